@@ -1,0 +1,1 @@
+//! Measurements against Redis and the candidates that decisions were made on.

@@ -1,0 +1,1 @@
+//! The only crate that names raft-rs: a Raft group as a pure step function.

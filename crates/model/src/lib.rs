@@ -1,0 +1,1 @@
+//! Words shared by all rooms: ids, values, tables, keys, positions, commands, errors, limits. Pure.

@@ -1,0 +1,1 @@
+//! The protobuf messages and stubs of shardine.v1, built without protoc.

@@ -1,0 +1,1 @@
+//! Records: the replicated state machine. A function of state and entry; pure.

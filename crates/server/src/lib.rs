@@ -1,0 +1,1 @@
+//! A whole node in one process: lanes, log threads, doors, start and stop.

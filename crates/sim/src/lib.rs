@@ -1,0 +1,1 @@
+//! The real cores under a seeded scheduler, with faults and checkers.

@@ -1,0 +1,1 @@
+//! Real servers and clients for tests: free ports, temporary directories, waiting for events.
