@@ -1,1 +1,26 @@
-//! Real servers and clients for tests: free ports, temporary directories, waiting for events.
+//! Real processes for tests and measurements: free ports, temporary folders, servers that are started, waited for, killed
+//! and started again, and a small Redis client. Waits for events, never for a guessed time. Knows nothing of the inside of
+//! a server: everything here is what a user could do from a shell.
+
+mod dir;
+mod port;
+pub mod process;
+pub mod python;
+mod redis_server;
+pub mod resp;
+mod shardine;
+mod wait;
+
+pub use dir::{Dir, target_dir, workspace_root};
+pub use port::Port;
+pub use process::Process;
+pub use redis_server::{Appendonly, RedisServer};
+pub use resp::{Client, Reply};
+pub use shardine::{Options, Shardine, Sql, find_binary};
+pub use wait::wait_for;
+
+use std::time::Duration;
+
+/// How long a test waits for a server to start, stop or answer. Far above what is ever needed on a quiet machine, because
+/// a slow machine is not a failure; a wait that succeeds never takes longer than the event itself.
+pub const PATIENCE: Duration = Duration::from_secs(60);
