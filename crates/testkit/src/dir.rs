@@ -21,20 +21,14 @@ impl Dir {
 
     /// Makes a folder inside `parent`, for measurements that care about the disk below them.
     pub fn within(parent: &Path) -> Result<Dir> {
-        let made = tempfile::Builder::new()
-            .prefix("shardine-")
-            .tempdir_in(parent);
-        let guard =
-            made.with_context(|| format!("make a temporary folder in {}", parent.display()))?;
+        let made = tempfile::Builder::new().prefix("shardine-").tempdir_in(parent);
+        let guard = made.with_context(|| format!("make a temporary folder in {}", parent.display()))?;
         if std::env::var_os("SHARDINE_KEEP").is_some() {
             let path = guard.keep();
             eprintln!("kept: {}", path.display());
             return Ok(Dir { path, _guard: None });
         }
-        Ok(Dir {
-            path: guard.path().to_path_buf(),
-            _guard: Some(guard),
-        })
+        Ok(Dir { path: guard.path().to_path_buf(), _guard: Some(guard) })
     }
 
     pub fn path(&self) -> &Path {
@@ -49,11 +43,7 @@ impl Dir {
 /// The folder of the root manifest.
 pub fn workspace_root() -> PathBuf {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    crate_dir
-        .ancestors()
-        .nth(2)
-        .expect("the crate lies two folders below the root")
-        .to_path_buf()
+    crate_dir.ancestors().nth(2).expect("the crate lies two folders below the root").to_path_buf()
 }
 
 /// The folder that cargo builds into.

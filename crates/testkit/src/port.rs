@@ -32,15 +32,11 @@ impl Port {
         // Process ids are handed out in a row; a stride keeps neighbours from walking through the same ports.
         let start = process::id().wrapping_mul(97) as u16 % COUNT;
         for _ in 0..COUNT {
-            let offset = (u32::from(start) + u32::from(NEXT.fetch_add(1, Ordering::Relaxed)))
-                % u32::from(COUNT);
+            let offset = (u32::from(start) + u32::from(NEXT.fetch_add(1, Ordering::Relaxed))) % u32::from(COUNT);
             let number = FIRST + offset as u16;
             let lock = File::create(locks.join(number.to_string())).context("make a port lock")?;
             if lock.try_lock().is_ok() && TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
-                return Ok(Port {
-                    number,
-                    _lock: lock,
-                });
+                return Ok(Port { number, _lock: lock });
             }
         }
         bail!("all {COUNT} ports from {FIRST} are in use");

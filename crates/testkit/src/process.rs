@@ -37,12 +37,7 @@ impl Process {
             .stderr(file)
             .spawn()
             .with_context(|| format!("start {name}: {command:?}"))?;
-        Ok(Process {
-            name: name.to_owned(),
-            child,
-            output: output.to_path_buf(),
-            output_start,
-        })
+        Ok(Process { name: name.to_owned(), child, output: output.to_path_buf(), output_start })
     }
 
     pub fn pid(&self) -> u32 {
@@ -74,9 +69,7 @@ impl Process {
 
     /// Waits until something accepts connections at `address`; fails at once if the child ends first.
     pub fn wait_for_port(&mut self, address: SocketAddr, within: Duration) -> Result<()> {
-        self.wait_until("accept connections", within, || {
-            Ok(TcpStream::connect(address).ok().map(drop))
-        })
+        self.wait_until("accept connections", within, || Ok(TcpStream::connect(address).ok().map(drop)))
     }
 
     /// Waits until `probe` answers; fails at once if the child ends first.
@@ -108,12 +101,8 @@ impl Process {
 
     /// Kills the child as a power cut would, as far as the process is concerned, and waits until it is gone.
     pub fn kill9(&mut self) -> Result<()> {
-        self.child
-            .kill()
-            .with_context(|| format!("kill {}", self.name))?;
-        self.child
-            .wait()
-            .with_context(|| format!("wait for {}", self.name))?;
+        self.child.kill().with_context(|| format!("kill {}", self.name))?;
+        self.child.wait().with_context(|| format!("wait for {}", self.name))?;
         Ok(())
     }
 
@@ -134,8 +123,7 @@ impl Process {
     }
 
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        let pid =
-            Pid::from_raw(i32::try_from(self.pid())?).ok_or_else(|| anyhow!("process id 0"))?;
+        let pid = Pid::from_raw(i32::try_from(self.pid())?).ok_or_else(|| anyhow!("process id 0"))?;
         kill_process(pid, signal).with_context(|| format!("send {signal:?} to {}", self.name))
     }
 
@@ -163,12 +151,7 @@ mod tests {
     use crate::{Dir, PATIENCE};
 
     fn shell(dir: &Dir, script: &str) -> Process {
-        Process::spawn(
-            "shell",
-            Command::new("sh").args(["-c", script]),
-            &dir.join("out.log"),
-        )
-        .unwrap()
+        Process::spawn("shell", Command::new("sh").args(["-c", script]), &dir.join("out.log")).unwrap()
     }
 
     #[test]
@@ -218,10 +201,7 @@ mod tests {
     #[test]
     fn a_polite_stop_reaches_the_child() {
         let dir = Dir::new().unwrap();
-        let mut process = shell(
-            &dir,
-            "trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done",
-        );
+        let mut process = shell(&dir, "trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done");
         process.wait_for_line("up", PATIENCE).unwrap();
 
         let status = process.terminate(PATIENCE).unwrap();

@@ -31,30 +31,20 @@ pub fn run(name: &str, server: &Shardine) -> Result<String> {
     let mut command = script(name)?;
     command.envs(ports.map(|(name, port)| (name, port.number().to_string())));
     // Scripts that stop and start the server, or look at its files, need to know them.
-    command
-        .env("SHARDINE_BIN", server.binary())
-        .env("SHARDINE_DATA", server.data());
+    command.env("SHARDINE_BIN", server.binary()).env("SHARDINE_DATA", server.data());
     command.env("SHARDINE_SQLITE", server.sqlite_path());
-    finish(
-        name,
-        command.output().with_context(|| format!("run {name}"))?,
-    )
+    finish(name, command.output().with_context(|| format!("run {name}"))?)
 }
 
 /// The command that runs `tests/python/<name>`, to be completed by the caller.
 pub fn script(name: &str) -> Result<Command> {
     let python = environment_dir().join("bin").join("python");
     if !python.is_file() {
-        bail!(
-            "there is no {}: `cargo xtask setup` makes it",
-            python.display()
-        );
+        bail!("there is no {}: `cargo xtask setup` makes it", python.display());
     }
     let mut command = Command::new(python);
     // Compiled copies beside the scripts would dirty the checkout.
-    command
-        .arg(scripts_dir().join(name))
-        .env("PYTHONDONTWRITEBYTECODE", "1");
+    command.arg(scripts_dir().join(name)).env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(command)
 }
 

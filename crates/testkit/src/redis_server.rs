@@ -30,12 +30,7 @@ impl RedisServer {
         let mut args = args(&port, &dir, appendonly);
         args.extend(extra.iter().map(ToString::to_string));
         let process = spawn(&args, &dir)?;
-        let mut server = RedisServer {
-            process,
-            port,
-            args,
-            dir,
-        };
+        let mut server = RedisServer { process, port, args, dir };
         server.wait_until_serving()?;
         Ok(server)
     }
@@ -50,9 +45,7 @@ impl RedisServer {
     pub fn wait_until_serving(&mut self) -> Result<()> {
         let address = self.port.address();
         self.process.wait_until("answer PING", PATIENCE, || {
-            Ok(Client::connect(address)
-                .and_then(|mut client| client.ping())
-                .ok())
+            Ok(Client::connect(address).and_then(|mut client| client.ping()).ok())
         })
     }
 
@@ -84,11 +77,7 @@ impl RedisServer {
 }
 
 fn spawn(args: &[String], dir: &Dir) -> Result<Process> {
-    Process::spawn(
-        "redis-server",
-        Command::new("redis-server").args(args),
-        &dir.join("redis.log"),
-    )
+    Process::spawn("redis-server", Command::new("redis-server").args(args), &dir.join("redis.log"))
 }
 
 fn args(port: &Port, dir: &Dir, appendonly: Appendonly) -> Vec<String> {
@@ -98,21 +87,8 @@ fn args(port: &Port, dir: &Dir, appendonly: Appendonly) -> Vec<String> {
     };
     let port = port.number().to_string();
     let dir = dir.path().to_string_lossy();
-    let common = [
-        "--bind",
-        "127.0.0.1",
-        "--port",
-        &port,
-        "--dir",
-        &dir,
-        "--save",
-        "",
-    ];
-    common
-        .into_iter()
-        .chain(appendonly)
-        .map(str::to_owned)
-        .collect()
+    let common = ["--bind", "127.0.0.1", "--port", &port, "--dir", &dir, "--save", ""];
+    common.into_iter().chain(appendonly).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -123,22 +99,14 @@ mod tests {
     #[test]
     fn what_redis_wrote_is_there_after_a_kill_and_a_start() {
         let mut server = RedisServer::start(Dir::new().unwrap(), Appendonly::Always, &[]).unwrap();
-        let written = server
-            .client()
-            .unwrap()
-            .call(&["HSET", "user:1", "name", "bob"])
-            .unwrap();
+        let written = server.client().unwrap().call(&["HSET", "user:1", "name", "bob"]).unwrap();
         assert_eq!(written, Reply::Int(1));
 
         server.process().kill9().unwrap();
         server.start_again().unwrap();
         server.wait_until_serving().unwrap();
 
-        let read = server
-            .client()
-            .unwrap()
-            .call(&["HGET", "user:1", "name"])
-            .unwrap();
+        let read = server.client().unwrap().call(&["HGET", "user:1", "name"]).unwrap();
         assert_eq!(read, Reply::bulk("bob"));
     }
 }

@@ -23,15 +23,11 @@ pub struct Client {
 impl Client {
     /// Connects. A read that gets no answer within [`PATIENCE`] fails, so that a silent server fails a test.
     pub fn connect(address: SocketAddr) -> Result<Client> {
-        let stream =
-            TcpStream::connect(address).with_context(|| format!("connect to {address}"))?;
+        let stream = TcpStream::connect(address).with_context(|| format!("connect to {address}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Client {
-            input: BufReader::new(stream.try_clone()?),
-            output: BufWriter::new(stream),
-        })
+        Ok(Client { input: BufReader::new(stream.try_clone()?), output: BufWriter::new(stream) })
     }
 
     /// Sends one command and returns its reply.

@@ -28,12 +28,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options {
-            sql: Sql::None,
-            args: Vec::new(),
-            env: Vec::new(),
-            binary: None,
-        }
+        Options { sql: Sql::None, args: Vec::new(), env: Vec::new(), binary: None }
     }
 }
 
@@ -69,15 +64,7 @@ impl Shardine {
         };
         let mut up = up_command(&binary, &dir, [&redis, &grpc, &http], &options);
         let process = Process::spawn("shardine", &mut up, &dir.join("shardine.log"))?;
-        let mut server = Shardine {
-            process,
-            redis,
-            grpc,
-            http,
-            options,
-            binary,
-            dir,
-        };
+        let mut server = Shardine { process, redis, grpc, http, options, binary, dir };
         server.wait_until_serving()?;
         Ok(server)
     }
@@ -94,9 +81,7 @@ impl Shardine {
     pub fn wait_until_serving(&mut self) -> Result<()> {
         let redis = self.redis.address();
         self.process.wait_until("answer PING", PATIENCE, || {
-            Ok(Client::connect(redis)
-                .and_then(|mut client| client.ping())
-                .ok())
+            Ok(Client::connect(redis).and_then(|mut client| client.ping()).ok())
         })?;
         self.process.wait_for_port(self.grpc.address(), PATIENCE)?;
         self.process.wait_for_port(self.http.address(), PATIENCE)
@@ -111,10 +96,7 @@ impl Shardine {
     pub fn stop(&mut self) -> Result<()> {
         let status = self.process.terminate(PATIENCE)?;
         if !status.success() {
-            bail!(
-                "shardine ended with {status} after SIGTERM:\n{}",
-                self.process.output()
-            );
+            bail!("shardine ended with {status} after SIGTERM:\n{}", self.process.output());
         }
         Ok(())
     }
@@ -167,9 +149,7 @@ impl Shardine {
     /// A command of the same binary that talks to this server.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
-        command
-            .args(args)
-            .env("SHARDINE_SERVER", self.grpc.address().to_string());
+        command.args(args).env("SHARDINE_SERVER", self.grpc.address().to_string());
         command
     }
 }
@@ -179,22 +159,14 @@ impl Shardine {
 /// A test of another package than `shardine` is not told by cargo where the binary is, nor is it built first: `cargo xtask
 /// test` builds the workspace before it runs tests.
 pub fn find_binary() -> Result<PathBuf> {
-    for name in [
-        "SHARDINE_BIN",
-        "CARGO_BIN_EXE_shardine",
-        "NEXTEST_BIN_EXE_shardine",
-    ] {
+    for name in ["SHARDINE_BIN", "CARGO_BIN_EXE_shardine", "NEXTEST_BIN_EXE_shardine"] {
         if let Some(path) = env::var_os(name) {
             return Ok(PathBuf::from(path));
         }
     }
     // Tests run as `target/<profile>/deps/name-hash`, binaries as `target/<profile>/name`.
     let program = env::current_exe()?;
-    let beside = program
-        .ancestors()
-        .skip(1)
-        .take(2)
-        .map(|dir| dir.join("shardine"));
+    let beside = program.ancestors().skip(1).take(2).map(|dir| dir.join("shardine"));
     match beside.into_iter().find(|path| path.is_file()) {
         Some(path) => Ok(path),
         None => bail!(
@@ -204,28 +176,17 @@ pub fn find_binary() -> Result<PathBuf> {
     }
 }
 
-fn up_command(
-    binary: &PathBuf,
-    dir: &Dir,
-    [redis, grpc, http]: [&Port; 3],
-    options: &Options,
-) -> Command {
+fn up_command(binary: &PathBuf, dir: &Dir, [redis, grpc, http]: [&Port; 3], options: &Options) -> Command {
     let sql = match options.sql {
         Sql::None => "none".to_owned(),
         Sql::Sqlite => format!("sqlite:{}", sqlite_path(dir).display()),
     };
     let mut command = Command::new(binary);
-    command
-        .arg("up")
-        .arg("--data")
-        .arg(dir.join("data"))
-        .args(["--sql", &sql]);
+    command.arg("up").arg("--data").arg(dir.join("data")).args(["--sql", &sql]);
     for (flag, port) in [("--redis", redis), ("--grpc", grpc), ("--http", http)] {
         command.arg(flag).arg(port.address().to_string());
     }
-    command
-        .args(&options.args)
-        .envs(options.env.iter().map(|(name, value)| (name, value)));
+    command.args(&options.args).envs(options.env.iter().map(|(name, value)| (name, value)));
     command
 }
 

@@ -11,11 +11,7 @@ use anyhow::{Result, bail};
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Asks `probe` until it answers with a value. An error ends the wait at once: it means that the event cannot come any more.
-pub fn wait_for<T>(
-    event: &str,
-    within: Duration,
-    mut probe: impl FnMut() -> Result<Option<T>>,
-) -> Result<T> {
+pub fn wait_for<T>(event: &str, within: Duration, mut probe: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let deadline = Instant::now() + within;
     loop {
         if let Some(value) = probe()? {

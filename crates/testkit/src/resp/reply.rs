@@ -55,15 +55,11 @@ impl Reply {
     /// Reads one whole reply.
     pub fn read(input: &mut impl BufRead) -> Result<Reply> {
         let line = read_line(input)?;
-        let (kind, rest) = line
-            .split_at_checked(1)
-            .context("an empty line where a reply should begin")?;
+        let (kind, rest) = line.split_at_checked(1).context("an empty line where a reply should begin")?;
         match kind {
             "+" => Ok(Reply::Simple(rest.to_owned())),
             "-" => Ok(Reply::Error(rest.to_owned())),
-            ":" => Ok(Reply::Int(
-                rest.parse().with_context(|| format!("integer {rest:?}"))?,
-            )),
+            ":" => Ok(Reply::Int(rest.parse().with_context(|| format!("integer {rest:?}"))?)),
             "$" if rest == "-1" => Ok(Reply::Nil),
             "$" => Ok(Reply::Bulk(read_bytes(input, rest)?)),
             "*" if rest == "-1" => Ok(Reply::Nil),
@@ -88,17 +84,12 @@ fn read_line(input: &mut impl BufRead) -> Result<String> {
     match line.strip_suffix(b"\r\n") {
         Some(text) => Ok(String::from_utf8_lossy(text).into_owned()),
         None if line.is_empty() => bail!("the server closed the connection"),
-        None => bail!(
-            "a line without its end: {:?}",
-            String::from_utf8_lossy(&line)
-        ),
+        None => bail!("a line without its end: {:?}", String::from_utf8_lossy(&line)),
     }
 }
 
 fn read_bytes(input: &mut impl BufRead, length: &str) -> Result<Vec<u8>> {
-    let length: usize = length
-        .parse()
-        .with_context(|| format!("length {length:?}"))?;
+    let length: usize = length.parse().with_context(|| format!("length {length:?}"))?;
     let mut bytes = vec![0; length + 2];
     input.read_exact(&mut bytes).context("read a string")?;
     if !bytes.ends_with(b"\r\n") {
@@ -115,9 +106,7 @@ fn read_items(input: &mut impl BufRead, count: &str) -> Result<Vec<Reply>> {
 
 fn read_pairs(input: &mut impl BufRead, count: &str) -> Result<Vec<(Reply, Reply)>> {
     let count: usize = count.parse().with_context(|| format!("count {count:?}"))?;
-    (0..count)
-        .map(|_| Ok((Reply::read(input)?, Reply::read(input)?)))
-        .collect()
+    (0..count).map(|_| Ok((Reply::read(input)?, Reply::read(input)?))).collect()
 }
 
 fn read_bool(text: &str) -> Result<Reply> {
@@ -139,13 +128,8 @@ fn read_double(text: &str) -> Result<f64> {
 
 fn read_verbatim(input: &mut impl BufRead, length: &str) -> Result<Reply> {
     let whole = String::from_utf8(read_bytes(input, length)?)?;
-    let (format, text) = whole
-        .split_once(':')
-        .context("a verbatim string without its format")?;
-    Ok(Reply::Verbatim {
-        format: format.to_owned(),
-        text: text.to_owned(),
-    })
+    let (format, text) = whole.split_once(':').context("a verbatim string without its format")?;
+    Ok(Reply::Verbatim { format: format.to_owned(), text: text.to_owned() })
 }
 
 #[cfg(test)]
@@ -154,10 +138,7 @@ mod tests {
 
     fn read(mut bytes: &[u8]) -> Result<Reply> {
         let reply = Reply::read(&mut bytes)?;
-        assert!(
-            bytes.is_empty(),
-            "a reply must be read to its end and no further"
-        );
+        assert!(bytes.is_empty(), "a reply must be read to its end and no further");
         Ok(reply)
     }
 
@@ -170,42 +151,19 @@ mod tests {
         assert_eq!(read(b"$-1\r\n").unwrap(), Reply::Nil);
         assert_eq!(read(b"*-1\r\n").unwrap(), Reply::Nil);
         assert_eq!(read(b"_\r\n").unwrap(), Reply::Nil);
-        assert_eq!(
-            read(b"*2\r\n$1\r\na\r\n$1\r\nb\r\n").unwrap(),
-            Reply::bulks(&["a", "b"])
-        );
+        assert_eq!(read(b"*2\r\n$1\r\na\r\n$1\r\nb\r\n").unwrap(), Reply::bulks(&["a", "b"]));
         assert_eq!(read(b"#t\r\n").unwrap(), Reply::Bool(true));
         assert_eq!(read(b",1.5\r\n").unwrap(), Reply::Double(1.5));
-        assert_eq!(
-            read(b"%1\r\n+a\r\n:1\r\n").unwrap(),
-            Reply::Map(vec![(Reply::Simple("a".into()), Reply::Int(1))])
-        );
-        assert_eq!(
-            read(b"~1\r\n:1\r\n").unwrap(),
-            Reply::Set(vec![Reply::Int(1)])
-        );
-        let verbatim = Reply::Verbatim {
-            format: "txt".into(),
-            text: "hi".into(),
-        };
+        assert_eq!(read(b"%1\r\n+a\r\n:1\r\n").unwrap(), Reply::Map(vec![(Reply::Simple("a".into()), Reply::Int(1))]));
+        assert_eq!(read(b"~1\r\n:1\r\n").unwrap(), Reply::Set(vec![Reply::Int(1)]));
+        let verbatim = Reply::Verbatim { format: "txt".into(), text: "hi".into() };
         assert_eq!(read(b"=6\r\ntxt:hi\r\n").unwrap(), verbatim);
     }
 
     #[test]
     fn what_is_not_the_protocol_is_an_error() {
-        for broken in [
-            "?1\r\n",
-            "+OK\n",
-            ":seven\r\n",
-            "$3\r\nabcd\r\n",
-            "",
-            "\r\n",
-            "#x\r\n",
-        ] {
-            assert!(
-                read(broken.as_bytes()).is_err(),
-                "{broken:?} must not be read"
-            );
+        for broken in ["?1\r\n", "+OK\n", ":seven\r\n", "$3\r\nabcd\r\n", "", "\r\n", "#x\r\n"] {
+            assert!(read(broken.as_bytes()).is_err(), "{broken:?} must not be read");
         }
     }
 }

@@ -1,0 +1,17 @@
+//! The rows of the speed table, each measured on the reference (redis-server) and on the subject in turns, so that whatever
+//! else the machine does falls on both. Reports medians and their ratio, and the spread of the ratios of single rounds.
+
+mod args;
+mod machine;
+mod memory;
+mod procfs;
+mod records;
+mod report;
+mod restart;
+mod row;
+mod server;
+mod throughput;
+mod workplace;
+
+pub use args::Options;
+pub use report::Report;

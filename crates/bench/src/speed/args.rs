@@ -1,0 +1,90 @@
+//! What can be asked of a run.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+use super::server::Kind;
+
+/// Measures Shardine against redis-server on this machine, in turns, and prints a table of ratios.
+///
+/// Example: shardine-bench --only hget,hset --rounds 7
+#[derive(Clone, Debug, Parser)]
+#[command(name = "shardine-bench", version)]
+pub struct Options {
+    /// What to measure against redis-server. `redis` measures the harness itself: every ratio should come out near 1.
+    #[arg(long, value_enum, default_value = "shardine")]
+    pub subject: Kind,
+
+    /// The shardine binary [default: the one beside this program].
+    #[arg(long, value_name = "PATH")]
+    pub subject_bin: Option<PathBuf>,
+
+    /// Rows to measure.
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "memory", "restart"])]
+    pub only: Vec<Work>,
+
+    /// Measurements per row and server.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+
+    /// Length of one throughput measurement, roughly.
+    #[arg(long, default_value_t = 2.0)]
+    pub seconds: f64,
+
+    /// Client connections of a throughput measurement.
+    #[arg(long, default_value_t = 64)]
+    pub connections: u32,
+
+    /// Records behind a throughput measurement.
+    #[arg(long, default_value_t = 100_000)]
+    pub records: u64,
+
+    /// Records behind a memory or restart measurement.
+    #[arg(long, default_value_t = 1_000_000)]
+    pub bulk_records: u64,
+
+    /// Few, short and small measurements: shows that everything works, proves nothing about speed.
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Where the servers keep their data [default: the target folder]. Has to be a real disk for the figures to mean something.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+
+    /// Print JSON instead of the table, with every single measurement.
+    #[arg(long)]
+    pub json: bool,
+
+    /// End with exit code 1 when a target is missed.
+    #[arg(long)]
+    pub strict: bool,
+}
+
+impl Options {
+    /// The options with `--quick` worked into them.
+    pub fn effective(&self) -> Options {
+        if !self.quick {
+            return self.clone();
+        }
+        Options {
+            rounds: self.rounds.min(3),
+            seconds: 0.3,
+            bulk_records: self.bulk_records.min(50_000),
+            ..self.clone()
+        }
+    }
+}
+
+/// A group of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Work {
+    /// Reads, pipeline 1 and 16, with CPU time.
+    Hget,
+    /// Synced writes, pipeline 1 and 16, with CPU time.
+    Hset,
+    /// Resident bytes per record.
+    Memory,
+    /// Time from start to serving.
+    Restart,
+}

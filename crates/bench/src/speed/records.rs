@@ -1,0 +1,64 @@
+//! The records that every row works on: three small fields, under the keys that redis-benchmark makes of `__rand_int__`.
+
+use anyhow::{Result, bail};
+use shardine_testkit::{Client, Reply};
+
+/// Commands in flight while loading. Below every server's limit on pipelining.
+const WINDOW: u64 = 512;
+
+/// How many records are looked at to see that all are there: enough to meet every shard.
+const SAMPLES: u64 = 64;
+
+const CITIES: [&str; 8] = ["london", "paris", "lima", "oslo", "tokyo", "accra", "quito", "perth"];
+
+/// The key as redis-benchmark writes it: twelve digits.
+fn key(number: u64) -> String {
+    format!("user:{number:012}")
+}
+
+/// The fields of a record, in the order name, age, city.
+fn fields(number: u64) -> [String; 3] {
+    let city = CITIES[number as usize % CITIES.len()];
+    [format!("bob{number}"), (number % 90).to_string(), city.to_owned()]
+}
+
+/// Writes records `0..count`, none of which may exist.
+pub fn load(client: &mut Client, count: u64) -> Result<()> {
+    let mut answered = 0;
+    for number in 0..count {
+        let [name, age, city] = fields(number);
+        client.send(&["HSET", &key(number), "name", &name, "age", &age, "city", &city])?;
+        if number - answered >= WINDOW {
+            answered = expect_created(client, answered, number)?;
+        }
+    }
+    expect_created(client, answered, count)?;
+    Ok(())
+}
+
+/// Reads the replies of the commands `from..to` and returns `to`.
+fn expect_created(client: &mut Client, from: u64, to: u64) -> Result<u64> {
+    for number in from..to {
+        match client.receive()? {
+            Reply::Int(3) => {}
+            other => bail!("loading {} was answered with {other:?}", key(number)),
+        }
+    }
+    Ok(to)
+}
+
+/// Says whether a sample of the records `0..count`, the first and the last among them, is there as loaded. An error reply
+/// counts as "not yet": a server that is loading answers so.
+pub fn are_loaded(client: &mut Client, count: u64) -> Result<bool> {
+    let step = ((count - 1) / SAMPLES.min(count)).max(1);
+    let numbers: Vec<u64> = (0..count).step_by(usize::try_from(step)?).chain([count - 1]).collect();
+    for number in &numbers {
+        client.send(&["HGET", &key(*number), "city"])?;
+    }
+    let mut all_there = true;
+    for number in &numbers {
+        // Every reply is read, also after a wrong one: the connection is used again.
+        all_there &= client.receive()? == Reply::bulk(&fields(*number)[2]);
+    }
+    Ok(all_there)
+}
