@@ -1,1 +1,30 @@
-//! Words shared by all rooms: ids, values, tables, keys, positions, commands, errors, limits. Pure.
+//! Words shared by all rooms: ids, values, tables, keys, positions, commands, entries, replies, errors, limits.
+//!
+//! Pure: no clock, randomness, I/O or async. What is stored or sent is defined here byte for byte (`docs/encoding.md`).
+
+// In the order in which a newcomer should read them.
+pub mod codec;
+pub mod command;
+pub mod entry;
+pub mod error;
+pub mod ids;
+pub mod key;
+pub mod limits;
+pub mod log;
+pub mod reply;
+pub mod row;
+pub mod sort;
+pub mod table;
+pub mod value;
+pub mod version;
+
+pub use command::{Action, Command, Request};
+pub use entry::Entry;
+pub use error::{ErrorCode, Refusal};
+pub use ids::{ClientId, FieldId, LogIndex, NodeId, ShardId, TableId, Timestamp};
+pub use key::{Position, RowKey, RowKeyBuf};
+pub use reply::{Answer, Outcome, Reply};
+pub use row::{FieldRef, FieldValue, FieldsView, RowImage, RowView};
+pub use table::{Backing, Catalogue, Field, Table};
+pub use value::{FieldType, Value, ValueRef};
+pub use version::Version;

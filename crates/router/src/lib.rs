@@ -1,1 +1,15 @@
-//! The hall: key to position to shard; what every door may ask, and nothing of how it is done.
+//! The hall between doors and shards: what every door may ask (`Call`), what it gets (`Response`), and where a key lives.
+//!
+//! Nothing here knows how a thing is done. A door on a lane uses [`Hall`], which answers reads on the spot; a door on
+//! another thread uses [`Engine`], which carries owned calls to the right lane and brings the response back.
+
+mod call;
+mod hall;
+mod shard_map;
+
+pub use call::{
+    Bound, Call, EngineStatus, Explanation, FieldSpec, FlushScope, Residence, Response, ScanCall, ScanPage, ScannedRow,
+    ShardStatus, SortRange, TableSpec, WritebackStatus,
+};
+pub use hall::{Engine, Hall, Read, Ticket};
+pub use shard_map::{ShardMap, ShardPlace};

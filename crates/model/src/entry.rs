@@ -1,0 +1,221 @@
+//! Entries of a shard's log: what they say, and the bytes that say it.
+//!
+//! Every entry opens with a format byte and a kind. An unknown one stops the replica (record-cache 73): guessing what
+//! a newer leader meant would part the replicas.
+
+use crate::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
+use crate::command::{put_row_key, read_row_key};
+use crate::ids::{NodeId, TableId, Timestamp};
+use crate::key::RowKey;
+use crate::table::Table;
+use crate::version::Version;
+
+pub const ENTRY_FORMAT: u8 = 1;
+
+// Frozen kinds. 10 and up are kept for splits, fences and resharding.
+pub const KIND_COMMANDS: u8 = 1;
+const KIND_LOAD: u8 = 2;
+const KIND_KICK: u8 = 3;
+const KIND_LEASE: u8 = 4;
+const KIND_WRITTEN: u8 = 5;
+const KIND_SCHEMA: u8 = 6;
+const KIND_PURGE: u8 = 7;
+const KIND_EXPIRE: u8 = 8;
+const KIND_CLEAR: u8 = 9;
+
+/// A committed entry as the state machine reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry<'a> {
+    /// Requests in arrival order; `requests` is their encoded run, walked while applying.
+    Commands {
+        proposed_at: Timestamp,
+        requests: &'a [u8],
+    },
+    /// Rows as SQL holds them; a row that is resident already is left alone.
+    Load(Vec<LoadedRow<'a>>),
+    /// Records to drop from memory if they are clean and still at this version.
+    Kick(Vec<(RowKey<'a>, Version)>),
+    /// The right to write to SQL. Holds no time: everybody counts on their own clock (record-cache 63).
+    Lease {
+        holder: NodeId,
+        term: u64,
+        length_ms: u64,
+    },
+    /// Versions that SQL is known to hold.
+    Written(Vec<(RowKey<'a>, Version)>),
+    Schema(Box<Table>),
+    /// Tombstones of tables without SQL that are old enough to forget.
+    Purge(Vec<(RowKey<'a>, Version)>),
+    /// Records whose time may be over by the leader's clock.
+    Expire {
+        at: Timestamp,
+        rows: Vec<RowKey<'a>>,
+    },
+    /// Empties a table that has no SQL behind it.
+    Clear {
+        table: TableId,
+    },
+}
+
+/// A row as it stood in SQL: version 0 means there was none, below 0 a tombstone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadedRow<'a> {
+    pub row: RowKey<'a>,
+    pub version: Version,
+    pub fields: &'a [u8],
+}
+
+/// Opens an entry of commands; encoded requests are appended behind it.
+pub fn open_commands(out: &mut Vec<u8>, proposed_at: Timestamp) {
+    out.extend_from_slice(&[ENTRY_FORMAT, KIND_COMMANDS]);
+    put_varint(out, proposed_at.0);
+}
+
+impl<'a> Entry<'a> {
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut open = |kind: u8| out.extend_from_slice(&[ENTRY_FORMAT, kind]);
+        match self {
+            Self::Commands { proposed_at, requests } => {
+                open_commands(out, *proposed_at);
+                out.extend_from_slice(requests);
+            }
+            Self::Load(rows) => {
+                open(KIND_LOAD);
+                put_varint(out, rows.len() as u64);
+                for loaded in rows {
+                    put_form_and_key(out, loaded.row);
+                    put_signed(out, loaded.version.0);
+                    put_bytes(out, loaded.fields);
+                }
+            }
+            Self::Kick(rows) => {
+                open(KIND_KICK);
+                put_versions(out, rows);
+            }
+            Self::Lease { holder, term, length_ms } => {
+                open(KIND_LEASE);
+                put_varint(out, holder.0);
+                put_varint(out, *term);
+                put_varint(out, *length_ms);
+            }
+            Self::Written(rows) => {
+                open(KIND_WRITTEN);
+                put_versions(out, rows);
+            }
+            Self::Schema(table) => {
+                open(KIND_SCHEMA);
+                table.encode(out);
+            }
+            Self::Purge(rows) => {
+                open(KIND_PURGE);
+                put_versions(out, rows);
+            }
+            Self::Expire { at, rows } => {
+                open(KIND_EXPIRE);
+                put_varint(out, at.0);
+                put_varint(out, rows.len() as u64);
+                rows.iter().for_each(|row| put_form_and_key(out, *row));
+            }
+            Self::Clear { table } => {
+                open(KIND_CLEAR);
+                put_varint(out, u64::from(table.0));
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.encode(&mut out);
+        out
+    }
+
+    #[inline]
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let format = reader.u8("entry format")?;
+        if format != ENTRY_FORMAT {
+            return Err(DecodeError::Unknown { what: "entry format", value: u64::from(format) });
+        }
+        let kind = reader.u8("entry kind")?;
+        if kind == KIND_COMMANDS {
+            let proposed_at = Timestamp(reader.varint("proposal time")?);
+            return Ok(Self::Commands { proposed_at, requests: reader.rest() });
+        }
+        let entry = Self::decode_kind(kind, &mut reader)?;
+        reader.finish("entry")?;
+        Ok(entry)
+    }
+
+    fn decode_kind(kind: u8, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(match kind {
+            KIND_LOAD => {
+                let mut rows = Vec::new();
+                for _ in 0..reader.count("row count")? {
+                    let row = read_form_and_key(reader)?;
+                    let version = Version(reader.signed("version")?);
+                    let fields = reader.bytes("fields")?;
+                    crate::row::check_packed(fields)?;
+                    rows.push(LoadedRow { row, version, fields });
+                }
+                Self::Load(rows)
+            }
+            KIND_KICK => Self::Kick(read_versions(reader)?),
+            KIND_LEASE => Self::Lease {
+                holder: NodeId(reader.varint("lease holder")?),
+                term: reader.varint("lease term")?,
+                length_ms: reader.varint("lease length")?,
+            },
+            KIND_WRITTEN => Self::Written(read_versions(reader)?),
+            KIND_SCHEMA => Self::Schema(Box::new(Table::decode(reader)?)),
+            KIND_PURGE => Self::Purge(read_versions(reader)?),
+            KIND_EXPIRE => {
+                let at = Timestamp(reader.varint("expiry time")?);
+                let mut rows = Vec::new();
+                for _ in 0..reader.count("row count")? {
+                    rows.push(read_form_and_key(reader)?);
+                }
+                Self::Expire { at, rows }
+            }
+            KIND_CLEAR => {
+                let table = reader.varint("table id")?;
+                let narrow = u32::try_from(table);
+                Self::Clear {
+                    table: TableId(narrow.map_err(|_| DecodeError::Unknown { what: "table id", value: table })?),
+                }
+            }
+            _ => return Err(DecodeError::Unknown { what: "entry kind", value: u64::from(kind) }),
+        })
+    }
+}
+
+fn put_form_and_key(out: &mut Vec<u8>, row: RowKey<'_>) {
+    out.push(u8::from(!row.sort.is_empty()));
+    put_row_key(out, row);
+}
+
+fn read_form_and_key<'a>(reader: &mut Reader<'a>) -> Result<RowKey<'a>, DecodeError> {
+    let sorted = match reader.u8("row form")? {
+        0 => false,
+        1 => true,
+        form => return Err(DecodeError::Unknown { what: "row form", value: u64::from(form) }),
+    };
+    read_row_key(reader, sorted)
+}
+
+fn put_versions(out: &mut Vec<u8>, rows: &[(RowKey<'_>, Version)]) {
+    put_varint(out, rows.len() as u64);
+    for (row, version) in rows {
+        put_form_and_key(out, *row);
+        put_signed(out, version.0);
+    }
+}
+
+fn read_versions<'a>(reader: &mut Reader<'a>) -> Result<Vec<(RowKey<'a>, Version)>, DecodeError> {
+    let mut rows = Vec::new();
+    for _ in 0..reader.count("row count")? {
+        let row = read_form_and_key(reader)?;
+        rows.push((row, Version(reader.signed("version")?)));
+    }
+    Ok(rows)
+}

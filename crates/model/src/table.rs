@@ -1,0 +1,267 @@
+//! Definitions of tables, and the catalogue that holds them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
+use crate::error::{ErrorCode, Refusal};
+use crate::ids::{FieldId, TableId};
+use crate::limits;
+use crate::value::{FieldType, Value, ValueRef};
+
+/// Where the rows of a table come from and go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// Rows live in an SQL table; memory holds those in use.
+    Sql,
+    /// Rows live here only.
+    None,
+}
+
+impl Backing {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sql => "sql",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A field of a definition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    pub id: FieldId,
+    pub name: String,
+    pub kind: FieldType,
+    pub default: Value,
+}
+
+/// One part of a sort key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SortPart {
+    pub name: String,
+    pub kind: FieldType,
+}
+
+/// A table's definition. Invariants: names are checked identifiers, unique ignoring case (SQL compares them so);
+/// field ids are unique, from 1, and below `next_field`, which only grows, so a dropped field's id never returns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    pub id: TableId,
+    pub name: String,
+    /// Grows with every change of the definition; replicas take the higher one (record-cache 65).
+    pub version: u64,
+    pub fields: Vec<Field>,
+    pub sort: Vec<SortPart>,
+    pub backing: Backing,
+    /// A dynamic table takes any field name, all values blobs. The table `kv` is the one.
+    pub dynamic: bool,
+    /// A dropped table keeps its id and name reserved for this definition's version.
+    pub dropped: bool,
+    pub next_field: FieldId,
+}
+
+/// The table that exists from the start and takes every key without a known table prefix.
+pub const KV: TableId = TableId(1);
+pub const KV_NAME: &str = "kv";
+/// The field that makes a table's records usable as Redis strings.
+pub const VALUE_FIELD: &str = "value";
+
+impl Table {
+    /// The dynamic table `kv` (INTERFACES, "Redis door").
+    #[must_use]
+    pub fn kv() -> Self {
+        Self {
+            id: KV,
+            name: KV_NAME.to_owned(),
+            version: 1,
+            fields: Vec::new(),
+            sort: Vec::new(),
+            backing: Backing::None,
+            dynamic: true,
+            dropped: false,
+            next_field: FieldId(1),
+        }
+    }
+
+    #[must_use]
+    pub fn field(&self, name: &[u8]) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name.as_bytes() == name)
+    }
+
+    #[must_use]
+    pub fn field_by_id(&self, id: FieldId) -> Option<&Field> {
+        self.fields.iter().find(|field| field.id == id)
+    }
+
+    /// The default of a field, as a value that lives as long as the definition.
+    #[must_use]
+    pub fn default_of(&self, id: FieldId) -> Option<ValueRef<'_>> {
+        self.field_by_id(id).map(|field| field.default.as_ref())
+    }
+
+    #[must_use]
+    pub fn sort_types(&self) -> Vec<FieldType> {
+        self.sort.iter().map(|part| part.kind).collect()
+    }
+
+    #[must_use]
+    pub fn has_sort(&self) -> bool {
+        !self.sort.is_empty()
+    }
+
+    /// Checks everything that a definition must keep to before it is proposed.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let bad = |message: String| Err(Refusal::new(ErrorCode::BadRequest, message));
+        check_name("table", &self.name)?;
+        if self.fields.is_empty() && !self.dynamic {
+            return bad(format!("table {} has no fields: give at least one as NAME:TYPE", self.name));
+        }
+        if self.fields.len() > limits::TABLE_FIELDS_MAX {
+            let limit = limits::TABLE_FIELDS_MAX;
+            return bad(format!("table {} has {} fields, the limit is {limit}", self.name, self.fields.len()));
+        }
+        if self.sort.len() > limits::SORT_PARTS_MAX {
+            return bad(format!("a sort key has at most {} parts", limits::SORT_PARTS_MAX));
+        }
+        let mut names: Vec<String> = Vec::new();
+        for name in self.fields.iter().map(|field| &field.name).chain(self.sort.iter().map(|part| &part.name)) {
+            check_name("field", name)?;
+            let folded = name.to_ascii_lowercase();
+            if names.contains(&folded) {
+                return bad(format!("the name {name} stands twice in table {} (case does not count)", self.name));
+            }
+            names.push(folded);
+        }
+        for field in &self.fields {
+            if field.default.as_ref().field_type() != field.kind {
+                return bad(format!("the default of {} is not a {}", field.name, field.kind.name()));
+            }
+        }
+        for part in &self.sort {
+            if !matches!(part.kind, FieldType::Int64 | FieldType::String) {
+                return bad(format!(
+                    "sort part {} is {}; only int64 and string order rows",
+                    part.name,
+                    part.kind.name()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.push(DEFINITION_FORMAT);
+        put_varint(out, u64::from(self.id.0));
+        put_bytes(out, self.name.as_bytes());
+        put_varint(out, self.version);
+        out.push(u8::from(self.backing == Backing::Sql) | u8::from(self.dynamic) << 1 | u8::from(self.dropped) << 2);
+        put_varint(out, u64::from(self.next_field.0));
+        put_varint(out, self.fields.len() as u64);
+        for field in &self.fields {
+            put_varint(out, u64::from(field.id.0));
+            put_bytes(out, field.name.as_bytes());
+            field.default.as_ref().encode(out);
+        }
+        put_varint(out, self.sort.len() as u64);
+        for part in &self.sort {
+            put_bytes(out, part.name.as_bytes());
+            out.push(part.kind.tag());
+        }
+    }
+
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let format = reader.u8("definition format")?;
+        if format != DEFINITION_FORMAT {
+            return Err(DecodeError::Unknown { what: "definition format", value: u64::from(format) });
+        }
+        let id = TableId(narrow(reader.varint("table id")?, "table id")?);
+        let name = reader.text("table name")?.to_owned();
+        let version = reader.varint("definition version")?;
+        let flags = reader.u8("definition flags")?;
+        let next_field = FieldId(narrow(reader.varint("next field")?, "next field")?);
+        let mut fields = Vec::new();
+        for _ in 0..reader.count("field count")? {
+            let id = FieldId(narrow(reader.varint("field id")?, "field id")?);
+            let name = reader.text("field name")?.to_owned();
+            let default = ValueRef::decode(reader)?.to_owned();
+            fields.push(Field { id, name, kind: default.as_ref().field_type(), default });
+        }
+        let mut sort = Vec::new();
+        for _ in 0..reader.count("sort part count")? {
+            let name = reader.text("sort part name")?.to_owned();
+            sort.push(SortPart { name, kind: FieldType::from_tag(reader.u8("sort part type")?)? });
+        }
+        let backing = if flags & 1 == 1 { Backing::Sql } else { Backing::None };
+        let (dynamic, dropped) = (flags & 2 != 0, flags & 4 != 0);
+        Ok(Self { id, name, version, fields, sort, backing, dynamic, dropped, next_field })
+    }
+}
+
+const DEFINITION_FORMAT: u8 = 1;
+
+fn narrow<T: TryFrom<u64>>(value: u64, what: &'static str) -> Result<T, DecodeError> {
+    T::try_from(value).map_err(|_| DecodeError::Unknown { what, value })
+}
+
+/// Letters, digits and underscores, not beginning with a digit or two underscores (those are ours in SQL).
+fn check_name(what: &str, name: &str) -> Result<(), Refusal> {
+    let mut bytes = name.bytes();
+    let first_fits = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    let rest_fits = bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if first_fits && rest_fits && !name.starts_with("__") && name.len() <= limits::NAME_BYTES_MAX {
+        return Ok(());
+    }
+    let limit = limits::NAME_BYTES_MAX;
+    let rule = "letters, digits and _, not beginning with a digit or __";
+    Err(Refusal::new(ErrorCode::BadRequest, format!("{what} name {name:?} must be {rule}, at most {limit} bytes")))
+}
+
+/// All definitions in force. Cheap to clone and to hand to a door: tables are shared.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    by_id: BTreeMap<TableId, Arc<Table>>,
+    by_name: BTreeMap<String, TableId>,
+}
+
+impl Catalogue {
+    /// Takes a definition if it is newer than the one in force; says whether it did (record-cache 65).
+    pub fn put(&mut self, table: Table) -> bool {
+        if self.by_id.get(&table.id).is_some_and(|known| known.version >= table.version) {
+            return false;
+        }
+        if table.dropped {
+            self.by_name.remove(&table.name);
+        } else {
+            self.by_name.insert(table.name.clone(), table.id);
+        }
+        self.by_id.insert(table.id, Arc::new(table));
+        true
+    }
+
+    #[must_use]
+    pub fn get(&self, id: TableId) -> Option<&Arc<Table>> {
+        self.by_id.get(&id).filter(|table| !table.dropped)
+    }
+
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Arc<Table>> {
+        self.by_id.get(self.by_name.get(name)?)
+    }
+
+    /// Tables in force, by name.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.by_name.values().filter_map(|id| self.by_id.get(id))
+    }
+
+    /// Every definition ever made, dropped ones too, by id: what snapshots carry.
+    pub fn definitions(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.by_id.values()
+    }
+
+    #[must_use]
+    pub fn next_id(&self) -> TableId {
+        TableId(self.by_id.keys().next_back().map_or(KV.0, |id| id.0) + 1)
+    }
+}

@@ -1,0 +1,46 @@
+//! Versions of records.
+
+use std::fmt;
+
+/// How often a record has changed: 0 never existed, above 0 live, below 0 deleted. The magnitude grows by one with
+/// every change for the record's whole life, so no number ever names two contents (record-cache 1-7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub i64);
+
+impl Version {
+    pub const NEVER: Version = Version(0);
+
+    #[must_use]
+    pub fn is_live(self) -> bool {
+        self.0 > 0
+    }
+
+    #[must_use]
+    pub fn magnitude(self) -> u64 {
+        self.0.unsigned_abs()
+    }
+
+    /// The version of the record's next live content.
+    #[must_use]
+    pub fn next_live(self) -> Self {
+        Self(self.next_magnitude())
+    }
+
+    /// The version of the tombstone that a delete leaves.
+    #[must_use]
+    pub fn next_tombstone(self) -> Self {
+        Self(-self.next_magnitude())
+    }
+
+    /// `i64::MIN` is never made: PostgreSQL's `abs` fails on it (record-cache 7).
+    fn next_magnitude(self) -> i64 {
+        let magnitude = i64::try_from(self.magnitude()).expect("i64::MIN is never a version");
+        magnitude.checked_add(1).expect("a record does not change 2^63 times")
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}

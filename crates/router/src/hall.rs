@@ -1,0 +1,51 @@
+//! The two ways into the hall: on a lane's own thread, and from any other.
+
+use std::sync::Arc;
+
+use shardine_model::{Catalogue, Request, RowKey, RowView, Timestamp, Version};
+
+use crate::call::{Call, Response};
+
+/// Where a response goes: a connection of this lane, and the place in its line of replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    pub connection: u32,
+    pub sequence: u64,
+}
+
+/// What a read finds on the spot.
+pub enum Read<'a> {
+    Live(RowView<'a>),
+    Absent {
+        version: Version,
+        sql_version: Version,
+    },
+    /// Not to be answered now (another lane, a load, a write of the same key on its way): ask with `call`.
+    Later,
+}
+
+/// The hall as a door on a lane's thread sees it. Responses that do not come at once arrive later under the ticket.
+pub trait Hall {
+    fn catalogue(&self) -> &Catalogue;
+
+    fn now(&self) -> Timestamp;
+
+    /// Reads a row of a shard of this lane without copying it.
+    fn read(&mut self, row: RowKey<'_>) -> Read<'_>;
+
+    /// Proposes a change; its `Response::Answer` always comes under the ticket.
+    fn submit(&mut self, request: &Request<'_>, ticket: Ticket);
+
+    /// Anything else; the response always comes under the ticket.
+    fn call(&mut self, call: Call, ticket: Ticket);
+}
+
+/// The hall from other threads.
+pub trait Engine: Send + Sync {
+    fn catalogue(&self) -> Arc<Catalogue>;
+
+    fn now(&self) -> Timestamp;
+
+    /// Carries a call to where it belongs; `done` is called exactly once, on a lane's thread, and must not block.
+    fn call(&self, call: Call, done: Box<dyn FnOnce(Response) + Send>);
+}
