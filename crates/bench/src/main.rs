@@ -11,9 +11,15 @@ use clap::Parser;
 
 use speed::{Options, Report};
 
-fn main() -> Result<ExitCode> {
-    let options = Options::parse();
-    let report = Report::measure(&options)?;
+fn main() -> ExitCode {
+    run(&Options::parse()).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(options: &Options) -> Result<ExitCode> {
+    let report = Report::measure(options)?;
     match options.json {
         true => println!("{}", serde_json::to_string_pretty(&report.to_json())?),
         false => print!("{}", report.to_markdown()),

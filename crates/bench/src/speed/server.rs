@@ -109,7 +109,7 @@ impl Pair {
     /// Measures both, next to each other. Who is first changes from round to round, so that neither side always finds the
     /// disk or the caches as the other left them.
     pub fn in_turns<T>(&mut self, round: u32, mut measure: impl FnMut(&mut Server) -> Result<T>) -> Result<Both<T>> {
-        if round % 2 == 0 {
+        if round.is_multiple_of(2) {
             let reference = measure(&mut self.reference)?;
             return Ok(Both { reference, subject: measure(&mut self.subject)? });
         }

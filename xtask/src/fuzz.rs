@@ -1,0 +1,96 @@
+//! `cargo xtask fuzz`: builds the fuzz targets with coverage on the stable compiler and runs each for a while. A crash
+//! leaves the bytes that caused it and the line that replays them.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use shardine_testkit::{target_dir, workspace_root};
+
+use crate::{cargo, setup};
+
+/// What cargo-fuzz passes on nightly, spelled out: coverage counters, the table of code addresses, and compared values.
+const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
+
+#[derive(Args)]
+pub struct Options {
+    /// Seconds per target.
+    #[arg(long, default_value_t = 30)]
+    seconds: u32,
+
+    /// Only targets whose name contains this.
+    filter: Option<String>,
+}
+
+impl Options {
+    /// All targets, for so many seconds each.
+    pub fn all(seconds: u32) -> Options {
+        Options { seconds, filter: None }
+    }
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    if !setup::has_cpp_compiler() {
+        bail!("libFuzzer is built by a C++ compiler, and there is none: install g++");
+    }
+    let host = host()?;
+    build(&host)?;
+    let programs = build_dir().join(&host).join("release");
+    let mut crashed = Vec::new();
+    for target in
+        targets()?.into_iter().filter(|name| options.filter.as_ref().is_none_or(|filter| name.contains(filter)))
+    {
+        if fuzz(&target, &programs.join(&target), options.seconds).is_err() {
+            crashed.push(target);
+        }
+    }
+    if !crashed.is_empty() {
+        let artefacts = artefacts_dir();
+        bail!("crashed: {}; the inputs lie in {}", crashed.join(", "), artefacts.display());
+    }
+    Ok(())
+}
+
+fn build(host: &str) -> Result<()> {
+    // Naming the target keeps the flags away from build scripts, which could not be linked with them.
+    let mut build =
+        cargo::cargo(&["build", "--release", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target", host]);
+    cargo::run(build.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", build_dir()))
+}
+
+fn fuzz(target: &str, program: &std::path::Path, seconds: u32) -> Result<()> {
+    let (found, artefacts) = (build_dir().join("corpus").join(target), artefacts_dir());
+    fs::create_dir_all(&found)?;
+    fs::create_dir_all(&artefacts)?;
+    let mut command = cargo::command(&program.to_string_lossy());
+    command.args([format!("-max_total_time={seconds}"), format!("-artifact_prefix={}/{target}-", artefacts.display())]);
+    // A parser that allocates from a claimed length or takes seconds over a kilobyte is broken too.
+    command.args(["-rss_limit_mb=1024", "-malloc_limit_mb=256", "-timeout=10", "-print_final_stats=1", "-verbosity=0"]);
+    // New inputs go to the first folder; the second, in the repository, is only read.
+    command.arg(found).arg(workspace_root().join("fuzz/corpus").join(target));
+    cargo::run(&mut command)
+}
+
+/// The programs of the manifest of the fuzz targets.
+fn targets() -> Result<Vec<String>> {
+    let manifest = fs::read_to_string(workspace_root().join("fuzz/Cargo.toml")).context("read fuzz/Cargo.toml")?;
+    let manifest: toml::Table = manifest.parse()?;
+    let programs = manifest.get("bin").and_then(toml::Value::as_array).context("programs in fuzz/Cargo.toml")?;
+    programs.iter().map(|program| Ok(program["name"].as_str().context("name of a fuzz target")?.to_owned())).collect()
+}
+
+fn host() -> Result<String> {
+    let about = cargo::output(cargo::command("rustc").arg("-vV"))?;
+    let host = about.lines().find_map(|line| line.strip_prefix("host: ")).context("host in rustc -vV")?;
+    Ok(host.to_owned())
+}
+
+fn build_dir() -> PathBuf {
+    target_dir().join("fuzz")
+}
+
+fn artefacts_dir() -> PathBuf {
+    build_dir().join("artefacts")
+}

@@ -1,0 +1,83 @@
+//! `cargo xtask test`: from a fresh checkout to a verdict. Installs what the tests need, builds once, runs everything.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::{advisories, cargo, fuzz, python, setup, steps::Steps, tidy, verify};
+
+#[derive(Args)]
+pub struct Options {
+    /// Seeds of the simulator.
+    #[arg(long, default_value_t = 300)]
+    seeds: u32,
+
+    /// Seconds per fuzz target; 0 leaves fuzzing out.
+    #[arg(long, default_value_t = 10)]
+    fuzz_seconds: u32,
+}
+
+const AFTER_BUILD: [&str; 4] = ["tests", "doc tests", "python tests", "simulator"];
+
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let mut steps = Steps::default();
+    steps.run("setup", setup::run);
+    steps.run("format", verify::format);
+    steps.run("tidy", tidy::run);
+    steps.run("advisories", advisories::run);
+    if steps.run("build", build) {
+        steps.run("tests", tests);
+        steps.run("doc tests", || {
+            cargo::run(&mut cargo::cargo(&["test", "--workspace", "--doc", "--locked", "--quiet"]))
+        });
+        python_tests(&mut steps)?;
+        simulator(&mut steps, options)?;
+    } else {
+        AFTER_BUILD.iter().for_each(|name| steps.skip(name, "the build failed"));
+    }
+    steps.run("clippy", verify::clippy);
+    fuzzing(&mut steps, options);
+    Ok(steps.finish())
+}
+
+/// Everything that later steps run, in one profile: tests start the server's binary, which cargo does not build for them.
+fn build() -> Result<()> {
+    cargo::run(&mut cargo::cargo(&["build", "--workspace", "--all-targets", "--locked"]))
+}
+
+fn tests() -> Result<()> {
+    if cargo::is_installed("cargo-nextest") {
+        return cargo::run(&mut cargo::cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]));
+    }
+    let tests = ["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"];
+    cargo::run(&mut cargo::cargo(&tests))
+}
+
+fn python_tests(steps: &mut Steps) -> Result<()> {
+    match python::scripts()?.is_empty() {
+        true => steps.skip("python tests", "there are none"),
+        false => drop(steps.run("python tests", || python::run(&python::Options::default()))),
+    }
+    Ok(())
+}
+
+fn simulator(steps: &mut Steps, options: &Options) -> Result<()> {
+    if !cargo::has_program("shardine-sim")? {
+        steps.skip("simulator", "it has no program yet");
+        return Ok(());
+    }
+    let seeds = options.seeds.to_string();
+    let name = format!("simulator, {seeds} seeds");
+    let run = ["run", "--quiet", "--locked", "-p", "shardine-sim", "--", "--seeds", &seeds];
+    steps.run(&name, || cargo::run(&mut cargo::cargo(&run)));
+    Ok(())
+}
+
+fn fuzzing(steps: &mut Steps, options: &Options) {
+    match (options.fuzz_seconds, setup::has_cpp_compiler()) {
+        (0, _) => steps.skip("fuzz", "asked to leave it out"),
+        (_, false) => steps.skip("fuzz", "there is no C++ compiler; the corpora were replayed with the other tests"),
+        (seconds, true) => drop(steps.run("fuzz", || fuzz::run(&fuzz::Options::all(seconds)))),
+    }
+}
