@@ -1,1 +1,32 @@
-//! What lies on disk: the log of all groups, snapshots, the node's identity. The only crate that names the log engine.
+//! What lies on disk: the log of all groups, snapshots, the node's identity. Never interprets what it keeps.
+//!
+//! A node has one data directory, and three kinds of things live in it:
+//!
+//! ```text
+//! LOCK                     held while a process uses the directory
+//! IDENTITY                 which node of which cluster this directory belongs to
+//! log/<sequence>.seg       the log of every group of the node, one stream of synced frames
+//! log/BEGUN                says that there must be segments
+//! log/<number>.spare       segments without content, ready to be written over
+//! snapshots/<shard>/<index>.snap
+//! ```
+//!
+//! The disk answers two questions, and the code keeps them apart. *Was this written completely?* The last write
+//! before a crash may be cut; nobody was told that it happened, so it is dropped without a fuss. *Is this still what
+//! was written?* Everything before that last write was synced and promised; if it cannot be read back, the node
+//! refuses to start and says which file, why, and what to do. Nothing is ever repaired by forgetting it.
+//!
+//! Every stored byte is covered by a checksum, every form carries a version and has its bytes frozen in a test.
+//! Calls block until the disk has answered. Threads, retries and scheduling belong to the host; after a failed write
+//! there is no second try, because the kernel may already have dropped the pages that a second sync would report clean.
+
+mod error;
+mod files;
+pub mod identity;
+pub mod log;
+pub mod snapshot;
+
+pub use error::Error;
+pub use identity::{DataDir, Identity};
+pub use log::{GroupLog, LogStore, Options, SegmentLog};
+pub use snapshot::{SnapshotReader, SnapshotWriter};

@@ -1,0 +1,414 @@
+//! The log on disk: appends frames to the newest segment, takes a new one when it is full, frees old ones.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use shardine_model::ids::ShardId;
+use shardine_model::log::{HardState, LogEntry, LogWrite};
+
+use super::frame::{self, Builder};
+use super::group::Group;
+use super::replay::{self, Replay, Replayed};
+use super::segment::{self, Head};
+use super::spares::Spares;
+use super::{GroupLog, LogStore};
+use crate::error::Error;
+use crate::files;
+
+/// An empty file that says that there must be segments, so that their loss is not taken for a new node.
+const BEGUN: &str = "BEGUN";
+
+/// Memory that a frame may keep between writes.
+const FRAME_BYTES_KEPT: usize = 8 << 20;
+
+/// How much disk the log takes, and in which pieces.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The unit in which space is taken and freed. Large enough that changing segments is rare, small enough that
+    /// a fresh node is not fat.
+    pub segment_bytes: usize,
+    /// Freed segments that are kept to be written over. More than are freed by one round of snapshots is waste.
+    pub spares_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { segment_bytes: 32 << 20, spares_max: 4 }
+    }
+}
+
+/// The log of all groups of a node in one directory.
+pub struct SegmentLog {
+    dir: PathBuf,
+    disk: Mutex<Disk>,
+}
+
+impl SegmentLog {
+    /// Opens the log in `dir`, recovers what was synced and cuts an incomplete last write. Reads every byte of
+    /// the log; an error says what is damaged and what to do.
+    pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
+        Ok(Self { dir: dir.to_path_buf(), disk: Mutex::new(Disk::open(dir, options)?) })
+    }
+
+    fn disk(&self) -> Result<MutexGuard<'_, Disk>, Error> {
+        let stopped = || Error::Stopped { dir: self.dir.clone() };
+        let disk = self.disk.lock().map_err(|_| stopped())?;
+        if disk.stopped { Err(stopped()) } else { Ok(disk) }
+    }
+}
+
+impl LogStore for SegmentLog {
+    fn write(&self, writes: &[LogWrite]) -> Result<(), Error> {
+        self.disk()?.or_stop(|disk| disk.write(writes))
+    }
+
+    fn shards(&self) -> Vec<ShardId> {
+        let Ok(disk) = self.disk() else {
+            return Vec::new();
+        };
+        disk.groups.keys().copied().collect()
+    }
+
+    fn load(&self, shard: ShardId) -> Result<GroupLog, Error> {
+        self.disk()?.load(shard)
+    }
+
+    fn truncate_before(&self, shard: ShardId, index: u64) -> Result<(), Error> {
+        self.disk()?.or_stop(|disk| disk.truncate_before(shard, index))
+    }
+
+    fn reset(&self, shard: ShardId, hard_state: HardState) -> Result<(), Error> {
+        self.disk()?.or_stop(|disk| disk.reset(shard, hard_state))
+    }
+
+    fn oldest_shard(&self) -> Option<ShardId> {
+        self.disk().ok()?.oldest_shard()
+    }
+
+    fn bytes_on_disk(&self) -> u64 {
+        self.disk().map_or(0, |disk| disk.bytes())
+    }
+}
+
+/// Invariant: everything before `offset` of the newest segment, and all of the older ones, is synced.
+struct Disk {
+    dir: PathBuf,
+    options: Options,
+    groups: BTreeMap<ShardId, Group>,
+    /// Oldest first, never empty; the last one is being written.
+    segments: VecDeque<Segment>,
+    active: File,
+    nonce: u64,
+    offset: usize,
+    next_number: u64,
+    frame: Builder,
+    spares: Spares,
+    /// What recovery has read and nobody has loaded yet. A group leaves as soon as it changes.
+    recovered: BTreeMap<ShardId, VecDeque<LogEntry>>,
+    /// Set by the first failure and never cleared.
+    stopped: bool,
+}
+
+struct Segment {
+    path: PathBuf,
+    sequence: u64,
+    /// The highest index that each group has in it.
+    last: BTreeMap<ShardId, u64>,
+}
+
+impl Disk {
+    fn open(dir: &Path, options: Options) -> Result<Self, Error> {
+        files::create_dir(dir)?;
+        let found = files::numbered(dir, segment::ENDING)?;
+        let spares = Spares::open(dir, options.segment_bytes, options.spares_max)?;
+        let begun = dir.join(BEGUN);
+        if found.is_empty() && begun.exists() {
+            return Err(Error::LogDamaged {
+                file: segment::path(dir, 1),
+                offset: 0,
+                reason: "the log was begun, but no segment of it is left".to_owned(),
+            });
+        }
+        let replay = replay::replay(&found)?;
+        let disk = match replay.segments.last() {
+            Some(_) => Self::resume(dir, options, spares, replay)?,
+            None => Self::begin(dir, options, spares)?,
+        };
+        files::open_file(&begun)?;
+        files::sync_dir(dir)?;
+        Ok(disk)
+    }
+
+    fn begin(dir: &Path, options: Options, spares: Spares) -> Result<Self, Error> {
+        let head = Head { sequence: 1, nonce: segment::draw_nonce(), first_number: 1, groups: BTreeMap::new() };
+        let (active, segment) = start_segment(dir, &spares, &head)?;
+        Ok(Self {
+            dir: dir.to_path_buf(),
+            options,
+            groups: BTreeMap::new(),
+            segments: VecDeque::from([segment]),
+            active,
+            nonce: head.nonce,
+            offset: head.bytes(),
+            next_number: head.first_number,
+            frame: Builder::new(),
+            spares,
+            recovered: BTreeMap::new(),
+            stopped: false,
+        })
+    }
+
+    fn resume(dir: &Path, options: Options, spares: Spares, replay: Replay) -> Result<Self, Error> {
+        let newest = replay.segments.last().expect("only called with segments");
+        let active = files::open_file(&newest.path)?;
+        // The last frames may have been read from memory that never reached the disk: a process that was killed
+        // between write and sync leaves such. From here on they count as kept.
+        active.sync_all().map_err(Error::io("sync", &newest.path))?;
+        Ok(Self {
+            dir: dir.to_path_buf(),
+            options,
+            recovered: recovered(&replay.groups, replay.entries),
+            groups: replay.groups,
+            active,
+            nonce: newest.nonce,
+            offset: newest.end,
+            next_number: replay.next_number,
+            segments: replay.segments.into_iter().map(Segment::from).collect(),
+            frame: Builder::new(),
+            spares,
+            stopped: false,
+        })
+    }
+
+    /// Runs a change; after a failure nothing is known about the disk, so there is no other.
+    fn or_stop<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        let result = change(self);
+        self.stopped |= result.is_err();
+        result
+    }
+
+    fn write(&mut self, writes: &[LogWrite]) -> Result<(), Error> {
+        let body_bytes = writes.iter().map(|write| frame::measure(&write.entries, write.hard_state)).sum();
+        if body_bytes == 0 {
+            return Ok(());
+        }
+        self.make_room(body_bytes)?;
+        self.frame.clear();
+        for write in writes {
+            self.stage(write)?;
+        }
+        self.commit()
+    }
+
+    /// Puts one group's part into the frame, and notes what will be kept of the group.
+    fn stage(&mut self, write: &LogWrite) -> Result<(), Error> {
+        let shard = write.shard;
+        let group = self.groups.entry(shard).or_default();
+        if let Some(entry) = write.entries.first() {
+            check_order(shard, group, &write.entries)?;
+            group.append(entry.index, write.entries.len() as u64);
+            let last = group.next - 1;
+            self.frame.entries(shard, &write.entries);
+            if let Some(newest) = self.segments.back_mut() {
+                newest.last.insert(shard, last);
+            }
+        }
+        if let Some(hard_state) = write.hard_state {
+            group.hard_state = hard_state;
+            self.frame.hard_state(shard, hard_state);
+        }
+        self.recovered.remove(&shard);
+        Ok(())
+    }
+
+    fn truncate_before(&mut self, shard: ShardId, index: u64) -> Result<(), Error> {
+        self.make_room(frame::HEADER_BYTES)?;
+        let Some(group) = self.groups.get_mut(&shard) else {
+            return Ok(());
+        };
+        if !group.truncate(index) {
+            return Ok(());
+        }
+        self.recovered.remove(&shard);
+        self.frame.clear();
+        self.frame.truncate(shard, index);
+        self.commit()?;
+        // Only now: if the truncation were lost, the entries would be missed.
+        self.free_segments()
+    }
+
+    fn reset(&mut self, shard: ShardId, hard_state: HardState) -> Result<(), Error> {
+        self.make_room(frame::measure(&[], Some(hard_state)))?;
+        self.groups.entry(shard).or_default().reset(hard_state);
+        for segment in &mut self.segments {
+            segment.last.remove(&shard);
+        }
+        self.recovered.remove(&shard);
+        self.frame.clear();
+        self.frame.reset(shard, hard_state);
+        self.commit()?;
+        self.free_segments()
+    }
+
+    fn load(&mut self, shard: ShardId) -> Result<GroupLog, Error> {
+        let hard_state = match self.groups.get(&shard) {
+            Some(group) => group.hard_state,
+            None => return Ok(GroupLog::default()),
+        };
+        let entries = match self.recovered.remove(&shard) {
+            Some(entries) => entries,
+            None => self.read_again(shard)?,
+        };
+        Ok(GroupLog { hard_state, entries: entries.into() })
+    }
+
+    fn read_again(&self, shard: ShardId) -> Result<VecDeque<LogEntry>, Error> {
+        let files: Vec<_> = self.segments.iter().map(|segment| (segment.sequence, segment.path.clone())).collect();
+        Ok(replay::replay(&files)?.entries.remove(&shard).unwrap_or_default())
+    }
+
+    /// The one place where anything is promised: the frame is written, and synced before this returns.
+    fn commit(&mut self) -> Result<(), Error> {
+        let bytes = self.frame.seal(self.nonce, self.next_number);
+        let path = &self.segments[self.segments.len() - 1].path;
+        self.active.write_all_at(bytes, self.offset as u64).map_err(Error::io("write", path))?;
+        self.active.sync_data().map_err(Error::io("sync", path))?;
+        self.offset += bytes.len();
+        self.next_number += 1;
+        self.frame.shrink_to(FRAME_BYTES_KEPT);
+        Ok(())
+    }
+
+    /// Goes to the next segment if a body of this length and the seal no longer fit. Called before anything is noted,
+    /// because the head of the new segment must tell the state before the frame.
+    fn make_room(&mut self, body_bytes: usize) -> Result<(), Error> {
+        if body_bytes > frame::BODY_BYTES_MAX {
+            return Err(Error::WriteTooLarge { bytes: body_bytes, bytes_max: frame::BODY_BYTES_MAX });
+        }
+        let end = self.offset + 2 * frame::HEADER_BYTES + body_bytes;
+        // A frame that no segment could hold still gets one of its own: the file then grows, once.
+        if end <= self.options.segment_bytes {
+            return Ok(());
+        }
+        self.next_segment()
+    }
+
+    fn next_segment(&mut self) -> Result<(), Error> {
+        let full = &self.segments[self.segments.len() - 1];
+        let head = Head {
+            sequence: full.sequence + 1,
+            nonce: segment::draw_nonce(),
+            first_number: self.next_number,
+            groups: self.groups.clone(),
+        };
+        let (active, segment) = start_segment(&self.dir, &self.spares, &head)?;
+        // The seal says that there is a next segment, so that the loss of that file is noticed.
+        self.frame.clear();
+        let seal = self.frame.seal(self.nonce, frame::SEAL);
+        self.active
+            .write_all_at(seal, self.offset as u64)
+            .and_then(|()| self.active.sync_data())
+            .map_err(Error::io("seal", &full.path))?;
+        self.active = active;
+        self.nonce = head.nonce;
+        self.offset = head.bytes();
+        self.segments.push_back(segment);
+        Ok(())
+    }
+
+    /// Frees the oldest segments that hold nothing that is still kept.
+    fn free_segments(&mut self) -> Result<(), Error> {
+        let mut freed = false;
+        while self.segments.len() > 1 && pinning(&self.segments[0], &self.groups).is_none() {
+            let Some(segment) = self.segments.pop_front() else {
+                break;
+            };
+            let len = segment.path.metadata().map_err(Error::io("look at", &segment.path))?.len();
+            self.spares.give(&segment.path, len)?;
+            freed = true;
+        }
+        // Before a spare is written over, its old name must be gone for good: otherwise a crash could bring back
+        // a segment with foreign content.
+        if freed { files::sync_dir(&self.dir) } else { Ok(()) }
+    }
+
+    fn oldest_shard(&self) -> Option<ShardId> {
+        self.segments.iter().find_map(|segment| pinning(segment, &self.groups))
+    }
+
+    fn bytes(&self) -> u64 {
+        let segments: u64 = self
+            .segments
+            .iter()
+            .filter_map(|segment| segment.path.metadata().ok())
+            .map(|metadata| metadata.len())
+            .sum();
+        segments + self.spares.bytes()
+    }
+}
+
+impl Drop for Disk {
+    /// Ends the log with an empty frame, so that damage to the last write is not taken for a cut. Failing to is
+    /// no loss: it is what a crash leaves.
+    fn drop(&mut self) {
+        let fits = self.offset + 2 * frame::HEADER_BYTES <= self.options.segment_bytes;
+        if !self.stopped && fits {
+            self.frame.clear();
+            let _ = self.commit();
+        }
+    }
+}
+
+impl From<Replayed> for Segment {
+    fn from(replayed: Replayed) -> Self {
+        Self { path: replayed.path, sequence: replayed.sequence, last: replayed.last }
+    }
+}
+
+/// What can be loaded without reading the files again: also of groups that have no entries.
+fn recovered(
+    groups: &BTreeMap<ShardId, Group>,
+    mut entries: BTreeMap<ShardId, VecDeque<LogEntry>>,
+) -> BTreeMap<ShardId, VecDeque<LogEntry>> {
+    groups.keys().map(|shard| (*shard, entries.remove(shard).unwrap_or_default())).collect()
+}
+
+/// Turns a spare into a segment. It gets its name only when its head is on disk, so a segment always has one.
+fn start_segment(dir: &Path, spares: &Spares, head: &Head) -> Result<(File, Segment), Error> {
+    let spare = spares.take()?;
+    let file = files::open_file(&spare)?;
+    file.write_all_at(&head.encode(), 0)
+        .and_then(|()| file.sync_data())
+        .map_err(Error::io("write the head of", &spare))?;
+    let path = segment::path(dir, head.sequence);
+    files::rename(&spare, &path)?;
+    files::sync_dir(dir)?;
+    let segment = Segment { path, sequence: head.sequence, last: BTreeMap::new() };
+    Ok((file, segment))
+}
+
+/// A group that still needs something in this segment.
+fn pinning(segment: &Segment, groups: &BTreeMap<ShardId, Group>) -> Option<ShardId> {
+    segment
+        .last
+        .iter()
+        .find(|(shard, last)| groups.get(shard).is_some_and(|group| group.needs(**last)))
+        .map(|(shard, _)| *shard)
+}
+
+fn check_order(shard: ShardId, group: &Group, entries: &[LogEntry]) -> Result<(), Error> {
+    let out_of_order = |expected, found| Error::OutOfOrder { shard, expected, found };
+    let first = entries.first().map_or(0, |entry| entry.index);
+    if !group.accepts(first) {
+        return Err(out_of_order(group.next, first));
+    }
+    for (expected, entry) in (first..).zip(entries) {
+        if entry.index != expected {
+            return Err(out_of_order(expected, entry.index));
+        }
+    }
+    Ok(())
+}
