@@ -1,1 +1,22 @@
-//! Records: the replicated state machine. A function of state and entry; pure.
+//! Records: the replicated state machine of a shard.
+//!
+//! [`Records::apply`] takes one committed entry at a time and is a function of state and entry alone: two replicas at
+//! the same index are equal. What an entry means is decided here and nowhere else; who proposes it, when, and what is
+//! done with the outcome is the replica's business (`shardine-shard`). Never touches a socket, a disk or a clock.
+
+// In the order in which a newcomer should read them.
+mod record;
+mod index;
+mod state;
+mod apply;
+mod command;
+mod evaluate;
+mod merge;
+mod sessions;
+mod scan;
+mod snapshot;
+
+pub use apply::{Fatal, Nobody, Sink, read_reply};
+pub use scan::{Page, Scan, ScanBound, ScanFrom};
+pub use snapshot::CutStep;
+pub use state::{Lease, Lookup, Records};

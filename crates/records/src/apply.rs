@@ -1,0 +1,281 @@
+//! Applies committed entries. A function of state and entry alone; every check is made here, when the entry is applied.
+
+use shardine_model::codec::{DecodeError, Reader};
+use shardine_model::command::{Batch, BatchItem, BatchMode, Body};
+use shardine_model::entry::LoadedRow;
+use shardine_model::{
+    Answer, Entry, ErrorCode, Outcome, Position, Reply, Request, RowKey, RowKeyBuf, Table, TableId, Timestamp, Version,
+};
+use thiserror::Error;
+
+use crate::record::{Versions, open_packed};
+use crate::state::{Content, Lease, Lookup, Records};
+
+/// Where the outcomes of an entry go. Followers pass [`Nobody`].
+pub trait Sink {
+    /// The answer to the next request of the entry, in order.
+    fn answer(&mut self, answer: Answer);
+
+    /// The next request of the entry met rows that are not in memory: it must be proposed again after they are loaded.
+    fn not_resident(&mut self, request: &[u8], missing: Vec<RowKeyBuf>);
+
+    /// A row now differs from what SQL is known to hold.
+    fn dirty(&mut self, row: RowKey<'_>);
+}
+
+/// A sink for entries that nobody here waits for.
+pub struct Nobody;
+
+impl Sink for Nobody {
+    fn answer(&mut self, _: Answer) {}
+    fn not_resident(&mut self, _: &[u8], _: Vec<RowKeyBuf>) {}
+    fn dirty(&mut self, _: RowKey<'_>) {}
+}
+
+/// An entry that this replica must not skip and cannot apply: it stops instead of guessing (record-cache 62, 73).
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Fatal {
+    #[error("the entry cannot be read: {0}; it was written by a newer version or is damaged: upgrade this node, or restore it from a peer")]
+    Unreadable(#[from] DecodeError),
+    #[error("a kick names a record that is not in memory, so this replica has parted from its leader: restore it from a peer")]
+    KickedNotResident,
+}
+
+/// Rows that a request needs and memory does not hold.
+pub(crate) struct NotResident(pub Vec<RowKeyBuf>);
+
+impl Records {
+    /// Applies one entry. Outcomes go to `sink` in the order of the requests.
+    pub fn apply(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Fatal> {
+        match Entry::decode(bytes)? {
+            Entry::Commands { proposed_at, requests } => return self.apply_commands(proposed_at, requests, sink),
+            Entry::Load(rows) => rows.into_iter().for_each(|loaded| self.apply_load(&loaded)),
+            Entry::Kick(rows) => return self.apply_kick(&rows),
+            Entry::Lease { holder, term, length_ms } => self.lease = Some(Lease { holder, term, length_ms }),
+            Entry::Written(rows) => rows.into_iter().for_each(|(row, version)| self.apply_written(row, version)),
+            Entry::Schema(table) => self.apply_schema(*table),
+            Entry::Purge(rows) => rows.into_iter().for_each(|(row, version)| self.apply_purge(row, version)),
+            Entry::Expire { at, rows } => {
+                self.clock = self.clock.max(at);
+                for row in rows {
+                    self.expire_if_due(self.clock, row.position(), row, sink);
+                }
+            }
+            Entry::Clear { table } => self.apply_clear(table),
+        }
+        Ok(())
+    }
+
+    fn apply_commands(&mut self, at: Timestamp, requests: &[u8], sink: &mut impl Sink) -> Result<(), Fatal> {
+        self.clock = self.clock.max(at);
+        let mut reader = Reader::new(requests);
+        while !reader.is_empty() {
+            let before = reader.rest();
+            let request = Request::decode(&mut reader)?;
+            let span = &before[..before.len() - reader.rest().len()];
+            match self.execute_once(&request, sink) {
+                Ok(answer) => sink.answer(answer),
+                Err(NotResident(missing)) => sink.not_resident(span, missing),
+            }
+        }
+        Ok(())
+    }
+
+    /// Executes a request, or recalls its result if it was executed before.
+    fn execute_once(&mut self, request: &Request<'_>, sink: &mut impl Sink) -> Result<Answer, NotResident> {
+        let Some(origin) = request.origin else { return self.execute(&request.body, sink) };
+        if let Some(answer) = self.sessions.recall(origin) {
+            return Ok(answer);
+        }
+        let answer = self.execute(&request.body, sink)?;
+        self.sessions.remember(origin, &answer);
+        Ok(answer)
+    }
+
+    fn execute(&mut self, body: &Body<'_>, sink: &mut impl Sink) -> Result<Answer, NotResident> {
+        match body {
+            Body::One(command) => self.execute_command(command, sink).map(Answer::One),
+            Body::Batch(batch) => self.execute_batch(batch, sink),
+        }
+    }
+
+    fn execute_batch(&mut self, batch: &Batch<'_>, sink: &mut impl Sink) -> Result<Answer, NotResident> {
+        self.check_batch_resident(batch)?;
+        for (row, version) in &batch.conditions {
+            self.expire_if_due(self.clock, row.position(), *row, sink);
+            if self.current_version(*row) != *version {
+                return Ok(Answer::ConditionFailed);
+            }
+        }
+        let mut undo: Vec<(RowKeyBuf, Option<Content>)> = Vec::new();
+        let mut replies = Vec::with_capacity(batch.commands.len());
+        for item in &batch.commands {
+            let reply = match item {
+                BatchItem::Read(row) => self.execute_read(*row, sink),
+                BatchItem::Change(command) => {
+                    if batch.mode == BatchMode::AllOrNone {
+                        undo.push((command.row.to_owned(), self.copy_row(command.row)));
+                    }
+                    self.execute_command(command, sink)?
+                }
+            };
+            let refused = reply.refusal().is_some() && matches!(item, BatchItem::Change(_));
+            replies.push(reply);
+            if refused && batch.mode == BatchMode::AllOrNone {
+                self.undo(undo);
+                return Ok(Answer::Many(replies));
+            }
+        }
+        Ok(Answer::Many(replies))
+    }
+
+    /// A batch happens at one moment or not at all: every row must be in memory before the first one changes.
+    fn check_batch_resident(&self, batch: &Batch<'_>) -> Result<(), NotResident> {
+        let items = batch.commands.iter().map(BatchItem::row);
+        let rows = items.chain(batch.conditions.iter().map(|(row, _)| *row));
+        let missing: Vec<RowKeyBuf> = rows
+            .filter(|row| matches!(self.get(row.position(), *row), Lookup::NotResident))
+            .map(RowKey::to_owned)
+            .collect();
+        if missing.is_empty() { Ok(()) } else { Err(NotResident(missing)) }
+    }
+
+    fn undo(&mut self, undo: Vec<(RowKeyBuf, Option<Content>)>) {
+        for (row, content) in undo.into_iter().rev() {
+            self.put_row(row.as_ref().position(), row.as_ref(), content);
+        }
+    }
+
+    fn current_version(&self, row: RowKey<'_>) -> Version {
+        match self.get(row.position(), row) {
+            Lookup::Live(view) => view.version,
+            Lookup::Absent { version, .. } => version,
+            Lookup::NotResident | Lookup::UnknownTable => Version::NEVER,
+        }
+    }
+
+    fn execute_read(&mut self, row: RowKey<'_>, sink: &mut impl Sink) -> Reply {
+        self.expire_if_due(self.clock, row.position(), row, sink);
+        read_reply(self.get(row.position(), row))
+    }
+
+    /// Inserts a row as SQL held it, unless memory already has one: what is in memory is never older (I47).
+    fn apply_load(&mut self, loaded: &LoadedRow<'_>) {
+        let position = loaded.row.position();
+        if !matches!(self.get(position, loaded.row), Lookup::NotResident) {
+            return;
+        }
+        let versions = Versions { version: loaded.version, sql_version: loaded.version, expires_at: None };
+        let mut bytes = Vec::new();
+        open_packed(&mut bytes, loaded.row, &versions);
+        if loaded.version.is_live() {
+            bytes.extend_from_slice(loaded.fields);
+        }
+        self.put_row(position, loaded.row, Some(Content::Packed(bytes.into_boxed_slice())));
+    }
+
+    /// Drops clean records. One that changed since the leader looked stays; one that is not here at all means that this
+    /// replica is not what it should be.
+    fn apply_kick(&mut self, rows: &[(RowKey<'_>, Version)]) -> Result<(), Fatal> {
+        for (row, version) in rows {
+            let (current, sql_version) = match self.get(row.position(), *row) {
+                Lookup::Live(view) => (view.version, view.sql_version),
+                Lookup::Absent { version, sql_version } => (version, sql_version),
+                Lookup::NotResident | Lookup::UnknownTable => return Err(Fatal::KickedNotResident),
+            };
+            if current == *version && current == sql_version && self.is_sql(row.table) {
+                self.put_row(row.position(), *row, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Raises what SQL is known to hold; a late or repeated confirmation changes nothing (record-cache 64).
+    fn apply_written(&mut self, row: RowKey<'_>, version: Version) {
+        let position = row.position();
+        let Some(mut versions) = self.versions(position, row) else { return };
+        if version.magnitude() <= versions.sql_version.magnitude() {
+            return;
+        }
+        versions.sql_version = version;
+        let content = self.rewritten(position, row, &versions);
+        self.put_row(position, row, content);
+    }
+
+    fn apply_schema(&mut self, table: Table) {
+        let (id, dropped) = (table.id, table.dropped);
+        if self.catalogue.put(table) && dropped {
+            self.drop_rows(id);
+        }
+    }
+
+    fn apply_purge(&mut self, row: RowKey<'_>, version: Version) {
+        let position = row.position();
+        let is_that_tombstone = self.versions(position, row).is_some_and(|known| known.version == version);
+        if is_that_tombstone && version.0 < 0 {
+            let floor = self.floors.entry(row.table).or_insert(0);
+            *floor = (*floor).max(version.magnitude());
+            self.put_row(position, row, None);
+        }
+        // Older marks of the same tombstone queue were for rows that have lived again since.
+        let done = |front: &crate::state::Tombstone| front.row.as_ref() == row && front.version == version;
+        if self.derived.tombstones.front().is_some_and(done) {
+            self.derived.tombstones.pop_front();
+        }
+    }
+
+    /// Empties a table that has no SQL behind it. Versions go on above the highest one dropped.
+    fn apply_clear(&mut self, table: TableId) {
+        if self.is_sql(table) || self.catalogue.get(table).is_none() {
+            return;
+        }
+        let highest = self.drop_rows(table);
+        let floor = self.floors.entry(table).or_insert(0);
+        *floor = (*floor).max(highest);
+    }
+
+    /// Removes all rows of a table; says the highest version among them.
+    fn drop_rows(&mut self, table: TableId) -> u64 {
+        let mut highest = 0;
+        for segment in 0..self.index.segment_count() {
+            let mut rows = Vec::new();
+            self.walk_segment(segment, |position, row, view| {
+                if row.table == table {
+                    highest = highest.max(view.version.magnitude());
+                    rows.push((position, row.to_owned()));
+                }
+            });
+            for (position, row) in rows {
+                self.put_row(position, row.as_ref(), None);
+            }
+        }
+        self.derived.tombstones.retain(|tombstone| tombstone.row.table != table);
+        highest
+    }
+}
+
+/// A read as a reply: the whole row, or `not_found` with the version to build a condition on (record-cache 9, 10).
+#[must_use]
+pub fn read_reply(found: Lookup<'_>) -> Reply {
+    match found {
+        Lookup::Live(view) => Reply {
+            version: view.version,
+            sql_version: view.sql_version,
+            outcome: Outcome::Done { changed: 0, row: Some(view.fields.to_image()) },
+        },
+        Lookup::Absent { version, sql_version } => refused(version, sql_version, ErrorCode::NotFound),
+        Lookup::NotResident => refused(Version::NEVER, Version::NEVER, ErrorCode::Busy),
+        Lookup::UnknownTable => refused(Version::NEVER, Version::NEVER, ErrorCode::UnknownTable),
+    }
+}
+
+pub(crate) fn refused(version: Version, sql_version: Version, code: ErrorCode) -> Reply {
+    Reply { version, sql_version, outcome: Outcome::Refused { code, row: None } }
+}
+
+impl Records {
+    pub(crate) fn versions(&self, position: Position, row: RowKey<'_>) -> Option<Versions> {
+        let slot = self.index.find(position, row.table, row.key)?;
+        slot.row(row.sort).map(|view| Versions::of(&view))
+    }
+}

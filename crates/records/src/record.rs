@@ -1,0 +1,176 @@
+//! One record in memory: a single allocation that holds its address, versions, expiry and packed fields.
+//!
+//! Layout of a packed record: `flags, table, key, version, sql_version, [expiry], fields`, integers as varints. Rows of
+//! a table with a sort key leave out table and key, which their partition holds once for all. Records with very many
+//! fields are trees instead, because packed fields are searched from the front.
+
+use std::collections::BTreeMap;
+
+use shardine_model::codec::{Reader, put_bytes, put_signed, put_varint};
+use shardine_model::row::WideFields;
+use shardine_model::{FieldsView, RowKey, RowView, TableId, Timestamp, Version};
+
+const FLAG_EXPIRES: u8 = 1 << 0;
+const FLAG_ADDRESSED: u8 = 1 << 1;
+
+/// What a `(table, key)` leads to. As small as a boxed slice: most records are packed.
+#[derive(Clone, Debug)]
+pub(crate) enum Slot {
+    Packed(Box<[u8]>),
+    Big(Box<Big>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Big {
+    /// A record of a dynamic table with many fields.
+    Wide(Wide),
+    /// All rows of one key in a table with a sort key, by their encoded sort key.
+    Partition(Partition),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Wide {
+    pub table: TableId,
+    pub key: Box<[u8]>,
+    pub versions: Versions,
+    pub fields: WideFields,
+    pub bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Partition {
+    pub table: TableId,
+    pub key: Box<[u8]>,
+    pub rows: BTreeMap<Box<[u8]>, Box<[u8]>>,
+}
+
+/// The numbers of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Versions {
+    pub version: Version,
+    pub sql_version: Version,
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Slot {
+    /// The address that the slot is filed under.
+    #[inline]
+    pub fn address(&self) -> (TableId, &[u8]) {
+        match self {
+            Self::Packed(bytes) => packed_address(bytes),
+            Self::Big(big) => match &**big {
+                Big::Wide(wide) => (wide.table, &wide.key),
+                Big::Partition(partition) => (partition.table, &partition.key),
+            },
+        }
+    }
+
+    /// A tree without fields: a dynamic record that is no more.
+    pub fn is_bare(&self) -> bool {
+        matches!(self, Self::Big(big) if matches!(&**big, Big::Wide(wide) if wide.fields.is_empty()))
+    }
+
+    #[inline]
+    pub fn row(&self, sort: &[u8]) -> Option<RowView<'_>> {
+        match self {
+            Self::Packed(bytes) => Some(view(bytes)),
+            Self::Big(big) => match &**big {
+                Big::Wide(wide) => Some(wide.view()),
+                Big::Partition(partition) => partition.rows.get(sort).map(|bytes| view(bytes)),
+            },
+        }
+    }
+}
+
+impl Wide {
+    pub fn new(row: RowKey<'_>, versions: Versions, fields: WideFields) -> Self {
+        let bytes: usize = fields.iter().map(|(name, value)| Self::field_bytes(name.len(), value.len())).sum();
+        Self { table: row.table, key: row.key.into(), versions, bytes: bytes + row.key.len(), fields }
+    }
+
+    /// What a field counts for: its bytes, and two pointers with lengths.
+    pub fn field_bytes(name: usize, value: usize) -> usize {
+        name + value + 2 * size_of::<Box<[u8]>>()
+    }
+
+    pub fn view(&self) -> RowView<'_> {
+        self.versions.with(FieldsView::Wide(&self.fields))
+    }
+}
+
+impl Versions {
+    pub fn of(view: &RowView<'_>) -> Self {
+        Self { version: view.version, sql_version: view.sql_version, expires_at: view.expires_at }
+    }
+
+    pub fn with<'a>(&self, fields: FieldsView<'a>) -> RowView<'a> {
+        let Self { version, sql_version, expires_at } = *self;
+        RowView { version, sql_version, expires_at, fields }
+    }
+}
+
+/// Begins a packed record in `out`; its fields are appended behind. `row.sort` decides whether it stands in a partition.
+#[inline]
+pub(crate) fn open_packed(out: &mut Vec<u8>, row: RowKey<'_>, versions: &Versions) {
+    let addressed = row.sort.is_empty();
+    out.push(u8::from(versions.expires_at.is_some()) * FLAG_EXPIRES | u8::from(addressed) * FLAG_ADDRESSED);
+    if addressed {
+        put_varint(out, u64::from(row.table.0));
+        put_bytes(out, row.key);
+    }
+    put_signed(out, versions.version.0);
+    put_signed(out, versions.sql_version.0);
+    if let Some(at) = versions.expires_at {
+        put_varint(out, at.0);
+    }
+}
+
+const WRITTEN_HERE: &str = "packed records are written here only";
+
+#[inline]
+fn packed_address(bytes: &[u8]) -> (TableId, &[u8]) {
+    let mut reader = Reader::new(&bytes[1..]);
+    let table = reader.varint("table").expect(WRITTEN_HERE);
+    (TableId(table as u32), reader.bytes("key").expect(WRITTEN_HERE))
+}
+
+#[inline]
+pub(crate) fn view(bytes: &[u8]) -> RowView<'_> {
+    let mut reader = Reader::new(bytes);
+    let flags = reader.u8("flags").expect(WRITTEN_HERE);
+    if flags & FLAG_ADDRESSED != 0 {
+        reader.varint("table").expect(WRITTEN_HERE);
+        reader.bytes("key").expect(WRITTEN_HERE);
+    }
+    let version = Version(reader.signed("version").expect(WRITTEN_HERE));
+    let sql_version = Version(reader.signed("sql version").expect(WRITTEN_HERE));
+    let expires_at = match flags & FLAG_EXPIRES {
+        0 => None,
+        _ => Some(Timestamp(reader.varint("expiry").expect(WRITTEN_HERE))),
+    };
+    RowView { version, sql_version, expires_at, fields: FieldsView::Packed(reader.rest()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_no_larger_than_a_boxed_slice() {
+        assert_eq!(size_of::<Slot>(), size_of::<Box<[u8]>>());
+    }
+
+    #[test]
+    fn golden_bytes_of_a_packed_record() {
+        let row = RowKey { table: TableId(2), key: b"lili", sort: b"" };
+        let versions = Versions { version: Version(3), sql_version: Version(-1), expires_at: Some(Timestamp(300)) };
+        let mut bytes = Vec::new();
+
+        open_packed(&mut bytes, row, &versions);
+        bytes.extend_from_slice(&[1, 1, 20]);
+
+        assert_eq!(bytes, [0b11, 2, 4, b'l', b'i', b'l', b'i', 6, 1, 0xac, 2, 1, 1, 20]);
+        assert_eq!(packed_address(&bytes), (TableId(2), &b"lili"[..]));
+        assert_eq!(Versions::of(&view(&bytes)), versions);
+    }
+}

@@ -1,0 +1,198 @@
+//! Snapshots of a shard, cut without stopping it.
+//!
+//! A cut fixes the state at one index. Segments are then written one by one over many turns; a segment that is about to
+//! change before its turn is written first. So the pause of a cut is one segment at the most, and memory holds no copy.
+
+use std::collections::VecDeque;
+
+use shardine_model::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
+use shardine_model::row::check_packed;
+use shardine_model::{NodeId, RowKey, Table, TableId, Timestamp, Version};
+
+use crate::command::content_of;
+use crate::record::Versions;
+use crate::sessions::Sessions;
+use crate::state::{Lease, Records};
+
+const SNAPSHOT_FORMAT: u8 = 1;
+const CHUNK_HEAD: u8 = 1;
+const CHUNK_ROWS: u8 = 2;
+
+/// A cut in progress.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    /// Chunks that are ready but not yet taken: the head, which rows are read by and so comes first, and segments
+    /// written ahead of their turn.
+    ready: VecDeque<Vec<u8>>,
+    next_segment: usize,
+}
+
+/// What the next step of a cut gave.
+#[derive(Debug, PartialEq, Eq)]
+pub enum CutStep {
+    Chunk(Vec<u8>),
+    /// Everything has been given; the cut is over.
+    Done,
+}
+
+impl Records {
+    /// Fixes the present state as a snapshot. Its chunks come from [`Records::cut_step`].
+    pub fn begin_cut(&mut self) {
+        assert!(self.cut.is_none(), "one cut at a time");
+        let mut head = vec![SNAPSHOT_FORMAT, CHUNK_HEAD];
+        self.encode_head(&mut head);
+        self.cuts += 1;
+        self.cut = Some(Cut { ready: VecDeque::from([head]), next_segment: 0 });
+    }
+
+    #[must_use]
+    pub fn is_cutting(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// Gives up a cut; the next one begins anew.
+    pub fn abandon_cut(&mut self) {
+        self.cut = None;
+    }
+
+    /// The next chunk of the cut. Takes about as long as one segment takes to write.
+    pub fn cut_step(&mut self) -> CutStep {
+        let cut = self.cut.as_mut().expect("only called during a cut");
+        if let Some(chunk) = cut.ready.pop_front() {
+            return CutStep::Chunk(chunk);
+        }
+        let mut segment = cut.next_segment;
+        while segment < self.index.segment_count() && self.index.saved_for(segment) == self.cuts {
+            segment += 1;
+        }
+        if segment == self.index.segment_count() {
+            self.cut = None;
+            return CutStep::Done;
+        }
+        // Splits may move later segments up, never an unsaved one below this place.
+        self.cut.as_mut().expect("checked above").next_segment = segment;
+        self.index.mark_saved(segment, self.cuts);
+        CutStep::Chunk(self.encode_segment(segment))
+    }
+
+    /// Called before any change: a segment that the running cut has not written yet is written as it was.
+    #[inline]
+    pub(crate) fn save_before_change(&mut self, segment: usize) {
+        if self.cut.is_none() || self.index.saved_for(segment) == self.cuts {
+            return;
+        }
+        let chunk = self.encode_segment(segment);
+        self.index.mark_saved(segment, self.cuts);
+        self.cut.as_mut().expect("checked above").ready.push_back(chunk);
+    }
+
+    pub(crate) fn encode_head(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.clock.0);
+        match self.lease {
+            None => out.push(0),
+            Some(lease) => {
+                out.push(1);
+                put_varint(out, lease.holder.0);
+                put_varint(out, lease.term);
+                put_varint(out, lease.length_ms);
+            }
+        }
+        put_varint(out, self.floors.len() as u64);
+        for (table, floor) in &self.floors {
+            put_varint(out, u64::from(table.0));
+            put_varint(out, *floor);
+        }
+        put_varint(out, self.catalogue.definitions().count() as u64);
+        self.catalogue.definitions().for_each(|table| table.encode(out));
+        self.sessions.encode(out);
+    }
+
+    fn decode_head(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        self.clock = Timestamp(reader.varint("clock")?);
+        self.lease = match reader.u8("lease mark")? {
+            0 => None,
+            _ => Some(Lease {
+                holder: NodeId(reader.varint("lease holder")?),
+                term: reader.varint("lease term")?,
+                length_ms: reader.varint("lease length")?,
+            }),
+        };
+        for _ in 0..reader.count("floor count")? {
+            let table = table_id(reader)?;
+            self.floors.insert(table, reader.varint("floor")?);
+        }
+        for _ in 0..reader.count("table count")? {
+            self.catalogue.put(Table::decode(reader)?);
+        }
+        self.sessions = Sessions::decode(reader)?;
+        Ok(())
+    }
+
+    fn encode_segment(&self, segment: usize) -> Vec<u8> {
+        let mut out = vec![SNAPSHOT_FORMAT, CHUNK_ROWS];
+        let mut packed = Vec::new();
+        for slot in self.index.slots(segment) {
+            let (table, key) = slot.address();
+            crate::state::walk_slot(table, key, slot, |row, view| {
+                put_varint(&mut out, u64::from(row.table.0));
+                put_bytes(&mut out, row.key);
+                put_bytes(&mut out, row.sort);
+                put_signed(&mut out, view.version.0);
+                put_signed(&mut out, view.sql_version.0);
+                put_varint(&mut out, view.expires_at.map_or(0, |at| at.0));
+                packed.clear();
+                view.fields.pack(&mut packed);
+                put_bytes(&mut out, &packed);
+            });
+        }
+        out
+    }
+
+    /// Takes in one chunk of a snapshot; the state must have begun empty ([`Records::new`]), so that a key absent from
+    /// the snapshot is absent after it (record-cache 70). The head comes first.
+    pub fn restore_chunk(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
+        let mut reader = Reader::new(chunk);
+        let format = reader.u8("chunk format")?;
+        if format != SNAPSHOT_FORMAT {
+            return Err(DecodeError::Unknown { what: "chunk format", value: u64::from(format) });
+        }
+        match reader.u8("chunk kind")? {
+            CHUNK_HEAD => {
+                self.decode_head(&mut reader)?;
+                reader.finish("head chunk")
+            }
+            CHUNK_ROWS => {
+                while !reader.is_empty() {
+                    self.restore_row(&mut reader)?;
+                }
+                Ok(())
+            }
+            kind => Err(DecodeError::Unknown { what: "chunk kind", value: u64::from(kind) }),
+        }
+    }
+
+    fn restore_row(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        let table = table_id(reader)?;
+        let key = reader.bytes("key")?;
+        let sort = reader.bytes("sort key")?;
+        let version = Version(reader.signed("version")?);
+        let sql_version = Version(reader.signed("sql version")?);
+        let expires_at = Some(Timestamp(reader.varint("expiry")?)).filter(|at| at.0 != 0);
+        let packed = reader.bytes("fields")?;
+        check_packed(packed)?;
+        let row = RowKey { table, key, sort };
+        let definition = self.catalogue.get(table);
+        if definition.is_some_and(|definition| definition.has_sort() == sort.is_empty()) {
+            return Err(DecodeError::Unknown { what: "sort key of a row", value: sort.len() as u64 });
+        }
+        let dynamic = definition.is_some_and(|definition| definition.dynamic);
+        let versions = Versions { version, sql_version, expires_at };
+        self.put_row(row.position(), row, Some(content_of(row, versions, packed, dynamic)));
+        Ok(())
+    }
+}
+
+fn table_id(reader: &mut Reader<'_>) -> Result<TableId, DecodeError> {
+    let table = reader.varint("table id")?;
+    u32::try_from(table).map(TableId).map_err(|_| DecodeError::Unknown { what: "table id", value: table })
+}
