@@ -1,1 +1,33 @@
-//! The only crate that knows SQL: dialects, loader, flusher.
+//! The back door: the only crate that knows SQL. Reads rows that memory lacks, writes rows behind the answer, keeps the
+//! SQL tables in the shape of their definitions.
+//!
+//! A job goes in, exactly one outcome comes out. Nothing is retried, delayed or chosen here: when to write, how often to
+//! try again and what an outcome means for a record is the shard's business. Correctness does not rest on who writes or
+//! in which order either: every write carries the version fence (DESIGN 5, `docs/sql.md`).
+
+// In the order in which a newcomer should read them.
+mod url;
+
+mod error;
+mod job;
+
+mod columns;
+mod row;
+
+mod database;
+mod flush;
+mod sqlite;
+
+mod service;
+mod status;
+mod worker;
+
+pub use error::{Class, Error};
+pub use job::{
+    Change, Done, Drift, FlushJob, FlushResult, FlushRow, Found, Job, JobId, LoadJob, Loaded, Quarantined, ScanJob,
+    Scope, TableJob,
+};
+pub use row::stored_position;
+pub use service::{Backend, Handle, Options, Rejected, Why};
+pub use status::Status;
+pub use url::{Url, UrlError};

@@ -1,0 +1,54 @@
+//! The seam between what every database must do and how each one does it. One file per dialect stands behind it.
+
+use shardine_model::{FieldId, RowKeyBuf, Table, Version};
+
+use crate::error::Error;
+use crate::job::{Drift, FlushRow, Found, ScanJob};
+
+/// Makes connections. Shared by the workers, each of which holds one connection at most.
+pub(crate) trait Connector: Send + Sync {
+    fn connect(&self, role: Role) -> Result<Box<dyn Database>, Error>;
+}
+
+/// What a connection is for. Loads must not wait behind flushes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Reader,
+    Writer,
+}
+
+impl Role {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Reader => "sql-reader",
+            Self::Writer => "sql-writer",
+        }
+    }
+}
+
+/// One connection. After a retryable or fatal error it is dropped and made anew.
+pub(crate) trait Database: Send {
+    /// Reads at most `limits::LOAD_ROWS_MAX` rows in one statement.
+    fn load(&mut self, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error>;
+
+    /// Writes all rows in one transaction, or none, each behind the version fence: a row changes only if that raises
+    /// |version| (record-cache 93, 94). Gives the version that SQL holds afterwards, row by row.
+    fn write(&mut self, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error>;
+
+    /// A page, and the last row looked at if there may be more behind it.
+    fn scan(&mut self, job: &ScanJob) -> Result<(Found, Option<RowKeyBuf>), Error>;
+
+    fn check(&mut self, table: &Table) -> Result<Vec<Drift>, Error>;
+    fn create(&mut self, table: &Table) -> Result<(), Error>;
+    fn add_field(&mut self, table: &Table, field: FieldId) -> Result<(), Error>;
+    fn drop_table(&mut self, table: &Table) -> Result<(), Error>;
+}
+
+/// The database of `--sql none`: there is none, and whoever asks is told so.
+pub(crate) struct Nothing;
+
+impl Connector for Nothing {
+    fn connect(&self, _role: Role) -> Result<Box<dyn Database>, Error> {
+        Err(Error::fatal("there is no SQL database: start with --sql sqlite:PATH, or give the table --backing none"))
+    }
+}

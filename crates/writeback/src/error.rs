@@ -1,0 +1,60 @@
+//! Why a job failed, sorted by what can be done about it (record-cache 112).
+
+use std::fmt;
+
+/// What kind of trouble it is. The class alone decides what the shard does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// Passes by itself: busy, locked, unreachable, read-only, disk full. Try again later.
+    Retryable,
+    /// The SQL table is not what the definition says. Trying again helps only after somebody changed one of them.
+    Definition,
+    /// This one row is refused; others are not concerned.
+    Row,
+    /// Not ours to mend: no permission, a damaged file, no database at all. Pause and tell the operator.
+    Fatal,
+}
+
+impl Class {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Retryable => "retryable",
+            Self::Definition => "definition",
+            Self::Row => "row",
+            Self::Fatal => "fatal",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// A failure of a whole job, in the database's words where it had any.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    pub class: Class,
+    pub message: String,
+}
+
+impl Error {
+    pub(crate) fn retryable(message: impl Into<String>) -> Self {
+        Self { class: Class::Retryable, message: message.into() }
+    }
+
+    pub(crate) fn definition(message: impl Into<String>) -> Self {
+        Self { class: Class::Definition, message: message.into() }
+    }
+
+    pub(crate) fn row(message: impl Into<String>) -> Self {
+        Self { class: Class::Row, message: message.into() }
+    }
+
+    pub(crate) fn fatal(message: impl Into<String>) -> Self {
+        Self { class: Class::Fatal, message: message.into() }
+    }
+}

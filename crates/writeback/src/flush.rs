@@ -1,0 +1,57 @@
+//! Writes a batch so that one bad row costs nobody else their write (record-cache 99). The same for all databases.
+
+use shardine_model::{RowKeyBuf, Table, Version, limits};
+
+use crate::database::Database;
+use crate::error::{Class, Error};
+use crate::job::{FlushResult, FlushRow};
+
+pub(crate) type Results = Vec<(RowKeyBuf, FlushResult)>;
+
+/// Fails as a whole only for reasons that concern all rows. What was written by then stays: repeating it is harmless.
+pub(crate) fn write_all(database: &mut dyn Database, table: &Table, rows: &[FlushRow]) -> Result<Results, Error> {
+    let mut results = Vec::with_capacity(rows.len());
+    for batch in rows.chunks(limits::FLUSH_ROWS_MAX) {
+        write_halving(database, table, batch, &mut results)?;
+    }
+    Ok(results)
+}
+
+fn write_halving(
+    database: &mut dyn Database,
+    table: &Table,
+    rows: &[FlushRow],
+    results: &mut Results,
+) -> Result<(), Error> {
+    match (database.write(table, rows), rows) {
+        (Ok(held), rows) => {
+            assert_eq!(held.len(), rows.len(), "a write answers for every row");
+            let outcomes = rows.iter().zip(held).map(|(row, held)| (row.row.clone(), result_of(row.version, held)));
+            results.extend(outcomes);
+            Ok(())
+        }
+        (Err(error), [row]) if error.class == Class::Row => {
+            results.push((row.row.clone(), FlushResult::Refused(error.message)));
+            Ok(())
+        }
+        (Err(error), rows) if error.class == Class::Row => {
+            let (left, right) = rows.split_at(rows.len() / 2);
+            write_halving(database, table, left, results)?;
+            write_halving(database, table, right, results)
+        }
+        (Err(error), _) => Err(error),
+    }
+}
+
+/// SQL below us is no breach of the fence but somebody else's doing: a trigger that swallowed the row.
+fn result_of(ours: Version, held: Version) -> FlushResult {
+    if held == ours {
+        FlushResult::Written
+    } else if held.magnitude() >= ours.magnitude() {
+        FlushResult::Newer(held)
+    } else {
+        FlushResult::Refused(format!(
+            "SQL took the write of version {ours} and still holds {held}: is there a trigger?"
+        ))
+    }
+}

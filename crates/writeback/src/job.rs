@@ -1,0 +1,214 @@
+//! What can be asked of the database, and what comes back. A job carries the definition it was made under, so that the
+//! outcome does not depend on when a worker gets to it.
+
+use std::sync::Arc;
+
+use shardine_model::key::Interval;
+use shardine_model::{FieldId, RowImage, RowKeyBuf, Table, Version};
+use thiserror::Error as ThisError;
+
+use crate::error::Error;
+
+/// Names a job among all jobs of one backend. Chosen by whoever submits it, returned with the outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobId(pub u64);
+
+#[derive(Clone, Debug)]
+pub enum Job {
+    Load(LoadJob),
+    Flush(FlushJob),
+    Scan(Box<ScanJob>),
+    Table(TableJob),
+}
+
+/// Reads rows of one table by key.
+#[derive(Clone, Debug)]
+pub struct LoadJob {
+    pub ticket: JobId,
+    pub table: Arc<Table>,
+    /// At most `limits::LOAD_ROWS_MAX` go into one statement; more are read by several.
+    pub rows: Vec<RowKeyBuf>,
+}
+
+/// Writes the newest state of rows of one table. The caller has coalesced: no row stands twice (record-cache 98).
+#[derive(Clone, Debug)]
+pub struct FlushJob {
+    pub ticket: JobId,
+    pub table: Arc<Table>,
+    /// At most `limits::FLUSH_ROWS_MAX` go into one transaction; more are written by several.
+    pub rows: Vec<FlushRow>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlushRow {
+    pub row: RowKeyBuf,
+    pub version: Version,
+    /// The whole row; a field that is missing has its default. Not looked at under a tombstone's version.
+    pub fields: RowImage,
+}
+
+/// Reads a page of live rows in order. Tombstones are left out.
+#[derive(Clone, Debug)]
+pub struct ScanJob {
+    pub ticket: JobId,
+    pub table: Arc<Table>,
+    pub scope: Scope,
+    /// The last row that was seen; the page begins behind it.
+    pub after: Option<RowKeyBuf>,
+    pub rows_max: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All rows whose position lies in the interval, by (position, key, sort).
+    Positions(Interval),
+    /// Rows of one key by sort key, `[from, to)` as bytes. A bound that is a prefix is resolved by the caller.
+    Partition { key: Box<[u8]>, from: Option<Box<[u8]>>, to: Option<Box<[u8]>>, descending: bool },
+}
+
+/// Does something to, or asks something about, an SQL table as a whole.
+#[derive(Clone, Debug)]
+pub struct TableJob {
+    pub ticket: JobId,
+    /// For `AddField` the definition that already has the field.
+    pub table: Arc<Table>,
+    pub change: Change,
+}
+
+/// Each may be repeated: it looks first, and acts only on what is missing (record-cache 130).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Compares the SQL table with the definition and changes nothing.
+    Check,
+    Create,
+    AddField(FieldId),
+    Drop,
+}
+
+/// The outcome of a job. Every job accepted by `Handle::submit` has exactly one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Done {
+    Loaded {
+        ticket: JobId,
+        found: Found,
+    },
+    Flushed {
+        ticket: JobId,
+        rows: Vec<(RowKeyBuf, FlushResult)>,
+    },
+    Scanned {
+        ticket: JobId,
+        found: Found,
+        next: Option<RowKeyBuf>,
+    },
+    /// An empty list means that table and definition agree.
+    Checked {
+        ticket: JobId,
+        drift: Vec<Drift>,
+    },
+    Created {
+        ticket: JobId,
+    },
+    FieldAdded {
+        ticket: JobId,
+    },
+    Dropped {
+        ticket: JobId,
+    },
+    /// Nothing of the job is known to have happened; of a flush, some rows may have been written.
+    Failed {
+        ticket: JobId,
+        error: Error,
+    },
+}
+
+/// Rows as SQL holds them. A load names every row that was asked for once, here or there, in the order asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    pub rows: Vec<Loaded>,
+    pub quarantined: Vec<Quarantined>,
+    /// Fields that were NULL in SQL and were read as their default (record-cache 50).
+    pub nulls: u64,
+}
+
+/// Version 0 means that SQL has no such row, below 0 that it has a tombstone. Fields at their default are left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    pub row: RowKeyBuf,
+    pub version: Version,
+    pub fields: RowImage,
+}
+
+/// A row that is in SQL but does not fit the definition (record-cache 49). It must not be served or overwritten blindly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    pub row: RowKeyBuf,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlushResult {
+    /// SQL holds exactly this version, written now or before.
+    Written,
+    /// SQL holds another version that the fence protects: changed behind our back, or by a later leader (record-cache 117).
+    Newer(Version),
+    /// SQL will not take this row, in SQL's words (record-cache 113).
+    Refused(String),
+}
+
+/// One way in which an SQL table differs from its definition.
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+pub enum Drift {
+    #[error("SQL has no table {table}: run `shardine table create`, or restore it")]
+    NoTable { table: String },
+    #[error("SQL calls the table {found}, the definition {table}: names that differ only in case are one table in SQL")]
+    OtherCase { table: String, found: String },
+    #[error("table {table} has no column {column}: add it with {remedy}")]
+    NoColumn { table: String, column: String, remedy: String },
+    #[error("column {table}.{column} is {found} in SQL, the definition needs {expected}")]
+    OtherType { table: String, column: String, expected: String, found: String },
+    #[error("the primary key of table {table} is ({found}) in SQL, Shardine needs ({expected})")]
+    OtherPrimaryKey { table: String, expected: String, found: String },
+    #[error(
+        "column {table}.{column} is NOT NULL without a default, and the definition does not have it: give it a default"
+    )]
+    Unfilled { table: String, column: String },
+}
+
+impl Job {
+    #[must_use]
+    pub fn ticket(&self) -> JobId {
+        match self {
+            Self::Load(job) => job.ticket,
+            Self::Flush(job) => job.ticket,
+            Self::Scan(job) => job.ticket,
+            Self::Table(job) => job.ticket,
+        }
+    }
+
+    #[must_use]
+    pub fn table(&self) -> &Arc<Table> {
+        match self {
+            Self::Load(job) => &job.table,
+            Self::Flush(job) => &job.table,
+            Self::Scan(job) => &job.table,
+            Self::Table(job) => &job.table,
+        }
+    }
+}
+
+impl Done {
+    #[must_use]
+    pub fn ticket(&self) -> JobId {
+        match self {
+            Self::Loaded { ticket, .. }
+            | Self::Flushed { ticket, .. }
+            | Self::Scanned { ticket, .. }
+            | Self::Checked { ticket, .. }
+            | Self::Created { ticket }
+            | Self::FieldAdded { ticket }
+            | Self::Dropped { ticket }
+            | Self::Failed { ticket, .. } => *ticket,
+        }
+    }
+}

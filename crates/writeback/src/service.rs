@@ -1,0 +1,154 @@
+//! The backend as the rest of the house sees it: started with options, spoken to through a handle, answering by a call.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::database::{Connector, Nothing, Role};
+use crate::error::Error;
+use crate::job::{Change, Done, Job};
+use crate::sqlite::Sqlite;
+use crate::status::{Counters, Status};
+use crate::url::Url;
+use crate::worker::{Notify, Worker};
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub url: Url,
+    /// How long a statement waits for a lock that somebody else holds before it fails as retryable.
+    pub busy_timeout: Duration,
+    /// Jobs waiting for each worker. Each shard has a few under way at a time; more is a sign that SQL cannot keep up,
+    /// and then it is better to join rows into larger jobs than to queue small ones.
+    pub queue_jobs_max: usize,
+}
+
+impl Options {
+    #[must_use]
+    pub fn new(url: Url) -> Self {
+        Self { url, busy_timeout: Duration::from_secs(5), queue_jobs_max: 1_024 }
+    }
+}
+
+/// Starts what a handle speaks to: one thread that writes and one that reads, each with its own connection.
+pub struct Backend;
+
+impl Backend {
+    /// Connects once before it returns, so that a wrong path is told to the one who typed it. `notify` is called on the
+    /// workers' threads with the outcome of every accepted job; it should hand it over and return.
+    pub fn start(options: &Options, notify: impl Fn(Done) + Send + Sync + 'static) -> Result<Handle, Error> {
+        let connector = connector(options);
+        let shared = Arc::new(Shared::default());
+        let notify: Arc<Notify> = Arc::new(notify);
+        let start = |role: Role| {
+            let (sender, jobs) = sync_channel(options.queue_jobs_max);
+            let connection = if options.url.is_none() { None } else { Some(connector.connect(role)?) };
+            let worker = Worker {
+                role,
+                connector: Arc::clone(&connector),
+                connection,
+                jobs,
+                stopping: Arc::clone(&shared.stopping),
+                counters: Arc::clone(&shared.counters),
+                notify: Arc::clone(&notify),
+            };
+            let thread = std::thread::Builder::new().name(role.name().into()).spawn(move || worker.run());
+            let thread = thread.map_err(|error| Error::fatal(format!("cannot start a thread for SQL: {error}")))?;
+            shared.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            Ok::<_, Error>(sender)
+        };
+        // The writer first: it may have to make the file that the reader opens.
+        let queues = Queues { writer: start(Role::Writer)?, reader: start(Role::Reader)? };
+        *shared.queues.write().unwrap_or_else(PoisonError::into_inner) = Some(queues);
+        if !options.url.is_none() {
+            shared.counters.connected();
+        }
+        Ok(Handle { shared })
+    }
+}
+
+fn connector(options: &Options) -> Arc<dyn Connector> {
+    match &options.url {
+        Url::None => Arc::new(Nothing),
+        Url::Sqlite(path) => Arc::new(Sqlite { path: path.clone(), busy_timeout: options.busy_timeout }),
+    }
+}
+
+/// Speaks to the backend from any thread. Never waits for SQL, except in `stop`.
+#[derive(Clone)]
+pub struct Handle {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// None once stopped; letting go of the senders is what ends the workers.
+    queues: RwLock<Option<Queues>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    stopping: Arc<AtomicBool>,
+    counters: Arc<Counters>,
+}
+
+struct Queues {
+    writer: SyncSender<Job>,
+    reader: SyncSender<Job>,
+}
+
+/// A job that was not taken, given back whole.
+#[derive(Debug)]
+pub struct Rejected {
+    pub job: Box<Job>,
+    pub why: Why,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Too many jobs are waiting. Try again after the next outcome.
+    Full,
+    Stopped,
+}
+
+impl Handle {
+    /// Queues a job. If it is accepted, `notify` will be called with its outcome exactly once.
+    pub fn submit(&self, job: Job) -> Result<(), Rejected> {
+        let queues = self.shared.queues.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(queues) = queues.as_ref() else {
+            return Err(Rejected { job: Box::new(job), why: Why::Stopped });
+        };
+        queues.of(&job).try_send(job).map_err(|refused| match refused {
+            TrySendError::Full(job) => Rejected { job: Box::new(job), why: Why::Full },
+            TrySendError::Disconnected(job) => Rejected { job: Box::new(job), why: Why::Stopped },
+        })
+    }
+
+    /// Takes no more jobs, lets those under way finish, answers the waiting ones as failed, and returns when the threads
+    /// have ended. Whoever wants rows written first waits for their outcomes first. Not to be called from `notify`.
+    pub fn stop(&self) {
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        drop(self.shared.queues.write().unwrap_or_else(PoisonError::into_inner).take());
+        let threads = std::mem::take(&mut *self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // A panic outside of a job can only come from `notify`, which has been heard of by then.
+            let _ = thread.join();
+        }
+    }
+
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.shared.counters.look()
+    }
+}
+
+impl Queues {
+    fn of(&self, job: &Job) -> &SyncSender<Job> {
+        match job {
+            Job::Load(_) | Job::Scan(_) => &self.reader,
+            Job::Flush(_) => &self.writer,
+            Job::Table(job) => match job.change {
+                Change::Check => &self.reader,
+                Change::Create | Change::AddField(_) | Change::Drop => &self.writer,
+            },
+        }
+    }
+}

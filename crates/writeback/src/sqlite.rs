@@ -1,0 +1,100 @@
+//! SQLite: one file, one writing connection, one reading connection. The dialect of `docs/sql.md`, "SQLite".
+//!
+//! The library is part of the binary (3.54), so nothing here asks for its version. WAL lets reads and the one writer
+//! pass each other; `synchronous=FULL` makes a commit last through a power cut, because `Written` is a promise.
+
+mod fault;
+mod read;
+mod scan;
+mod schema;
+mod text;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use shardine_model::{FieldId, RowKeyBuf, Table, Version};
+
+use crate::database::{Connector, Database, Role};
+use crate::error::Error;
+use crate::job::{Drift, FlushRow, Found, ScanJob};
+
+/// Statements kept ready per connection. A table in steady use has one upsert and up to nine sizes of read.
+const STATEMENTS_MAX: usize = 256;
+
+/// Page cache per connection in KiB. Hashed keys fall on random pages; SQLite's own 2 MB would be read again and again.
+const PAGE_CACHE_KIB: i64 = 16 << 10;
+
+pub(crate) struct Sqlite {
+    pub(crate) path: PathBuf,
+    pub(crate) busy_timeout: Duration,
+}
+
+impl Connector for Sqlite {
+    fn connect(&self, role: Role) -> Result<Box<dyn Database>, Error> {
+        Ok(Box::new(File::open(&self.path, self.busy_timeout, role)?))
+    }
+}
+
+/// One connection to the file.
+struct File {
+    connection: Connection,
+}
+
+impl File {
+    fn open(path: &Path, busy_timeout: Duration, role: Role) -> Result<Self, Error> {
+        let open = || -> rusqlite::Result<(Connection, String)> {
+            // The connection never leaves its worker, so SQLite's own lock around every call would only cost.
+            let flags =
+                OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = Connection::open_with_flags(path, flags)?;
+            connection.busy_timeout(busy_timeout)?;
+            connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+            let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.pragma_update(None, "cache_size", -PAGE_CACHE_KIB)?;
+            connection.pragma_update(None, "query_only", role == Role::Reader)?;
+            Ok((connection, mode))
+        };
+        let in_file = |message: String| format!("SQLite file {}: {message}", path.display());
+        let (connection, mode) = open().map_err(fault::classify).map_err(|mut error| {
+            error.message = in_file(error.message);
+            error
+        })?;
+        if mode != "wal" {
+            return Err(Error::fatal(in_file(format!("needs a write-ahead log, this file system gives {mode}"))));
+        }
+        Ok(Self { connection })
+    }
+}
+
+impl Database for File {
+    fn load(&mut self, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error> {
+        read::load(&self.connection, table, rows)
+    }
+
+    fn write(&mut self, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
+        write::write(&mut self.connection, table, rows)
+    }
+
+    fn scan(&mut self, job: &ScanJob) -> Result<(Found, Option<RowKeyBuf>), Error> {
+        scan::scan(&self.connection, job)
+    }
+
+    fn check(&mut self, table: &Table) -> Result<Vec<Drift>, Error> {
+        schema::check(&self.connection, table)
+    }
+
+    fn create(&mut self, table: &Table) -> Result<(), Error> {
+        schema::create(&mut self.connection, table)
+    }
+
+    fn add_field(&mut self, table: &Table, field: FieldId) -> Result<(), Error> {
+        schema::add_field(&mut self.connection, table, field)
+    }
+
+    fn drop_table(&mut self, table: &Table) -> Result<(), Error> {
+        schema::drop_table(&mut self.connection, table)
+    }
+}

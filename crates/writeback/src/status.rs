@@ -1,0 +1,94 @@
+//! How the database is doing: for `status`, for metrics, for people.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::error::{Class, Error};
+use crate::job::{Done, FlushResult, Found};
+
+/// A look at the counters. They only grow, from zero at the start of the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Whether the last job reached the database.
+    pub connected: bool,
+    /// The newest failure of a whole job, also after it has passed.
+    pub last_error: Option<Error>,
+    pub jobs_failed: u64,
+    pub rows_written: u64,
+    pub rows_refused: u64,
+    /// Rows that SQL held at another version than ours (record-cache 117).
+    pub rows_newer: u64,
+    /// Rows read, found or not.
+    pub rows_read: u64,
+    pub rows_quarantined: u64,
+    /// Fields that were NULL in SQL (record-cache 50).
+    pub nulls: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    connected: AtomicBool,
+    last_error: Mutex<Option<Error>>,
+    jobs_failed: AtomicU64,
+    rows_written: AtomicU64,
+    rows_refused: AtomicU64,
+    rows_newer: AtomicU64,
+    rows_read: AtomicU64,
+    rows_quarantined: AtomicU64,
+    nulls: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn connected(&self) {
+        self.connected.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count(&self, done: &Done) {
+        match done {
+            Done::Loaded { found, .. } | Done::Scanned { found, .. } => self.count_read(found),
+            Done::Flushed { rows, .. } => rows.iter().for_each(|(_, result)| self.count_written(result)),
+            Done::Checked { .. } | Done::Created { .. } | Done::FieldAdded { .. } | Done::Dropped { .. } => {}
+            Done::Failed { error, .. } => return self.count_failed(error),
+        }
+        self.connected();
+    }
+
+    fn count_read(&self, found: &Found) {
+        let read = found.rows.len() + found.quarantined.len();
+        self.rows_read.fetch_add(read as u64, Ordering::Relaxed);
+        self.rows_quarantined.fetch_add(found.quarantined.len() as u64, Ordering::Relaxed);
+        self.nulls.fetch_add(found.nulls, Ordering::Relaxed);
+    }
+
+    fn count_written(&self, result: &FlushResult) {
+        let counter = match result {
+            FlushResult::Written => &self.rows_written,
+            FlushResult::Newer(_) => &self.rows_newer,
+            FlushResult::Refused(_) => &self.rows_refused,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count_failed(&self, error: &Error) {
+        self.jobs_failed.fetch_add(1, Ordering::Relaxed);
+        let is_reached = matches!(error.class, Class::Definition | Class::Row);
+        self.connected.store(is_reached, Ordering::Relaxed);
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+    }
+
+    pub(crate) fn look(&self) -> Status {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Status {
+            connected: self.connected.load(Ordering::Relaxed),
+            last_error: self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            jobs_failed: read(&self.jobs_failed),
+            rows_written: read(&self.rows_written),
+            rows_refused: read(&self.rows_refused),
+            rows_newer: read(&self.rows_newer),
+            rows_read: read(&self.rows_read),
+            rows_quarantined: read(&self.rows_quarantined),
+            nulls: read(&self.nulls),
+        }
+    }
+}
