@@ -1,7 +1,10 @@
 //! `cargo xtask fuzz`: builds the fuzz targets with coverage on the stable compiler and runs each for a while. A crash
 //! leaves the bytes that caused it and the line that replays them.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -13,6 +16,9 @@ use crate::{cargo, setup};
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
      -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
+
+/// How much of the output of a crashed target is shown.
+const LINES_TOLD: usize = 40;
 
 #[derive(Args)]
 pub struct Options {
@@ -54,23 +60,36 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 fn build(host: &str) -> Result<()> {
+    // Fuzzed with the versions that the product is built with; cargo adds what only libFuzzer needs.
+    fs::copy(workspace_root().join("Cargo.lock"), workspace_root().join("fuzz/Cargo.lock"))
+        .context("copy the lock file")?;
     // Naming the target keeps the flags away from build scripts, which could not be linked with them.
-    let mut build =
-        cargo::cargo(&["build", "--release", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target", host]);
+    let mut build = cargo::cargo(&["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", host]);
     cargo::run(build.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", build_dir()))
 }
 
-fn fuzz(target: &str, program: &std::path::Path, seconds: u32) -> Result<()> {
+/// Runs one target. libFuzzer talks a lot: one line is told when all is well, the end of its output when it is not.
+fn fuzz(target: &str, program: &Path, seconds: u32) -> Result<()> {
     let (found, artefacts) = (build_dir().join("corpus").join(target), artefacts_dir());
     fs::create_dir_all(&found)?;
     fs::create_dir_all(&artefacts)?;
     let mut command = cargo::command(&program.to_string_lossy());
     command.args([format!("-max_total_time={seconds}"), format!("-artifact_prefix={}/{target}-", artefacts.display())]);
     // A parser that allocates from a claimed length or takes seconds over a kilobyte is broken too.
-    command.args(["-rss_limit_mb=1024", "-malloc_limit_mb=256", "-timeout=10", "-print_final_stats=1", "-verbosity=0"]);
+    command.args(["-rss_limit_mb=1024", "-malloc_limit_mb=256", "-timeout=10", "-print_final_stats=1"]);
     // New inputs go to the first folder; the second, in the repository, is only read.
     command.arg(found).arg(workspace_root().join("fuzz/corpus").join(target));
-    cargo::run(&mut command)
+    let output = command.output().with_context(|| format!("start {target}"))?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        let lines: Vec<&str> = told.lines().collect();
+        println!("{}", lines[lines.len().saturating_sub(LINES_TOLD)..].join("\n"));
+        println!("{target}: CRASHED, replay with: {} INPUT", program.display());
+        bail!("{target}: {}", output.status);
+    }
+    let inputs = told.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:")).unwrap_or_default();
+    println!("{target}: {} inputs in {seconds} s, no crash", inputs.trim());
+    Ok(())
 }
 
 /// The programs of the manifest of the fuzz targets.

@@ -1,0 +1,179 @@
+//! Writes the first inputs of every fuzz target into `fuzz/corpus`: one of each form that its reader accepts, so that
+//! fuzzing begins behind the magic numbers and checksums. Run it again after a stored form has changed:
+//! `cargo run -p shardine-fuzz-targets --example seeds`.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use shardine_model::command::{Batch, BatchItem, BatchMode, Body, Existence, Give, Operation, Operator, Origin, Ttl};
+use shardine_model::entry::LoadedRow;
+use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite, Membership, SnapshotMeta};
+use shardine_model::{
+    Action, Answer, ClientId, Command, Entry, ErrorCode, FieldId, FieldRef, FieldValue, NodeId, Outcome, Reply,
+    Request, RowImage, RowKey, ShardId, Table, TableId, Timestamp, ValueRef, Version,
+};
+use shardine_store::{LogStore, Options, SegmentLog, SnapshotWriter};
+
+type Seeds = Vec<(String, Vec<u8>)>;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    write("log_entry", log_entries())?;
+    write("stored_answer", answers())?;
+    let dir = tempfile::tempdir()?;
+    write("log_segment", segments(dir.path())?)?;
+    write("snapshot", snapshots(dir.path())?)
+}
+
+fn write(target: &str, seeds: Seeds) -> Result<(), Box<dyn Error>> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus").join(target);
+    fs::create_dir_all(&dir)?;
+    for (name, bytes) in seeds {
+        fs::write(dir.join(name), bytes)?;
+    }
+    Ok(())
+}
+
+const ROW: RowKey<'static> = RowKey { table: TableId(2), key: b"{lili}:1", sort: b"" };
+const SORTED: RowKey<'static> = RowKey { table: TableId(3), key: b"chat", sort: b"\x80\0\0\0\0\0\0\x07" };
+
+fn fields() -> [FieldValue<'static>; 3] {
+    let name = FieldValue { field: FieldRef::Name(b"name"), value: ValueRef::Blob(b"bob") };
+    let age = FieldValue { field: FieldRef::Id(FieldId(1)), value: ValueRef::Int(-7) };
+    let height = FieldValue { field: FieldRef::Id(FieldId(2)), value: ValueRef::Float(1.5) };
+    [name, age, height]
+}
+
+fn actions() -> Vec<Action<'static>> {
+    let field = FieldRef::Id(FieldId(1));
+    let seven = ValueRef::Int(7);
+    let operators = [
+        Operator::Assign(ValueRef::Str("x")),
+        Operator::AssignIfUnset(ValueRef::Blob(b"x")),
+        Operator::Add(seven),
+        Operator::Subtract(ValueRef::Uint(7)),
+        Operator::And(seven),
+        Operator::Or(seven),
+        Operator::Xor(seven),
+        Operator::Min(ValueRef::Float(0.5)),
+        Operator::Max(seven),
+        Operator::Splice { at: -2, cut: 1, paste: b"yy" },
+        Operator::Append(b"tail"),
+        Operator::Unset,
+    ];
+    vec![
+        Action::Set(fields().into_iter().collect()),
+        Action::Replace(fields().into_iter().collect()),
+        Action::Update {
+            create: true,
+            operations: operators.map(|operator| Operation { field, operator }).into_iter().collect(),
+        },
+        Action::Cas { create: false, field, old: seven, new: ValueRef::Int(8) },
+        Action::Delete,
+        Action::Touch,
+    ]
+}
+
+fn requests() -> Vec<Request<'static>> {
+    let mut requests: Vec<Request<'static>> =
+        actions().into_iter().map(|action| Request::one(Command::plain(ROW, action))).collect();
+    let careful = Command {
+        row: SORTED,
+        if_version: Some(Version(-4)),
+        existence: Existence::Live,
+        ttl: Ttl::At(Timestamp(1_700_000_000_000)),
+        give: Give::Touched,
+        action: Action::Delete,
+    };
+    let conditions = [(ROW, Version(3)), (SORTED, Version(0))].into_iter().collect();
+    let commands = [BatchItem::Change(careful), BatchItem::Read(ROW), BatchItem::Read(SORTED)].into_iter().collect();
+    let batch = Batch { mode: BatchMode::AllOrNone, conditions, commands };
+    let origin = Some(Origin { client: ClientId(99), sequence: 12 });
+    requests.push(Request { origin, body: Body::Batch(batch) });
+    requests
+}
+
+fn log_entries() -> Seeds {
+    let mut run = Vec::new();
+    requests().iter().for_each(|request| request.encode(&mut run));
+    let image = RowImage::of(&fields());
+    let mut packed = Vec::new();
+    image.view().pack(&mut packed);
+    let versions = vec![(ROW, Version(5)), (SORTED, Version(-6))];
+    let entries = [
+        ("commands", Entry::Commands { proposed_at: Timestamp(1_700_000_000_000), requests: &run }),
+        ("load", Entry::Load(vec![LoadedRow { row: ROW, version: Version(5), fields: &packed }])),
+        ("kick", Entry::Kick(versions.clone())),
+        ("lease", Entry::Lease { holder: NodeId(1), term: 7, length_ms: 5_000 }),
+        ("written", Entry::Written(versions.clone())),
+        ("schema", Entry::Schema(Box::new(Table::kv()))),
+        ("purge", Entry::Purge(versions)),
+        ("expire", Entry::Expire { at: Timestamp(9), rows: vec![ROW, SORTED] }),
+        ("clear", Entry::Clear { table: TableId(1) }),
+    ];
+    entries.into_iter().map(|(name, entry)| (name.to_owned(), entry.to_bytes())).collect()
+}
+
+fn answers() -> Seeds {
+    let row = Some(RowImage::of(&fields()));
+    let reply = |outcome| Reply { version: Version(6), sql_version: Version(5), outcome };
+    let done = reply(Outcome::Done { changed: 2, row: row.clone() });
+    let refused = reply(Outcome::Refused { code: ErrorCode::VersionMismatch, row });
+    let answers = [
+        ("one", Answer::One(done.clone())),
+        ("many", Answer::Many(vec![done, refused])),
+        ("condition_failed", Answer::ConditionFailed),
+        ("failed", Answer::Failed(ErrorCode::TooLarge)),
+    ];
+    let encoded = answers.into_iter().map(|(name, answer)| {
+        let mut bytes = Vec::new();
+        answer.encode(&mut bytes);
+        (name.to_owned(), bytes)
+    });
+    encoded.collect()
+}
+
+fn segments(dir: &Path) -> Result<Seeds, Box<dyn Error>> {
+    let dir = dir.join("log");
+    fs::create_dir_all(&dir)?;
+    let log = SegmentLog::open(&dir, Options { segment_bytes: 4_096, spares_max: 0 })?;
+    let entry =
+        |index| LogEntry { index, term: 2, kind: LogEntryKind::Normal, data: Bytes::from_static(b"entry of the log") };
+    for index in [1_u64, 3] {
+        let hard_state = Some(HardState { term: 2, vote: 1, commit: index });
+        let entries = vec![entry(index), entry(index + 1)];
+        log.write(&[LogWrite { shard: ShardId(1), entries, hard_state }])?;
+    }
+    drop(log);
+    let mut seeds = Vec::new();
+    for path in files_below(&dir)?.into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "seg")) {
+        let bytes = fs::read(path)?;
+        let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        seeds.push(("cut_behind_the_last_frame".to_owned(), bytes[..end].to_vec()));
+        // The zeros behind are what a segment has before it is written; a few stand for all.
+        seeds.push(("with_room_behind".to_owned(), bytes[..(end + 64).min(bytes.len())].to_vec()));
+    }
+    Ok(seeds)
+}
+
+fn snapshots(dir: &Path) -> Result<Seeds, Box<dyn Error>> {
+    let dir = dir.join("snapshots");
+    let membership = Membership { voters: vec![1, 2, 3], learners: vec![4] };
+    let mut writer = SnapshotWriter::create(&dir, ShardId(1), &SnapshotMeta { index: 9, term: 2, membership })?;
+    writer.push(b"first chunk")?;
+    writer.push(&[0; 40])?;
+    let whole = fs::read(writer.finish()?)?;
+    let empty = SnapshotWriter::create(&dir, ShardId(2), &SnapshotMeta::default())?;
+    let empty = fs::read(empty.finish()?)?;
+    Ok(vec![("whole".to_owned(), whole), ("empty".to_owned(), empty)])
+}
+
+fn files_below(dir: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        paths.push(entry?.path());
+    }
+    paths.sort();
+    Ok(paths)
+}
