@@ -1,0 +1,37 @@
+//! Messages between replicas of a group. Opaque here; their bytes are the transport's business.
+
+use raft::eraftpb;
+
+/// A message of one replica to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message(pub(crate) eraftpb::Message);
+
+impl Message {
+    #[must_use]
+    pub fn from(&self) -> u64 {
+        self.0.from
+    }
+
+    #[must_use]
+    pub fn to(&self) -> u64 {
+        self.0.to
+    }
+
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.0.term
+    }
+
+    /// Whether it carries a whole snapshot; then its sender wants to hear how that went.
+    #[must_use]
+    pub fn is_snapshot(&self) -> bool {
+        self.0.get_msg_type() == eraftpb::MessageType::MsgSnapshot
+    }
+
+    /// A short line for traces: kind, term and indexes, never data.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let m = &self.0;
+        format!("{:?} t{} {}->{} i{} c{} n{}", m.get_msg_type(), m.term, m.from, m.to, m.index, m.commit, m.entries.len())
+    }
+}
