@@ -1,0 +1,294 @@
+//! The clerk: carries a checked request into the hall, waits for the response until the deadline, and says what it means.
+
+use std::sync::Arc;
+
+use shardine_model::command::{Body, Origin, Request};
+use shardine_model::{Answer, Backing, Catalogue, ErrorCode, Refusal, RowKeyBuf, Table};
+use shardine_router::{
+    Call, Engine, EngineStatus, Explanation, FieldSpec, FlushScope, Response, ShardStatus, TableSpec,
+};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use crate::failure::Failure;
+use crate::meaning::{Changed, answer, changed, got, higher, item_result, show, table_of, unexpected};
+use crate::order::{Ack, Checked, Delivery, Order, RowAddress, find_table};
+use crate::query::{BatchOrder, Get, Got, Page, Scan};
+use crate::record::{Record, Show, Versions};
+
+/// Which shards a scan visits.
+#[derive(Clone, Debug)]
+pub struct ScanPlan {
+    pub table: String,
+    /// One partition lives in one shard; a table is merged from all of them.
+    pub single: bool,
+    pub shards: Vec<ShardStatus>,
+}
+
+/// Whether a call that nobody answers in time may have had an effect.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Reads,
+    Changes,
+}
+
+/// Serves one door. Cheap to clone.
+#[derive(Clone)]
+pub struct Clerk {
+    engine: Arc<dyn Engine>,
+}
+
+impl Clerk {
+    #[must_use]
+    pub fn new(engine: Arc<dyn Engine>) -> Self {
+        Self { engine }
+    }
+
+    #[must_use]
+    pub fn catalogue(&self) -> Arc<Catalogue> {
+        self.engine.catalogue()
+    }
+
+    pub async fn get(&self, get: Get, deadline: Instant) -> Result<Got, Failure> {
+        let (table, row) = get.check(&self.engine.catalogue())?;
+        let response = self.ask(Call::Read { row: row.clone() }, Effect::Reads, deadline, &show(&table, &row)).await?;
+        got(&get, &table, &row, response)
+    }
+
+    /// Each read has its own result; one key's error does not fail the others (record-cache 33).
+    pub async fn mget(&self, gets: Vec<Get>, deadline: Instant) -> Result<Vec<Result<Got, Failure>>, Failure> {
+        if gets.len() > crate::MGET_ROWS_MAX {
+            let message =
+                format!("{} records are asked for at once, the limit is {}", gets.len(), crate::MGET_ROWS_MAX);
+            return Err(Failure::new(ErrorCode::TooLarge, message));
+        }
+        let catalogue = self.engine.catalogue();
+        let sent: Vec<_> = gets
+            .into_iter()
+            .map(|get| {
+                let (table, row) = get.check(&catalogue)?;
+                let receiver = self.send(Call::Read { row: row.clone() });
+                Ok::<_, Refusal>((get, table, row, receiver))
+            })
+            .collect();
+        let mut results = Vec::with_capacity(sent.len());
+        for one in sent {
+            results.push(match one {
+                Ok((get, table, row, receiver)) => receive(receiver, Effect::Reads, deadline, &show(&table, &row))
+                    .await
+                    .and_then(|response| got(&get, &table, &row, response)),
+                Err(refusal) => Err(Failure::from(refusal)),
+            });
+        }
+        Ok(results)
+    }
+
+    pub async fn change(&self, order: Order, delivery: Delivery, deadline: Instant) -> Result<Changed, Failure> {
+        let checked = order.check(&self.engine.catalogue())?;
+        check_ack(delivery.ack, &checked.table)?;
+        let request = self.encode(&checked, delivery.origin);
+        let what = show(&checked.table, &checked.row);
+        let response = self.ask(Call::Submit { request }, Effect::Changes, deadline, &what).await?;
+        let reply = match answer(response, &what)? {
+            Answer::One(reply) => reply,
+            other => return Err(unexpected(&other)),
+        };
+        let mut changed = changed(&checked, reply)?;
+        if delivery.ack == Ack::Sql && self.flushed(checked.row, deadline).await {
+            changed.sql_version = higher(changed.sql_version, changed.version);
+        }
+        Ok(changed)
+    }
+
+    pub async fn batch(&self, order: BatchOrder, deadline: Instant) -> Result<Vec<Changed>, Failure> {
+        let delivery = order.delivery;
+        let batch = order.check(&self.engine.catalogue())?;
+        for item in &batch.items {
+            check_ack(delivery.ack, item.table())?;
+        }
+        let request = batch.encode(delivery.origin, self.engine.now());
+        let response = self.ask(Call::Submit { request }, Effect::Changes, deadline, "the batch").await?;
+        let replies = match answer(response, "the batch")? {
+            Answer::Many(replies) if replies.len() == batch.items.len() => replies,
+            Answer::ConditionFailed => {
+                let message = "a condition no longer holds; nothing was done";
+                return Err(Failure::new(ErrorCode::VersionMismatch, message));
+            }
+            other => return Err(unexpected(&other)),
+        };
+        // One refusal undid everything: it is the answer, wherever it stands.
+        let mut results = Vec::with_capacity(replies.len());
+        for (number, (item, reply)) in batch.items.iter().zip(replies).enumerate() {
+            results.push(item_result(item, reply).map_err(|failure| Failure { item: Some(number), ..failure })?);
+        }
+        if delivery.ack == Ack::Sql {
+            for (item, result) in batch.items.iter().zip(&mut results) {
+                if self.flushed(item.row().clone(), deadline).await {
+                    result.sql_version = higher(result.sql_version, result.version);
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    pub async fn scan(&self, scan: Scan, deadline: Instant) -> Result<Page, Failure> {
+        let (table, call) = scan.check(&self.engine.catalogue())?;
+        match self.ask(Call::Scan(call), Effect::Reads, deadline, &scan.table).await? {
+            Response::Page(page) => {
+                let named = (!scan.fields.is_empty()).then_some(scan.fields.as_slice());
+                let records = page.rows.iter().map(|scanned| {
+                    let versions = Versions { version: scanned.version, sql_version: scanned.sql_version };
+                    let what = named.map_or(Show::Whole, Show::Named);
+                    let mut record = Record::shown(&table, &scanned.row, versions, &scanned.fields, what);
+                    record.expires_at = scanned.expires_at;
+                    record
+                });
+                Ok(Page { records: records.collect(), next: page.next })
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    pub async fn kick(&self, row: &RowAddress, nowait: bool, deadline: Instant) -> Result<(), Failure> {
+        let (table, row) = row.check(&self.engine.catalogue())?;
+        let what = show(&table, &row);
+        // A kick changes no record, so a late one leaves nothing in doubt.
+        self.ask(Call::Kick { row, nowait }, Effect::Reads, deadline, &what).await.map(|_| ())
+    }
+
+    pub async fn flush_row(&self, row: &RowAddress, deadline: Instant) -> Result<(), Failure> {
+        let (table, row) = row.check(&self.engine.catalogue())?;
+        check_ack(Ack::Sql, &table)?;
+        let what = show(&table, &row);
+        self.ask(Call::Flush(FlushScope::Row(row)), Effect::Reads, deadline, &what).await.map(|_| ())
+    }
+
+    /// Flushes one table, or all.
+    pub async fn flush(&self, table: Option<&str>, deadline: Instant) -> Result<(), Failure> {
+        let scope = match table {
+            None => FlushScope::All,
+            Some(name) => {
+                let table = find_table(&self.engine.catalogue(), name)?;
+                check_ack(Ack::Sql, &table)?;
+                FlushScope::Table(table.id)
+            }
+        };
+        self.ask(Call::Flush(scope), Effect::Reads, deadline, table.unwrap_or("all tables")).await.map(|_| ())
+    }
+
+    #[must_use]
+    pub fn tables(&self) -> Vec<Arc<Table>> {
+        self.engine.catalogue().tables().cloned().collect()
+    }
+
+    pub fn table(&self, name: &str) -> Result<Arc<Table>, Failure> {
+        Ok(find_table(&self.engine.catalogue(), name)?)
+    }
+
+    pub async fn create_table(&self, spec: TableSpec, deadline: Instant) -> Result<Arc<Table>, Failure> {
+        let what = format!("table {}", spec.name);
+        table_of(self.ask(Call::CreateTable(spec), Effect::Changes, deadline, &what).await?)
+    }
+
+    pub async fn add_field(&self, table: String, field: FieldSpec, deadline: Instant) -> Result<Arc<Table>, Failure> {
+        find_table(&self.engine.catalogue(), &table)?;
+        let what = format!("table {table}");
+        table_of(self.ask(Call::AddField { table, field }, Effect::Changes, deadline, &what).await?)
+    }
+
+    pub async fn drop_table(&self, table: String, deadline: Instant) -> Result<(), Failure> {
+        find_table(&self.engine.catalogue(), &table)?;
+        let what = format!("table {table}");
+        self.ask(Call::DropTable { table }, Effect::Changes, deadline, &what).await.map(|_| ())
+    }
+
+    pub async fn status(&self, deadline: Instant) -> Result<EngineStatus, Failure> {
+        match self.ask(Call::Status, Effect::Reads, deadline, "the status").await? {
+            Response::Status(status) => Ok(*status),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    pub async fn explain(&self, row: &RowAddress, deadline: Instant) -> Result<Explanation, Failure> {
+        let (table, row) = row.check(&self.engine.catalogue())?;
+        self.explain_row(row, &table.name, deadline).await
+    }
+
+    pub async fn explain_scan(
+        &self,
+        table: &str,
+        partition: Option<&[u8]>,
+        deadline: Instant,
+    ) -> Result<ScanPlan, Failure> {
+        let table = find_table(&self.engine.catalogue(), table)?;
+        let shards = match partition {
+            Some(key) => {
+                let row = RowKeyBuf { table: table.id, key: key.into(), sort: Box::default() };
+                vec![self.explain_row(row, &table.name, deadline).await?.shard]
+            }
+            None => self.status(deadline).await?.shards,
+        };
+        Ok(ScanPlan { table: table.name.clone(), single: partition.is_some(), shards })
+    }
+
+    async fn explain_row(&self, row: RowKeyBuf, what: &str, deadline: Instant) -> Result<Explanation, Failure> {
+        match self.ask(Call::Explain { row }, Effect::Reads, deadline, what).await? {
+            Response::Explanation(explanation) => Ok(*explanation),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn encode(&self, checked: &Checked, origin: Option<Origin>) -> Box<[u8]> {
+        let mut request = Vec::new();
+        Request { origin, body: Body::One(checked.command(self.engine.now())) }.encode(&mut request);
+        request.into_boxed_slice()
+    }
+
+    /// Waits for SQL. The change is made either way: trouble or the deadline only means "not yet" (record-cache 32).
+    async fn flushed(&self, row: RowKeyBuf, deadline: Instant) -> bool {
+        let call = Call::Flush(FlushScope::Row(row));
+        matches!(self.ask(call, Effect::Reads, deadline, "").await, Ok(Response::Done))
+    }
+
+    async fn ask(&self, call: Call, effect: Effect, deadline: Instant, what: &str) -> Result<Response, Failure> {
+        if deadline <= Instant::now() {
+            return Err(Failure::coded(ErrorCode::Expired, what));
+        }
+        receive(self.send(call), effect, deadline, what).await
+    }
+
+    fn send(&self, call: Call) -> oneshot::Receiver<Response> {
+        let (sender, receiver) = oneshot::channel();
+        // Nobody may be waiting any more; the answer is dropped then.
+        self.engine.call(call, Box::new(move |response| drop(sender.send(response))));
+        receiver
+    }
+}
+
+/// Waits for a response. What was handed on and not answered is in doubt if it could change something (record-cache 34).
+async fn receive(
+    receiver: oneshot::Receiver<Response>,
+    effect: Effect,
+    deadline: Instant,
+    what: &str,
+) -> Result<Response, Failure> {
+    let silence = |code: ErrorCode| match effect {
+        Effect::Reads => Failure::coded(code, what),
+        Effect::Changes => Failure::coded(ErrorCode::InDoubt, what),
+    };
+    match timeout_at(deadline, receiver).await {
+        Ok(Ok(Response::Refused(refusal))) => Err(Failure::from(refusal)),
+        Ok(Ok(response)) => Ok(response),
+        // The lane went away with the call: the node is stopping.
+        Ok(Err(_)) => Err(silence(ErrorCode::NoLeader)),
+        Err(_) => Err(silence(ErrorCode::Expired)),
+    }
+}
+
+fn check_ack(ack: Ack, table: &Table) -> Result<(), Refusal> {
+    if ack == Ack::Raft || table.backing == Backing::Sql {
+        return Ok(());
+    }
+    let message = format!("table {} has no SQL behind it to wait for", table.name);
+    Err(Refusal::new(ErrorCode::BadRequest, message))
+}

@@ -1,0 +1,42 @@
+//! The desk behind the gRPC and HTTP doors: turns owned requests into calls of the hall, and responses into results.
+//!
+//! What both doors must do alike stands here once: addresses and values as text, checks against definitions, the
+//! deadline rules (record-cache 34), waiting for SQL (record-cache 32), and who may enter. It knows no protocol: no
+//! protobuf, JSON or status code appears. The Redis door does not come by here; it works on a lane, without copies.
+
+// In the order in which a newcomer should read them.
+pub mod address;
+mod clerk;
+mod failure;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
+mod fit;
+mod gate;
+mod meaning;
+mod order;
+mod query;
+mod record;
+pub mod text;
+
+pub use clerk::{Clerk, ScanPlan};
+pub use failure::Failure;
+pub use gate::{Gate, GateOptions};
+pub use meaning::Changed;
+pub use order::{Ack, Deed, Delivery, Expiry, Order, RowAddress, Step, StepOperator, Terms};
+pub use query::{BatchOrder, Edge, Get, Got, Item, Page, Scan};
+pub use record::Record;
+
+/// How long a request may take when its sender sets no deadline.
+pub const DEADLINE_DEFAULT: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// The longest deadline that a sender may set; what waits longer holds its place against others for nothing.
+pub const DEADLINE_MAX: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// Records of one `mget`. Each is a call of its own, and all of them are in flight at once.
+pub const MGET_ROWS_MAX: usize = 1_024;
+
+/// Rows of a scan page when the sender does not say.
+pub const SCAN_ROWS_DEFAULT: usize = 100;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! The clerk against a hall in memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardine_model::command::{Give, Origin};
+use shardine_model::{Backing, ClientId, ErrorCode, FieldType, Value, Version};
+use shardine_router::{FieldSpec, TableSpec};
+use tokio::time::Instant;
+
+use crate::fake::{FakeEngine, Mood};
+use crate::{
+    Ack, BatchOrder, Clerk, Deed, Delivery, Edge, Failure, Get, Item, Order, RowAddress, Scan, Step, StepOperator,
+    Terms,
+};
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(5)
+}
+
+async fn clerk() -> (Arc<FakeEngine>, Clerk) {
+    let engine = FakeEngine::new();
+    let clerk = Clerk::new(engine.clone());
+    let field = |name: &str, kind, default| FieldSpec { name: name.to_owned(), kind, default };
+    let users = TableSpec {
+        name: "users".into(),
+        fields: vec![
+            field("name", FieldType::String, None),
+            field("age", FieldType::Int64, Some(Value::Int(18))),
+            field("coins", FieldType::Uint64, None),
+        ],
+        sort: vec![],
+        backing: Backing::Sql,
+    };
+    let events = TableSpec {
+        name: "events".into(),
+        fields: vec![field("text", FieldType::String, None)],
+        sort: vec![("at".into(), FieldType::Int64), ("who".into(), FieldType::String)],
+        backing: Backing::None,
+    };
+    clerk.create_table(users, soon()).await.unwrap();
+    clerk.create_table(events, soon()).await.unwrap();
+    (engine, clerk)
+}
+
+fn row(table: &str, key: &str) -> RowAddress {
+    RowAddress { table: table.into(), key: key.into(), sort: vec![] }
+}
+
+fn order(key: &str, deed: Deed) -> Order {
+    Order { row: row("users", key), terms: Terms::default(), deed }
+}
+
+fn named(name: &str, value: Value) -> Vec<(Vec<u8>, Value)> {
+    vec![(name.as_bytes().to_vec(), value)]
+}
+
+async fn code(clerk: &Clerk, order: Order) -> ErrorCode {
+    clerk.change(order, Delivery::default(), soon()).await.unwrap_err().code
+}
+
+#[tokio::test]
+async fn a_record_shows_defaults_for_what_was_never_set() {
+    let (_, clerk) = clerk().await;
+    let set = order("lili", Deed::Set(named("name", Value::Str("Lili".into()))));
+    clerk.change(set, Delivery::default(), soon()).await.unwrap();
+
+    let got = clerk.get(Get { row: row("users", "lili"), ..Get::default() }, soon()).await.unwrap();
+
+    // record-cache 9, 13.
+    assert_eq!(got.record.version, Version(1));
+    assert_eq!(got.record.value(b"age"), Some(&Value::Int(18)));
+    assert_eq!(got.record.fields.len(), 3);
+}
+
+#[tokio::test]
+async fn a_known_version_saves_the_fields() {
+    let (_, clerk) = clerk().await;
+    let set = order("lili", Deed::Set(named("age", Value::Int(1))));
+    clerk.change(set, Delivery::default(), soon()).await.unwrap();
+    let get = |version| Get { row: row("users", "lili"), known_version: Some(Version(version)), ..Get::default() };
+
+    // record-cache 11.
+    assert!(clerk.get(get(1), soon()).await.unwrap().unchanged);
+    assert!(!clerk.get(get(7), soon()).await.unwrap().unchanged);
+}
+
+#[tokio::test]
+async fn what_does_not_fit_never_reaches_the_hall() {
+    let (engine, clerk) = clerk().await;
+
+    // record-cache 12, 16.
+    assert_eq!(code(&clerk, order("lili", Deed::Set(vec![]))).await, ErrorCode::BadRequest);
+    assert_eq!(code(&clerk, order("lili", Deed::Set(named("shoe", Value::Int(1))))).await, ErrorCode::UnknownField);
+    assert_eq!(code(&clerk, order("lili", Deed::Set(named("age", Value::Uint(1))))).await, ErrorCode::WrongType);
+    assert_eq!(code(&clerk, order(&"k".repeat(2_000), Deed::Delete)).await, ErrorCode::TooLarge);
+    let lost = Order { row: row("nobody", "x"), terms: Terms::default(), deed: Deed::Delete };
+    assert_eq!(code(&clerk, lost).await, ErrorCode::UnknownTable);
+    let bent = Order { row: row("events", "x"), terms: Terms::default(), deed: Deed::Delete };
+    assert_eq!(code(&clerk, bent).await, ErrorCode::BadRequest);
+    assert_eq!(engine.executed(), 0);
+}
+
+#[tokio::test]
+async fn incr_goes_down_in_unsigned_fields_too() {
+    let (_, clerk) = clerk().await;
+    let incr = |by| order("lili", Deed::Incr { field: b"coins".to_vec(), by: Value::Int(by) });
+
+    clerk.change(incr(5), Delivery::default(), soon()).await.unwrap();
+    let changed = clerk.change(incr(-2), Delivery::default(), soon()).await.unwrap();
+
+    assert_eq!(changed.record.unwrap().value(b"coins"), Some(&Value::Uint(3)));
+    // record-cache 22.
+    assert_eq!(code(&clerk, incr(-4)).await, ErrorCode::Overflow);
+}
+
+#[tokio::test]
+async fn an_insert_shows_what_stood_in_the_way() {
+    let (_, clerk) = clerk().await;
+    let insert = |age| order("lili", Deed::Insert(named("age", Value::Int(age))));
+    clerk.change(insert(7), Delivery::default(), soon()).await.unwrap();
+
+    let failure = clerk.change(insert(8), Delivery::default(), soon()).await.unwrap_err();
+
+    // record-cache 17.
+    assert_eq!(failure.code, ErrorCode::Exists);
+    assert_eq!(failure.version, Some(Version(1)));
+    assert_eq!(failure.record.unwrap().value(b"age"), Some(&Value::Int(7)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_never_claims_more_than_it_knows() {
+    let (engine, clerk) = clerk().await;
+    let set = || order("lili", Deed::Set(named("age", Value::Int(1))));
+    let get = || Get { row: row("users", "lili"), ..Get::default() };
+
+    // record-cache 34.
+    let passed = clerk.change(set(), Delivery::default(), Instant::now()).await.unwrap_err();
+    assert_eq!(passed.code, ErrorCode::Expired);
+    assert_eq!(engine.executed(), 0);
+
+    engine.set_mood(Mood::Silent);
+    let silent = clerk.change(set(), Delivery::default(), soon()).await.unwrap_err();
+    assert_eq!(silent.code, ErrorCode::InDoubt);
+    assert_eq!(clerk.get(get(), soon()).await.unwrap_err().code, ErrorCode::Expired);
+}
+
+#[tokio::test]
+async fn waiting_for_sql_raises_the_sql_version() {
+    let (_, clerk) = clerk().await;
+    let set = || order("lili", Deed::Set(named("age", Value::Int(1))));
+
+    let behind = clerk.change(set(), Delivery::default(), soon()).await.unwrap();
+    let through = clerk.change(set(), Delivery { origin: None, ack: Ack::Sql }, soon()).await.unwrap();
+
+    // record-cache 32.
+    assert_eq!((behind.version, behind.sql_version), (Version(1), Version(0)));
+    assert_eq!((through.version, through.sql_version), (Version(2), Version(2)));
+}
+
+#[tokio::test]
+async fn a_numbered_request_is_executed_once() {
+    let (engine, clerk) = clerk().await;
+    let incr = || order("lili", Deed::Incr { field: b"age".to_vec(), by: Value::Int(1) });
+    let delivery = Delivery { origin: Some(Origin { client: ClientId(9), sequence: 1 }), ack: Ack::Raft };
+
+    let first = clerk.change(incr(), delivery, soon()).await.unwrap();
+    let again = clerk.change(incr(), delivery, soon()).await.unwrap();
+
+    // record-cache 35.
+    assert_eq!(first.version, again.version);
+    assert_eq!(engine.executed(), 1);
+}
+
+#[tokio::test]
+async fn a_batch_is_all_or_none_and_names_the_culprit() {
+    let (_, clerk) = clerk().await;
+    let good = Item::Change(order("lili", Deed::Set(named("age", Value::Int(1)))));
+    let bad = Item::Change(order("lili", Deed::Insert(named("age", Value::Int(2)))));
+    let batch = BatchOrder { items: vec![good.clone(), bad], ..BatchOrder::default() };
+
+    let failure = clerk.batch(batch, soon()).await.unwrap_err();
+    let gone = clerk.get(Get { row: row("users", "lili"), ..Get::default() }, soon()).await.unwrap_err();
+
+    assert_eq!((failure.code, failure.item), (ErrorCode::Exists, Some(1)));
+    assert_eq!(gone.code, ErrorCode::NotFound);
+
+    let apart = Item::Change(order("bob", Deed::Delete));
+    let failure = clerk.batch(BatchOrder { items: vec![good, apart], ..BatchOrder::default() }, soon()).await;
+    assert_eq!(failure.map(drop).map_err(|failure: Failure| failure.code), Err(ErrorCode::BadRequest));
+}
+
+#[tokio::test]
+async fn a_batch_reads_what_it_wrote() {
+    let (_, clerk) = clerk().await;
+    let items = vec![
+        Item::Read(Get { row: row("users", "lili"), ..Get::default() }),
+        Item::Change(order("lili", Deed::Set(named("age", Value::Int(1))))),
+        Item::Read(Get { row: row("users", "lili"), fields: vec![b"age".to_vec()], known_version: None }),
+    ];
+
+    let results = clerk.batch(BatchOrder { items, ..BatchOrder::default() }, soon()).await.unwrap();
+
+    assert_eq!(results[0].version, Version(0));
+    assert_eq!(results[2].record.as_ref().unwrap().fields, named("age", Value::Int(1)));
+}
+
+#[tokio::test]
+async fn a_partition_is_scanned_by_sort_range() {
+    let (_, clerk) = clerk().await;
+    for at in 1..=5 {
+        let sort = vec![Value::Int(at), Value::Str("a".into())];
+        let address = RowAddress { sort, ..row("events", "lili") };
+        let deed = Deed::Set(named("text", Value::Str(at.to_string())));
+        let order = Order { row: address, terms: Terms::default(), deed };
+        clerk.change(order, Delivery::default(), soon()).await.unwrap();
+    }
+    let scan = |cursor| Scan {
+        table: "events".into(),
+        partition: Some(b"lili".to_vec()),
+        from: Some(Edge { parts: vec![Value::Int(2)], exclusive: false }),
+        limit: 3,
+        cursor,
+        ..Scan::default()
+    };
+
+    let first = clerk.scan(scan(None), soon()).await.unwrap();
+    let second = clerk.scan(scan(first.next.clone()), soon()).await.unwrap();
+
+    let places = |page: &crate::Page| page.records.iter().map(|record| record.row.sort[0].clone()).collect::<Vec<_>>();
+    assert_eq!(places(&first), [Value::Int(2), Value::Int(3), Value::Int(4)]);
+    assert_eq!(places(&second), [Value::Int(5)]);
+    assert_eq!(second.next, None);
+
+    let plain = Scan { table: "users".into(), partition: Some(b"lili".to_vec()), ..Scan::default() };
+    assert_eq!(clerk.scan(plain, soon()).await.unwrap_err().code, ErrorCode::BadRequest);
+}
+
+#[tokio::test]
+async fn steps_must_suit_their_fields() {
+    let (_, clerk) = clerk().await;
+    let step = |field: &str, operator| {
+        let steps = vec![Step { field: field.into(), operator }];
+        Order {
+            terms: Terms { give: Give::New, ..Terms::default() },
+            ..order("lili", Deed::Update { create: true, steps })
+        }
+    };
+
+    let changed = clerk.change(step("name", StepOperator::Append(b"Li".to_vec())), Delivery::default(), soon()).await;
+    assert_eq!(changed.unwrap().record.unwrap().value(b"name"), Some(&Value::Str("Li".into())));
+    for (field, operator) in [
+        ("name", StepOperator::Add(Value::Int(1))),
+        ("age", StepOperator::Append(b"x".to_vec())),
+        ("age", StepOperator::And(Value::Uint(1))),
+        ("name", StepOperator::Append(vec![0xff])),
+    ] {
+        assert_eq!(code(&clerk, step(field, operator)).await, ErrorCode::WrongType, "{field}");
+    }
+}
