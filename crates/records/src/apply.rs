@@ -35,9 +35,13 @@ impl Sink for Nobody {
 /// An entry that this replica must not skip and cannot apply: it stops instead of guessing (record-cache 62, 73).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fatal {
-    #[error("the entry cannot be read: {0}; it was written by a newer version or is damaged: upgrade this node, or restore it from a peer")]
+    #[error(
+        "the entry cannot be read: {0}; it was written by a newer version or is damaged: upgrade this node, or restore it from a peer"
+    )]
     Unreadable(#[from] DecodeError),
-    #[error("a kick names a record that is not in memory, so this replica has parted from its leader: restore it from a peer")]
+    #[error(
+        "a kick names a record that is not in memory, so this replica has parted from its leader: restore it from a peer"
+    )]
     KickedNotResident,
 }
 
@@ -73,6 +77,11 @@ impl Records {
             let before = reader.rest();
             let request = Request::decode(&mut reader)?;
             let span = &before[..before.len() - reader.rest().len()];
+            #[cfg(feature = "mutants")]
+            if let Some(answer) = self.forgotten_increment(&request, reader.rest()) {
+                sink.answer(answer);
+                continue;
+            }
             match self.execute_once(&request, sink) {
                 Ok(answer) => sink.answer(answer),
                 Err(NotResident(missing)) => sink.not_resident(span, missing),
@@ -84,6 +93,10 @@ impl Records {
     /// Executes a request, or recalls its result if it was executed before.
     fn execute_once(&mut self, request: &Request<'_>, sink: &mut impl Sink) -> Result<Answer, NotResident> {
         let Some(origin) = request.origin else { return self.execute(&request.body, sink) };
+        #[cfg(feature = "mutants")]
+        if self.mutant == Some(crate::Mutant::NoDedup) {
+            return self.execute(&request.body, sink);
+        }
         if let Some(answer) = self.sessions.recall(origin) {
             return Ok(answer);
         }
@@ -162,7 +175,10 @@ impl Records {
     /// Inserts a row as SQL held it, unless memory already has one: what is in memory is never older (I47).
     fn apply_load(&mut self, loaded: &LoadedRow<'_>) {
         let position = loaded.row.position();
-        if !matches!(self.get(position, loaded.row), Lookup::NotResident) {
+        let is_resident = !matches!(self.get(position, loaded.row), Lookup::NotResident);
+        #[cfg(feature = "mutants")]
+        let is_resident = is_resident && self.mutant != Some(crate::Mutant::LoadOverwrites);
+        if is_resident {
             return;
         }
         let versions = Versions { version: loaded.version, sql_version: loaded.version, expires_at: None };
@@ -183,7 +199,10 @@ impl Records {
                 Lookup::Absent { version, sql_version } => (version, sql_version),
                 Lookup::NotResident | Lookup::UnknownTable => return Err(Fatal::KickedNotResident),
             };
-            if current == *version && current == sql_version && self.is_sql(row.table) {
+            let is_clean = current == *version && current == sql_version;
+            #[cfg(feature = "mutants")]
+            let is_clean = is_clean || self.mutant == Some(crate::Mutant::KickDirty);
+            if is_clean && self.is_sql(row.table) {
                 self.put_row(row.position(), *row, None);
             }
         }
@@ -204,7 +223,7 @@ impl Records {
 
     fn apply_schema(&mut self, table: Table) {
         let (id, dropped) = (table.id, table.dropped);
-        if self.catalogue.put(table) && dropped {
+        if self.put_table(table) && dropped {
             self.drop_rows(id);
         }
     }

@@ -2,8 +2,8 @@
 
 use shardine_model::command::{Command, Give, Ttl};
 use shardine_model::{
-    Backing, ErrorCode, FieldRef, FieldValue, FieldsView, Outcome, Position, Reply, RowImage, RowKey, RowView, Table, Timestamp,
-    ValueRef, Version, limits,
+    Backing, ErrorCode, FieldRef, FieldValue, FieldsView, Outcome, Position, Reply, RowImage, RowKey, RowView, Table,
+    Timestamp, ValueRef, Version, limits,
 };
 
 use crate::apply::{NotResident, Sink, refused};
@@ -118,12 +118,20 @@ impl Records {
         }
         let given = match command.give {
             Give::Nothing | Give::Old => old,
-            Give::New => self.index.find(position, row.table, row.key).and_then(|slot| slot.row(row.sort)).map(|view| view.fields.to_image()),
+            Give::New => self
+                .index
+                .find(position, row.table, row.key)
+                .and_then(|slot| slot.row(row.sort))
+                .map(|view| view.fields.to_image()),
             Give::Touched => Some(self.touched(table, position, row, changes)),
         };
         let created = if table.dynamic || !before.version.is_live() { merged.created } else { 0 };
         let changed = if changes.is_empty() { 1 } else { created + merged.removed };
-        Reply { version: versions.version, sql_version: before.sql_version, outcome: Outcome::Done { changed, row: given } }
+        Reply {
+            version: versions.version,
+            sql_version: before.sql_version,
+            outcome: Outcome::Done { changed, row: given },
+        }
     }
 
     /// The same for a record that is a tree, changed in place.
@@ -176,7 +184,11 @@ impl Records {
             Give::New | Give::Touched => Some(self.touched(table, position, row, changes)),
         };
         let changed = if changes.is_empty() { 1 } else { merged.created + merged.removed };
-        Reply { version: versions.version, sql_version: before.sql_version, outcome: Outcome::Done { changed, row: given } }
+        Reply {
+            version: versions.version,
+            sql_version: before.sql_version,
+            outcome: Outcome::Done { changed, row: given },
+        }
     }
 
     fn touched(&self, table: &Table, position: Position, row: RowKey<'_>, changes: &Changes<'_>) -> RowImage {
@@ -195,7 +207,13 @@ impl Records {
     }
 
     /// Leaves a tombstone. It keeps no fields and no expiry, only the version (record-cache 3, 4).
-    pub(crate) fn bury(&mut self, position: Position, row: RowKey<'_>, before: Versions, sink: &mut impl Sink) -> Version {
+    pub(crate) fn bury(
+        &mut self,
+        position: Position,
+        row: RowKey<'_>,
+        before: Versions,
+        sink: &mut impl Sink,
+    ) -> Version {
         let version = before.version.next_tombstone();
         let versions = Versions { version, sql_version: before.sql_version, expires_at: None };
         let mut bytes = Vec::new();

@@ -126,7 +126,9 @@ fn plan_update<'a>(
         // An operation sees what the ones before it made (record-cache 25).
         let earlier = changes.iter().rev().find(|(changed, _)| *changed == field);
         let (before, is_set) = match earlier {
-            Some((_, new)) => (new.as_value().map(ValueRef::to_owned).or_else(|| default(table, field)), new.as_value().is_some()),
+            Some((_, new)) => {
+                (new.as_value().map(ValueRef::to_owned).or_else(|| default(table, field)), new.as_value().is_some())
+            }
             None => {
                 let stored = current.and_then(|view| view.fields.get(field));
                 (stored.map(ValueRef::to_owned).or_else(|| default(table, field)), stored.is_some())

@@ -5,18 +5,22 @@
 //! done with the outcome is the replica's business (`shardine-shard`). Never touches a socket, a disk or a clock.
 
 // In the order in which a newcomer should read them.
-mod record;
-mod index;
-mod state;
 mod apply;
 mod command;
 mod evaluate;
+mod index;
 mod merge;
-mod sessions;
+#[cfg(feature = "mutants")]
+mod mutant;
+mod record;
 mod scan;
+mod sessions;
 mod snapshot;
+mod state;
 
 pub use apply::{Fatal, Nobody, Sink, read_reply};
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
 pub use scan::{Page, Scan, ScanBound, ScanFrom};
 pub use snapshot::CutStep;
 pub use state::{Lease, Lookup, Records};

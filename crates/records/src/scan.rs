@@ -129,7 +129,9 @@ impl Budget {
     fn take(&mut self, row: &RowKey<'_>, view: &RowView<'_>) {
         let fields = match view.fields {
             shardine_model::FieldsView::Packed(bytes) => bytes.len(),
-            shardine_model::FieldsView::Wide(fields) => fields.iter().map(|(name, value)| name.len() + value.len()).sum(),
+            shardine_model::FieldsView::Wide(fields) => {
+                fields.iter().map(|(name, value)| name.len() + value.len()).sum()
+            }
         };
         self.rows = self.rows.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(row.key.len() + row.sort.len() + fields);

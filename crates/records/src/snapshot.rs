@@ -122,7 +122,7 @@ impl Records {
             self.floors.insert(table, reader.varint("floor")?);
         }
         for _ in 0..reader.count("table count")? {
-            self.catalogue.put(Table::decode(reader)?);
+            self.put_table(Table::decode(reader)?);
         }
         self.sessions = Sessions::decode(reader)?;
         Ok(())

@@ -25,10 +25,13 @@ pub struct Records {
     /// The newest time that a leader stamped. Never goes back, whatever clocks do.
     pub(crate) clock: Timestamp,
     pub(crate) lease: Option<Lease>,
+    pub(crate) sql_tables: usize,
     pub(crate) derived: Derived,
     pub(crate) cut: Option<Cut>,
     pub(crate) cuts: u64,
     pub(crate) scratch: Vec<u8>,
+    #[cfg(feature = "mutants")]
+    pub(crate) mutant: Option<crate::Mutant>,
 }
 
 /// Who may write to SQL, and in which term it was granted.
@@ -62,7 +65,10 @@ pub(crate) struct Tombstone {
 pub enum Lookup<'a> {
     Live(RowView<'a>),
     /// Known not to exist: never made (version 0), or deleted (below 0).
-    Absent { version: Version, sql_version: Version },
+    Absent {
+        version: Version,
+        sql_version: Version,
+    },
     /// Not in memory; only SQL can tell.
     NotResident,
     UnknownTable,
@@ -87,11 +93,28 @@ impl Records {
             floors: BTreeMap::new(),
             clock: Timestamp(0),
             lease: None,
+            sql_tables: 0,
             derived: Derived::default(),
             cut: None,
             cuts: 0,
             scratch: Vec::new(),
+            #[cfg(feature = "mutants")]
+            mutant: None,
         }
+    }
+
+    /// The same state with a planted bug.
+    #[cfg(feature = "mutants")]
+    #[must_use]
+    pub fn with_mutant(self, mutant: Option<crate::Mutant>) -> Self {
+        Self { mutant, ..self }
+    }
+
+    /// Takes a definition in if it is newer.
+    pub(crate) fn put_table(&mut self, table: shardine_model::Table) -> bool {
+        let taken = self.catalogue.put(table);
+        self.sql_tables = self.catalogue.tables().filter(|table| table.backing == Backing::Sql).count();
+        taken
     }
 
     #[must_use]
@@ -206,6 +229,18 @@ impl Records {
             });
         }
         hash
+    }
+
+    /// Whether any row could be missing from memory.
+    #[inline]
+    #[must_use]
+    pub fn has_sql_tables(&self) -> bool {
+        self.sql_tables > 0
+    }
+
+    #[must_use]
+    pub fn is_sql_table(&self, table: TableId) -> bool {
+        self.is_sql(table)
     }
 
     pub(crate) fn is_sql(&self, table: TableId) -> bool {

@@ -1,1 +1,24 @@
-//! One replica of one shard: events in, actions out. Pure.
+//! One replica of one shard: the pure core. Events go in by method calls, actions come out in [`Actions`], and the host
+//! performs them in order. The same code runs in the server and under the simulator.
+//!
+//! The walk of a write: [`Replica::submit`] adds the encoded request to the entry being gathered; [`Replica::flush`]
+//! proposes it; [`Replica::drain`] hands the log write to the host; [`Replica::persisted`] lets the group commit;
+//! `apply` executes it and answers. Never touches a socket, a disk or a clock: time is an argument.
+
+// In the order in which a newcomer should read them.
+mod actions;
+mod apply;
+mod cutting;
+mod gather;
+mod loads;
+mod reads;
+mod replica;
+mod upkeep;
+mod writeback;
+
+pub use actions::{Actions, Caller, FlushResult, FlushRow, LoadedRow, Persist, SnapshotPart, SqlLoad, SqlWrite, Time};
+pub use reads::ReadNow;
+pub use replica::{Options, Replica, Status};
+pub use shardine_consensus::{Message, Restored, Role};
+#[cfg(feature = "mutants")]
+pub use shardine_records::Mutant;

@@ -1,0 +1,69 @@
+//! Planted bugs, for proving that the simulator's checkers can fail. Compiled only with the feature `mutants`.
+
+use shardine_model::codec::Reader;
+use shardine_model::command::Body;
+use shardine_model::{Action, Answer, Request};
+
+use crate::state::Records;
+
+/// One bug each. Those of the replica are carried here too, so that there is one list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// Log writes count as done before they are on disk.
+    AnswerBeforeSync,
+    /// SQL is written without looking at versions. (Planted in the simulated SQL.)
+    NoSqlFence,
+    /// Dirty records may be kicked.
+    KickDirty,
+    /// A repeated request is executed again.
+    NoDedup,
+    /// A snapshot is laid over the old state.
+    SnapshotDoesNotClear,
+    /// A leader reads without asking a majority.
+    LocalReads,
+    /// Every read-index round has the same context.
+    ReusedReadContext,
+    /// Of two increments of one record in one entry, the first is answered by the second's outcome only.
+    MergedIncrementsForgetOne,
+    /// A loaded row replaces one that is in memory.
+    LoadOverwrites,
+    /// The log is cut before its snapshot is on disk. (Planted in the simulated host.)
+    TruncateBeforeSnapshot,
+}
+
+impl Mutant {
+    pub const ALL: [Mutant; 10] = [
+        Mutant::AnswerBeforeSync,
+        Mutant::NoSqlFence,
+        Mutant::KickDirty,
+        Mutant::NoDedup,
+        Mutant::SnapshotDoesNotClear,
+        Mutant::LocalReads,
+        Mutant::ReusedReadContext,
+        Mutant::MergedIncrementsForgetOne,
+        Mutant::LoadOverwrites,
+        Mutant::TruncateBeforeSnapshot,
+    ];
+}
+
+impl Records {
+    /// What this mutant answers, without executing it, to an update that is followed, in the same entry, by another of
+    /// the same record.
+    pub(crate) fn forgotten_increment(&self, request: &Request<'_>, rest: &[u8]) -> Option<Answer> {
+        if self.mutant != Some(Mutant::MergedIncrementsForgetOne) {
+            return None;
+        }
+        let (row, next) = (update_row(request)?, Request::decode(&mut Reader::new(rest)).ok()?);
+        if update_row(&next) != Some(row) {
+            return None;
+        }
+        Some(Answer::One(crate::read_reply(self.get(row.position(), row))))
+    }
+}
+
+fn update_row<'a>(request: &Request<'a>) -> Option<shardine_model::RowKey<'a>> {
+    match &request.body {
+        Body::One(command) if matches!(command.action, Action::Update { .. }) => Some(command.row),
+        Body::One(_) | Body::Batch(_) => None,
+    }
+}

@@ -1,0 +1,105 @@
+//! What a replica asks its host to do, and the words used between them.
+
+use bytes::Bytes;
+use shardine_consensus::Message;
+use shardine_model::log::{LogWrite, SnapshotMeta};
+use shardine_model::{Answer, RowImage, RowKeyBuf, TableId, Timestamp, Version};
+
+/// Who waits for an answer. Means something to the host only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Caller {
+    pub source: u64,
+    pub sequence: u64,
+}
+
+/// The time as a host sees it: a clock that only runs forward, for timers, and the wall clock, for stamps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Time {
+    pub monotonic_ms: u64,
+    pub wall: Timestamp,
+}
+
+/// Everything one turn left to do. Reused from turn to turn.
+#[derive(Debug, Default)]
+pub struct Actions {
+    /// Log writes, in order; each is confirmed by [`crate::Replica::persisted`].
+    pub persists: Vec<Persist>,
+    /// To peers, at once. They may be lost.
+    pub messages: Vec<Message>,
+    pub answers: Vec<(Caller, Answer)>,
+    pub loads: Vec<SqlLoad>,
+    pub writes: Vec<SqlWrite>,
+    pub snapshot: Vec<SnapshotPart>,
+    /// The replica has stopped and says why; it must not be used again.
+    pub stop: Option<String>,
+}
+
+/// What must be on disk before the replica may go on.
+#[derive(Debug)]
+pub struct Persist {
+    pub number: u64,
+    pub write: LogWrite,
+    /// A snapshot from the leader, to be stored before the log is reset behind it.
+    pub install: Option<(SnapshotMeta, Bytes)>,
+}
+
+/// Rows of one table that SQL is to be asked for.
+#[derive(Clone, Debug)]
+pub struct SqlLoad {
+    pub term: u64,
+    pub table: TableId,
+    pub rows: Vec<RowKeyBuf>,
+}
+
+/// A row as SQL holds it: version 0 if there is none, below 0 for a tombstone.
+#[derive(Clone, Debug)]
+pub struct LoadedRow {
+    pub row: RowKeyBuf,
+    pub version: Version,
+    pub fields: RowImage,
+}
+
+/// Rows of one table to be written to SQL, each at most once.
+#[derive(Clone, Debug)]
+pub struct SqlWrite {
+    pub term: u64,
+    pub table: TableId,
+    pub rows: Vec<FlushRow>,
+}
+
+#[derive(Clone, Debug)]
+pub struct FlushRow {
+    pub row: RowKeyBuf,
+    pub version: Version,
+    pub fields: RowImage,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlushResult {
+    /// SQL holds this version or had it already.
+    Written,
+    /// SQL holds a higher version than memory: somebody else wrote the row.
+    Newer(Version),
+    Refused(String),
+}
+
+/// A snapshot of this shard on its way to disk.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SnapshotPart {
+    Begin(SnapshotMeta),
+    Chunk(Vec<u8>),
+    End,
+}
+
+impl Actions {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.persists.is_empty()
+            && self.messages.is_empty()
+            && self.answers.is_empty()
+            && self.loads.is_empty()
+            && self.writes.is_empty()
+            && self.snapshot.is_empty()
+            && self.stop.is_none()
+    }
+}

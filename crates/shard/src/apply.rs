@@ -1,0 +1,129 @@
+//! Applying committed entries, and telling those who wait for them.
+
+use shardine_model::log::{LogEntry, LogEntryKind};
+use shardine_model::{Answer, ErrorCode, RowKey, RowKeyBuf};
+use shardine_records::Sink;
+
+use crate::actions::{Actions, Caller};
+use crate::gather::{Flight, Then};
+use crate::replica::{Replica, fail};
+
+/// Hands each outcome to the caller whose request it was.
+struct Outcomes<'a> {
+    answers: &'a mut Vec<(Caller, Answer)>,
+    callers: std::vec::IntoIter<Caller>,
+    /// Requests that met rows no longer in memory: (caller, request, missing rows).
+    again: Vec<(Caller, Box<[u8]>, Vec<RowKeyBuf>)>,
+    dirty: Vec<RowKeyBuf>,
+}
+
+impl Sink for Outcomes<'_> {
+    #[inline]
+    fn answer(&mut self, answer: Answer) {
+        if let Some(caller) = self.callers.next() {
+            self.answers.push((caller, answer));
+        }
+    }
+
+    fn not_resident(&mut self, request: &[u8], missing: Vec<RowKeyBuf>) {
+        if let Some(caller) = self.callers.next() {
+            self.again.push((caller, request.into(), missing));
+        }
+    }
+
+    fn dirty(&mut self, row: RowKey<'_>) {
+        self.dirty.push(row.to_owned());
+    }
+}
+
+impl Replica {
+    /// Applies one entry, the same way whoever proposed it (record-cache 75).
+    pub(crate) fn apply(&mut self, entry: LogEntry, actions: &mut Actions) {
+        assert_eq!(entry.index, self.applied + 1, "entries are applied without gaps");
+        let flight = self.take_flight(&entry, actions);
+        let (callers, then) = match flight {
+            Some(flight) => (flight.callers, Some(flight.then)),
+            None => (Vec::new(), None),
+        };
+        let outcome = if entry.data.is_empty() || entry.kind == LogEntryKind::Membership {
+            Ok(Default::default())
+        } else {
+            self.apply_to_records(&entry, callers, actions)
+        };
+        (self.applied, self.applied_term) = (entry.index, entry.term);
+        self.group.applied(entry.index);
+        match outcome {
+            Err(reason) => return self.stop(reason, actions),
+            Ok(unserved) => self.finish_flight(then, unserved, actions),
+        }
+        self.group.trim(self.applied, self.options.window_entries);
+        self.cut_if_due();
+    }
+
+    /// The callers that are left are those of entries without requests: loads, kicks, definitions.
+    fn apply_to_records(
+        &mut self,
+        entry: &LogEntry,
+        callers: Vec<Caller>,
+        actions: &mut Actions,
+    ) -> Result<Vec<Caller>, String> {
+        let mut outcomes = Outcomes {
+            answers: &mut actions.answers,
+            callers: callers.into_iter(),
+            again: Vec::new(),
+            dirty: Vec::new(),
+        };
+        let applied = self.records.apply(&entry.data, &mut outcomes);
+        let Outcomes { callers, again, dirty, .. } = outcomes;
+        if let Err(fatal) = applied {
+            let callers: Vec<Caller> = callers.collect();
+            fail(actions, callers, ErrorCode::InDoubt);
+            return Err(format!("entry {} of term {}: {fatal}", entry.index, entry.term));
+        }
+        for row in dirty {
+            self.writeback.mark(row);
+        }
+        let unserved = callers.collect();
+        for (caller, request, missing) in again {
+            self.park_again(caller, request, &missing, actions);
+        }
+        Ok(unserved)
+    }
+
+    /// This replica's own proposal at that place. Proposals of it that another leader's entry has replaced were
+    /// certainly not executed.
+    fn take_flight(&mut self, entry: &LogEntry, actions: &mut Actions) -> Option<Flight> {
+        while let Some(flight) = self.flights.front() {
+            if flight.proposed.index > entry.index {
+                return None;
+            }
+            let flight = self.flights.pop_front().expect("just looked");
+            if flight.proposed.index == entry.index && flight.proposed.term == entry.term {
+                return Some(flight);
+            }
+            self.forget_flight(flight, actions);
+        }
+        None
+    }
+
+    fn forget_flight(&mut self, flight: Flight, actions: &mut Actions) {
+        fail(actions, flight.callers, ErrorCode::NotLeader);
+        self.upkeep.clear(&flight.then);
+    }
+
+    fn finish_flight(&mut self, then: Option<Then>, unserved: Vec<Caller>, actions: &mut Actions) {
+        let Some(then) = then else { return };
+        self.upkeep.clear(&then);
+        match then {
+            Then::Answer => {
+                // A definition or an emptied table: done is all there is to say.
+                actions.answers.extend(unserved.into_iter().map(|caller| (caller, Answer::Many(Vec::new()))));
+            }
+            Then::Loaded(rows) => self.release(&rows, actions),
+            Then::Kicked(rows) => self.finish_kicks(&rows, unserved, actions),
+            Then::Leased { asked_ms } => self.writeback.leased(asked_ms),
+            Then::Written => self.finish_flushes(actions),
+            Then::Expired | Then::Purged => {}
+        }
+    }
+}

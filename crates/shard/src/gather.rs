@@ -1,0 +1,134 @@
+//! The entry being gathered, and the entries on their way: group commit.
+//!
+//! Requests are encoded as they arrive, straight into the entry that will carry them. Whatever came while the last log
+//! write was on its way goes into the next entry; there is no timer.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashTable;
+use shardine_consensus::Proposed;
+use shardine_model::entry::open_commands;
+use shardine_model::{Request, RowKey, RowKeyBuf, Timestamp, Version, limits};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::actions::Caller;
+
+/// Fingerprints of rows that are being changed: a read of one of them must not overtake (record-cache 58).
+#[derive(Debug, Default)]
+pub(crate) struct Touched {
+    set: HashTable<u64>,
+}
+
+impl Touched {
+    #[inline]
+    pub fn insert(&mut self, row: RowKey<'_>) {
+        let print = fingerprint(row);
+        if self.set.find(print, |&known| known == print).is_none() {
+            self.set.insert_unique(print, print, |&known| known);
+        }
+    }
+
+    #[inline]
+    pub fn contains(&self, row: RowKey<'_>) -> bool {
+        if self.set.is_empty() {
+            return false;
+        }
+        let print = fingerprint(row);
+        self.set.find(print, |&known| known == print).is_some()
+    }
+}
+
+/// Two rows with one fingerprint only make a read wait that need not have.
+#[inline]
+fn fingerprint(row: RowKey<'_>) -> u64 {
+    let key = xxh3_64_with_seed(row.key, u64::from(row.table.0));
+    if row.sort.is_empty() { key } else { xxh3_64_with_seed(row.sort, key) }
+}
+
+/// An entry of commands that is not yet proposed.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub bytes: Vec<u8>,
+    pub callers: Vec<Caller>,
+    pub touched: Touched,
+}
+
+/// Entries being gathered: all but the last are full.
+#[derive(Debug, Default)]
+pub(crate) struct Gathering {
+    entries: VecDeque<Gathered>,
+    bytes: usize,
+}
+
+impl Gathering {
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.bytes > limits::PENDING_BYTES_MAX
+    }
+
+    #[inline]
+    pub fn touches(&self, row: RowKey<'_>) -> bool {
+        self.entries.iter().any(|entry| entry.touched.contains(row))
+    }
+
+    #[inline]
+    pub fn add(&mut self, now: Timestamp, caller: Caller, request: &Request<'_>) {
+        let entry = self.open(now, caller);
+        let before = entry.bytes.len();
+        request.encode(&mut entry.bytes);
+        for row in request.rows() {
+            entry.touched.insert(row);
+        }
+        let added = entry.bytes.len() - before;
+        self.bytes += added;
+    }
+
+    fn open(&mut self, now: Timestamp, caller: Caller) -> &mut Gathered {
+        if self.entries.back().is_none_or(|entry| entry.bytes.len() >= limits::ENTRY_BYTES_MAX) {
+            let mut entry = Gathered::default();
+            open_commands(&mut entry.bytes, now);
+            self.entries.push_back(entry);
+        }
+        let entry = self.entries.back_mut().expect("just made if there was none");
+        entry.callers.push(caller);
+        entry
+    }
+
+    pub fn take(&mut self) -> Option<Gathered> {
+        let entry = self.entries.pop_front()?;
+        if self.entries.is_empty() {
+            self.bytes = 0;
+        }
+        Some(entry)
+    }
+}
+
+/// A proposed entry of this replica, until it is applied or overtaken.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    pub proposed: Proposed,
+    pub since_ms: u64,
+    pub callers: Vec<Caller>,
+    pub touched: Touched,
+    pub then: Then,
+}
+
+/// What the leader does when its entry has been applied.
+#[derive(Debug)]
+pub(crate) enum Then {
+    Answer,
+    /// Release what waited for these rows.
+    Loaded(Vec<RowKeyBuf>),
+    /// Tell the callers of these kicks; the version tells whether the record stayed.
+    Kicked(Vec<(RowKeyBuf, Version)>),
+    Leased {
+        asked_ms: u64,
+    },
+    /// Look whether somebody's flush is complete.
+    Written,
+    Expired,
+    Purged,
+}

@@ -1,0 +1,163 @@
+//! Linearizable reads: at once where this replica alone is the majority, else one read-index round for all that wait.
+
+use std::collections::VecDeque;
+
+use shardine_consensus::{ReadDone, Role};
+use shardine_model::command::{Batch, BatchItem, BatchMode, Body};
+use shardine_model::{Answer, ErrorCode, Position, Request, RowKey, RowKeyBuf, RowView, Version};
+use shardine_records::{Lookup, read_reply};
+
+use crate::actions::{Actions, Caller};
+use crate::replica::Replica;
+
+/// What a read finds without waiting.
+#[derive(Debug)]
+pub enum ReadNow<'a> {
+    Live(RowView<'a>),
+    Absent {
+        version: Version,
+        sql_version: Version,
+    },
+    /// Ask with [`Replica::read`]; the answer comes later.
+    Later,
+}
+
+type Waiting = (Caller, RowKeyBuf);
+
+#[derive(Debug)]
+pub(crate) struct Reads {
+    /// Unique for ever: the incarnation in the upper half, a counter in the lower.
+    next_context: u64,
+    gathered: Vec<Waiting>,
+    rounds: VecDeque<(u64, Vec<Waiting>)>,
+    confirmed: Vec<(u64, Vec<Waiting>)>,
+}
+
+impl Reads {
+    pub fn new(incarnation: u64) -> Self {
+        let next_context = incarnation << 32;
+        Self { next_context, gathered: Vec::new(), rounds: VecDeque::new(), confirmed: Vec::new() }
+    }
+
+    pub fn wants_round(&self) -> bool {
+        !self.gathered.is_empty()
+    }
+
+    pub fn confirm(&mut self, done: ReadDone) {
+        // Contexts are confirmed in order; an older one that was dropped on the way is covered by a newer one.
+        while self.rounds.front().is_some_and(|(context, _)| *context <= done.context) {
+            let (_, waiting) = self.rounds.pop_front().expect("just looked");
+            self.confirmed.push((done.index, waiting));
+        }
+    }
+
+    pub fn give_up(&mut self) -> Vec<Caller> {
+        let rounds = self.rounds.drain(..).map(|(_, waiting)| waiting);
+        let confirmed = self.confirmed.drain(..).map(|(_, waiting)| waiting);
+        let all = rounds.chain(confirmed).flatten().chain(self.gathered.drain(..));
+        all.map(|(caller, _)| caller).collect()
+    }
+}
+
+impl Replica {
+    /// Reads a row on the spot if nothing stands in the way. Ownership and leadership are checked here, at the answer.
+    #[inline]
+    pub fn read_now(&self, position: Position, row: RowKey<'_>) -> ReadNow<'_> {
+        if !self.may_read_at_once() || !self.options.interval.contains(position) || self.is_touched(row) {
+            return ReadNow::Later;
+        }
+        match self.records.get(position, row) {
+            Lookup::Live(view) if view.expires_at.is_some_and(|at| at <= self.stamp()) => ReadNow::Later,
+            Lookup::Live(view) => ReadNow::Live(view),
+            Lookup::Absent { version, sql_version } => ReadNow::Absent { version, sql_version },
+            Lookup::NotResident | Lookup::UnknownTable => ReadNow::Later,
+        }
+    }
+
+    #[inline]
+    fn may_read_at_once(&self) -> bool {
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(shardine_records::Mutant::LocalReads) {
+            return self.is_serving();
+        }
+        self.is_serving() && self.group.is_alone()
+    }
+
+    /// Whether a change of the row is on its way: a read must not overtake it (record-cache 52, 58).
+    #[inline]
+    fn is_touched(&self, row: RowKey<'_>) -> bool {
+        self.gathering.touches(row) || self.flights.iter().any(|flight| flight.touched.contains(row))
+    }
+
+    /// Reads a row, waiting for whatever it takes. The answer is one reply with the whole row.
+    pub fn read(&mut self, caller: Caller, row: RowKey<'_>, actions: &mut Actions) {
+        if !self.is_serving() {
+            let code = if self.group.leader().is_some() { ErrorCode::NotLeader } else { ErrorCode::NoLeader };
+            return actions.answers.push((caller, Answer::Failed(code)));
+        }
+        if !self.options.interval.contains(row.position()) {
+            return actions.answers.push((caller, Answer::Failed(ErrorCode::StaleRoute)));
+        }
+        let expired = match self.records.get(row.position(), row) {
+            Lookup::UnknownTable => return actions.answers.push((caller, Answer::Failed(ErrorCode::UnknownTable))),
+            Lookup::NotResident => return self.park_read(caller, row, actions),
+            Lookup::Live(view) => view.expires_at.is_some_and(|at| at <= self.stamp()),
+            Lookup::Absent { .. } => false,
+        };
+        if expired || self.is_touched(row) {
+            // Through the log, behind the change: an expiry is decided by an entry, never by looking at a clock.
+            return self.submit(caller, &read_in_log(row), actions);
+        }
+        if self.may_read_at_once() {
+            let reply = read_reply(self.records.get(row.position(), row));
+            return actions.answers.push((caller, Answer::One(reply)));
+        }
+        self.reads.gathered.push((caller, row.to_owned()));
+    }
+
+    /// One round for all reads that have gathered.
+    pub(crate) fn start_read_round(&mut self) {
+        if self.reads.gathered.is_empty() || self.group.role() != Role::Leader {
+            return;
+        }
+        let context = self.next_context();
+        if self.group.read_index(context) {
+            let waiting = std::mem::take(&mut self.reads.gathered);
+            self.reads.rounds.push_back((context, waiting));
+        }
+    }
+
+    fn next_context(&mut self) -> u64 {
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(shardine_records::Mutant::ReusedReadContext) {
+            return self.reads.next_context;
+        }
+        self.reads.next_context += 1;
+        self.reads.next_context
+    }
+
+    /// Answers reads whose index is applied. A row may have been kicked meanwhile: then it is loaded like any other.
+    pub(crate) fn answer_confirmed_reads(&mut self, actions: &mut Actions) {
+        if self.reads.confirmed.is_empty() {
+            return;
+        }
+        let applied = self.applied;
+        let (ready, later) =
+            std::mem::take(&mut self.reads.confirmed).into_iter().partition(|(index, _)| *index <= applied);
+        self.reads.confirmed = later;
+        let ready: Vec<(u64, Vec<Waiting>)> = ready;
+        for (caller, row) in ready.into_iter().flat_map(|(_, waiting)| waiting) {
+            match self.records.get(row.as_ref().position(), row.as_ref()) {
+                Lookup::NotResident => self.park_read(caller, row.as_ref(), actions),
+                found => actions.answers.push((caller, Answer::One(read_reply(found)))),
+            }
+        }
+    }
+}
+
+/// A read that travels in the log like a change.
+pub(crate) fn read_in_log(row: RowKey<'_>) -> Request<'_> {
+    let commands = vec![BatchItem::Read(row)];
+    let batch = Batch { mode: BatchMode::EachItsOwn, conditions: Vec::new(), commands };
+    Request { origin: None, body: Body::Batch(batch) }
+}

@@ -1,0 +1,417 @@
+//! The replica: what it holds, how it begins, and the turn of its group.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use shardine_consensus::{Group, Message, Options as GroupOptions, Restored, Role};
+use shardine_model::key::Interval;
+use shardine_model::log::LogWrite;
+use shardine_model::{Answer, Entry, ErrorCode, NodeId, Request, ShardId, Timestamp};
+use shardine_records::Records;
+
+use crate::actions::{Actions, Caller, Persist, Time};
+use crate::cutting::Cutting;
+use crate::gather::{Flight, Gathering, Then};
+use crate::loads::Loads;
+use crate::reads::Reads;
+use crate::upkeep::Upkeep;
+use crate::writeback::Writeback;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub node: NodeId,
+    pub shard: ShardId,
+    pub interval: Interval,
+    /// Grows with every start of the process.
+    pub incarnation: u64,
+    pub seed: u64,
+    /// Log bytes behind the last snapshot before the next one is cut.
+    pub snapshot_log_bytes: u64,
+    /// Applied entries kept in memory for followers that are a little behind.
+    pub window_entries: u64,
+    /// Milliseconds that a tombstone of a table without SQL is kept.
+    pub tombstone_keep_ms: u64,
+    #[cfg(feature = "mutants")]
+    pub mutant: Option<shardine_records::Mutant>,
+}
+
+impl Options {
+    #[must_use]
+    pub fn new(node: NodeId, shard: ShardId, interval: Interval) -> Self {
+        Self {
+            node,
+            shard,
+            interval,
+            incarnation: 1,
+            seed: 0,
+            snapshot_log_bytes: 64 << 20,
+            window_entries: 10_000,
+            tombstone_keep_ms: 60_000,
+            #[cfg(feature = "mutants")]
+            mutant: None,
+        }
+    }
+}
+
+/// One replica of one shard. Invariant: `records` is the state after exactly the entries up to `applied`.
+pub struct Replica {
+    pub(crate) options: Options,
+    pub(crate) group: Group,
+    pub(crate) records: Records,
+    pub(crate) applied: u64,
+    pub(crate) applied_term: u64,
+    pub(crate) time: Time,
+    pub(crate) gathering: Gathering,
+    pub(crate) flights: VecDeque<Flight>,
+    pub(crate) reads: Reads,
+    pub(crate) loads: Loads,
+    pub(crate) writeback: Writeback,
+    pub(crate) cutting: Cutting,
+    pub(crate) upkeep: Upkeep,
+    /// Log writes that the host has not confirmed, with the messages that must wait for them.
+    unconfirmed: VecDeque<Unconfirmed>,
+    led_term: u64,
+    stopped: bool,
+}
+
+/// A log write under the number that the host knows it by, and the last `Ready` that it stands for.
+struct Unconfirmed {
+    write: u64,
+    up_to: u64,
+    messages: Vec<Message>,
+}
+
+/// The replica in numbers, for `status`.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    pub leader: Option<u64>,
+    pub is_serving: bool,
+    pub term: u64,
+    pub applied: u64,
+    pub committed: u64,
+    pub snapshot: u64,
+    pub records: u64,
+    pub bytes: u64,
+    pub dirty: u64,
+}
+
+impl Replica {
+    /// Begins with what the disk held: the records of the snapshot, and the log behind it.
+    #[must_use]
+    pub fn new(options: Options, records: Records, restored: Restored) -> Self {
+        let group_options = GroupOptions {
+            id: options.node.0,
+            shard: options.shard.0,
+            incarnation: options.incarnation,
+            seed: options.seed,
+        };
+        let (applied, applied_term) = (restored.snapshot.index, restored.snapshot.term);
+        let log_bytes = restored.entries.iter().map(|entry| entry.data.len() as u64).sum();
+        #[cfg(feature = "mutants")]
+        let records = records.with_mutant(options.mutant);
+        Self {
+            options,
+            group: Group::new(group_options, restored),
+            records,
+            applied,
+            applied_term,
+            time: Time::default(),
+            gathering: Gathering::default(),
+            flights: VecDeque::new(),
+            reads: Reads::new(options.incarnation),
+            loads: Loads::default(),
+            writeback: Writeback::default(),
+            cutting: Cutting::new(applied, log_bytes),
+            upkeep: Upkeep::default(),
+            unconfirmed: VecDeque::new(),
+            led_term: 0,
+            stopped: false,
+        }
+    }
+
+    #[must_use]
+    pub fn shard(&self) -> ShardId {
+        self.options.shard
+    }
+
+    #[must_use]
+    pub fn interval(&self) -> Interval {
+        self.options.interval
+    }
+
+    #[must_use]
+    pub fn records(&self) -> &Records {
+        &self.records
+    }
+
+    #[must_use]
+    pub fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.group.role()
+    }
+
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.group.term()
+    }
+
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status {
+            leader: self.group.leader(),
+            is_serving: self.is_serving(),
+            term: self.group.term(),
+            applied: self.applied,
+            committed: self.group.commit(),
+            snapshot: self.cutting.saved_index(),
+            records: self.records.live_count(None),
+            bytes: self.records.bytes(),
+            dirty: self.records.dirty_count(),
+        }
+    }
+
+    /// A leader serves once an entry of its own term is applied: before that it may not know what is committed
+    /// (record-cache 76).
+    #[inline]
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        !self.stopped && self.applied_term == self.group.term() && self.group.role() == Role::Leader
+    }
+
+    /// The stamp for what is proposed now: never below one that was applied, whatever the wall clock does.
+    pub(crate) fn stamp(&self) -> Timestamp {
+        self.time.wall.max(self.records.clock())
+    }
+
+    /// Tells the time without letting timers run; cheap enough for every turn.
+    pub fn set_time(&mut self, time: Time) {
+        self.time = time;
+    }
+
+    /// One step of the group's timers, and upkeep.
+    pub fn tick(&mut self, time: Time, actions: &mut Actions) {
+        if self.stopped {
+            return;
+        }
+        self.time = time;
+        self.group.tick();
+        self.drain(actions);
+        self.fail_overdue(actions);
+        self.run_upkeep();
+        self.drain(actions);
+        self.write_back(actions);
+        self.try_kicks(actions);
+        self.drain(actions);
+    }
+
+    /// Stands for election at once, for a group of one.
+    pub fn campaign(&mut self, actions: &mut Actions) {
+        self.group.campaign();
+        self.drain(actions);
+    }
+
+    pub fn step(&mut self, message: Message, actions: &mut Actions) {
+        if self.stopped {
+            return;
+        }
+        self.group.step(message);
+        self.drain(actions);
+    }
+
+    /// The host has this log write, and all before it, on disk.
+    pub fn persisted(&mut self, number: u64, actions: &mut Actions) {
+        if self.stopped {
+            return;
+        }
+        while self.unconfirmed.front().is_some_and(|known| known.write <= number) {
+            let confirmed = self.unconfirmed.pop_front().expect("just looked");
+            actions.messages.extend(confirmed.messages);
+            self.group.persisted(confirmed.up_to);
+        }
+        self.drain(actions);
+    }
+
+    /// Proposes a change. The answer comes under `caller`, in order of application.
+    #[inline]
+    pub fn submit(&mut self, caller: Caller, request: &Request<'_>, actions: &mut Actions) {
+        if let Some(code) = self.refusal(request) {
+            actions.answers.push((caller, Answer::Failed(code)));
+            return;
+        }
+        if self.park_if_not_resident(caller, request, actions) {
+            return;
+        }
+        self.gathering.add(self.stamp(), caller, request);
+    }
+
+    #[inline]
+    fn refusal(&self, request: &Request<'_>) -> Option<ErrorCode> {
+        if !self.is_serving() {
+            return Some(if self.group.leader().is_some() { ErrorCode::NotLeader } else { ErrorCode::NoLeader });
+        }
+        if self.gathering.is_full() {
+            return Some(ErrorCode::Busy);
+        }
+        let mut rows = request.rows();
+        let strays = rows.any(|row| !self.options.interval.contains(row.position()));
+        strays.then_some(ErrorCode::StaleRoute)
+    }
+
+    /// Proposes what has gathered. The host calls it when its log is free to take the next write.
+    pub fn flush(&mut self, actions: &mut Actions) {
+        self.start_read_round();
+        while let Some(entry) = self.gathering.take() {
+            match self.group.propose(entry.bytes) {
+                Some(proposed) => self.flights.push_back(Flight {
+                    proposed,
+                    since_ms: self.time.monotonic_ms,
+                    callers: entry.callers,
+                    touched: entry.touched,
+                    then: Then::Answer,
+                }),
+                None => fail(actions, entry.callers, ErrorCode::NotLeader),
+            }
+        }
+        self.drain(actions);
+    }
+
+    /// Whether there is something for [`Replica::flush`] to do.
+    #[must_use]
+    pub fn wants_flush(&self) -> bool {
+        !self.gathering.is_empty() || self.reads.wants_round()
+    }
+
+    /// Proposes an entry of the replica's own making.
+    pub(crate) fn propose(&mut self, entry: &Entry<'_>, callers: Vec<Caller>, then: Then) -> bool {
+        let Some(proposed) = self.group.propose(entry.to_bytes()) else { return false };
+        let since_ms = self.time.monotonic_ms;
+        self.flights.push_back(Flight { proposed, since_ms, callers, touched: Default::default(), then });
+        true
+    }
+
+    /// The same for an entry that borrows from the records while it is made.
+    pub(crate) fn propose_bytes(&mut self, bytes: Vec<u8>, then: Then) -> bool {
+        let Some(proposed) = self.group.propose(bytes) else { return false };
+        let since_ms = self.time.monotonic_ms;
+        self.flights.push_back(Flight { proposed, since_ms, callers: Vec::new(), touched: Default::default(), then });
+        true
+    }
+
+    /// Proposes an entry that somebody waits for (a definition, an emptied table).
+    pub fn propose_for(&mut self, caller: Caller, entry: &Entry<'_>, actions: &mut Actions) {
+        if !self.is_serving() || !self.propose(entry, vec![caller], Then::Answer) {
+            actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
+        }
+        self.drain(actions);
+    }
+
+    /// Takes everything the group has ready: sends, writes, applies.
+    pub(crate) fn drain(&mut self, actions: &mut Actions) {
+        while !self.stopped {
+            let Some(mut ready) = self.group.ready() else { break };
+            actions.messages.append(&mut ready.messages);
+            if let Some((meta, data)) = &ready.snapshot {
+                self.install(meta.clone(), data.clone(), actions);
+            }
+            let must_write = ready.must_sync || ready.snapshot.is_some();
+            let number = ready.number;
+            if must_write {
+                self.cutting.count_log(&ready.entries);
+                let shard = self.options.shard;
+                let write = LogWrite { shard, entries: ready.entries, hard_state: ready.hard_state };
+                actions.persists.push(Persist { number, write, install: ready.snapshot });
+                let messages = ready.persisted_messages;
+                self.unconfirmed.push_back(Unconfirmed { write: number, up_to: number, messages });
+                #[cfg(feature = "mutants")]
+                self.answer_before_sync(number, actions);
+            } else if let Some(last) = self.unconfirmed.back_mut() {
+                // Nothing to write, but what came before is not on disk yet: confirmed together with it.
+                last.up_to = number;
+                last.messages.extend(ready.persisted_messages);
+            } else {
+                actions.messages.extend(ready.persisted_messages);
+                self.group.persisted(number);
+            }
+            for entry in ready.committed {
+                self.apply(entry, actions);
+            }
+            for done in ready.reads {
+                self.reads.confirm(done);
+            }
+            self.answer_confirmed_reads(actions);
+            self.notice_role(actions);
+        }
+    }
+
+    #[cfg(feature = "mutants")]
+    fn answer_before_sync(&mut self, number: u64, actions: &mut Actions) {
+        if self.options.mutant == Some(shardine_records::Mutant::AnswerBeforeSync) {
+            let last = self.unconfirmed.pop_back().expect("just pushed");
+            actions.messages.extend(last.messages);
+            self.group.persisted(number);
+        }
+    }
+
+    /// A new leader looks over what it has taken on; a deposed one lets go of what only a leader may do.
+    fn notice_role(&mut self, actions: &mut Actions) {
+        if self.is_serving() {
+            if self.led_term != self.group.term() {
+                self.led_term = self.group.term();
+                self.writeback.take_over(self.records.dirty_rows());
+            }
+        } else if self.led_term != 0 && self.group.role() != Role::Leader {
+            self.led_term = 0;
+            self.step_down(actions);
+        }
+    }
+
+    /// What was not yet proposed was certainly not executed; what was proposed may yet be applied, and is answered then.
+    fn step_down(&mut self, actions: &mut Actions) {
+        while let Some(entry) = self.gathering.take() {
+            fail(actions, entry.callers, ErrorCode::NotLeader);
+        }
+        fail(actions, self.reads.give_up(), ErrorCode::NotLeader);
+        fail(actions, self.loads.give_up(), ErrorCode::NotLeader);
+        fail(actions, self.writeback.give_up(), ErrorCode::NotLeader);
+    }
+
+    /// A proposal whose fate stays open after the leadership is gone is in doubt (record-cache 34).
+    fn fail_overdue(&mut self, actions: &mut Actions) {
+        if self.group.role() == Role::Leader {
+            return;
+        }
+        let now = self.time.monotonic_ms;
+        for flight in &mut self.flights {
+            if now.saturating_sub(flight.since_ms) > IN_DOUBT_AFTER_MS {
+                fail(actions, std::mem::take(&mut flight.callers), ErrorCode::InDoubt);
+            }
+        }
+    }
+
+    pub(crate) fn stop(&mut self, reason: String, actions: &mut Actions) {
+        self.stopped = true;
+        let waiting = self.flights.drain(..).flat_map(|flight| flight.callers).collect();
+        fail(actions, waiting, ErrorCode::InDoubt);
+        self.step_down(actions);
+        actions.stop = Some(format!("shard {} stopped: {reason}", self.options.shard));
+    }
+
+    /// Entries lost with a crash are one thing; bytes for a snapshot in a message another.
+    fn install(&mut self, meta: shardine_model::log::SnapshotMeta, data: Bytes, actions: &mut Actions) {
+        match self.restore_from_peer(&meta, &data) {
+            Ok(()) => (self.applied, self.applied_term) = (meta.index, meta.term),
+            Err(error) => self.stop(format!("a snapshot from the leader cannot be read: {error}"), actions),
+        }
+    }
+}
+
+/// How long a deposed leader's callers wait for news of their proposals.
+const IN_DOUBT_AFTER_MS: u64 = 3_000;
+
+pub(crate) fn fail(actions: &mut Actions, callers: Vec<Caller>, code: ErrorCode) {
+    actions.answers.extend(callers.into_iter().map(|caller| (caller, Answer::Failed(code))));
+}
