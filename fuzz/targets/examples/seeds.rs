@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use shardine_fuzz_targets::{chunks, replica};
 use shardine_model::command::{Batch, BatchItem, BatchMode, Body, Existence, Give, Operation, Operator, Origin, Ttl};
 use shardine_model::entry::LoadedRow;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite, Membership, SnapshotMeta};
@@ -14,12 +15,15 @@ use shardine_model::{
     Action, Answer, ClientId, Command, Entry, ErrorCode, FieldId, FieldRef, FieldValue, NodeId, Outcome, Reply,
     Request, RowImage, RowKey, ShardId, Table, TableId, Timestamp, ValueRef, Version,
 };
+use shardine_records::Nobody;
 use shardine_store::{LogStore, Options, SegmentLog, SnapshotWriter};
 
 type Seeds = Vec<(String, Vec<u8>)>;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    write("commands", commands())?;
     write("log_entry", log_entries())?;
+    write("state_chunk", state_chunks())?;
     write("stored_answer", answers())?;
     let dir = tempfile::tempdir()?;
     write("log_segment", segments(dir.path())?)?;
@@ -46,33 +50,36 @@ fn fields() -> [FieldValue<'static>; 3] {
 }
 
 fn actions() -> Vec<Action<'static>> {
-    let field = FieldRef::Id(FieldId(1));
+    let int = FieldRef::Id(FieldId(1));
     let seven = ValueRef::Int(7);
-    let operators = [
-        Operator::Assign(ValueRef::Str("x")),
-        Operator::AssignIfUnset(ValueRef::Blob(b"x")),
-        Operator::Add(seven),
-        Operator::Subtract(ValueRef::Uint(7)),
-        Operator::And(seven),
-        Operator::Or(seven),
-        Operator::Xor(seven),
-        Operator::Min(ValueRef::Float(0.5)),
-        Operator::Max(seven),
-        Operator::Splice { at: -2, cut: 1, paste: b"yy" },
-        Operator::Append(b"tail"),
-        Operator::Unset,
-    ];
     vec![
-        Action::Set(fields().into_iter().collect()),
-        Action::Replace(fields().into_iter().collect()),
-        Action::Update {
-            create: true,
-            operations: operators.map(|operator| Operation { field, operator }).into_iter().collect(),
-        },
-        Action::Cas { create: false, field, old: seven, new: ValueRef::Int(8) },
+        Action::Set(fields().into_iter().skip(1).collect()),
+        Action::Replace(fields().into_iter().skip(1).collect()),
+        Action::Update { create: true, operations: operations().into_iter().collect() },
+        Action::Cas { create: false, field: int, old: ValueRef::Int(-7), new: seven },
         Action::Delete,
         Action::Touch,
     ]
+}
+
+/// Every operator, on a field of a type that it fits (`shardine_fuzz_targets::replica`).
+fn operations() -> [Operation<'static>; 12] {
+    let seven = ValueRef::Int(7);
+    let operations = [
+        (1, Operator::Assign(ValueRef::Int(40))),
+        (5, Operator::AssignIfUnset(ValueRef::Blob(b"x"))),
+        (1, Operator::Add(seven)),
+        (3, Operator::Subtract(ValueRef::Uint(0))),
+        (1, Operator::And(seven)),
+        (1, Operator::Or(seven)),
+        (1, Operator::Xor(seven)),
+        (2, Operator::Min(ValueRef::Float(0.5))),
+        (1, Operator::Max(seven)),
+        (4, Operator::Append(b"tail")),
+        (4, Operator::Splice { at: -2, cut: 1, paste: b"yy" }),
+        (5, Operator::Unset),
+    ];
+    operations.map(|(id, operator)| Operation { field: FieldRef::Id(FieldId(id)), operator })
 }
 
 fn requests() -> Vec<Request<'static>> {
@@ -92,6 +99,29 @@ fn requests() -> Vec<Request<'static>> {
     let origin = Some(Origin { client: ClientId(99), sequence: 12 });
     requests.push(Request { origin, body: Body::Batch(batch) });
     requests
+}
+
+fn commands() -> Seeds {
+    let each = requests().into_iter().enumerate().map(|(number, request)| {
+        let mut bytes = Vec::new();
+        // A row has to be there for most requests to do anything.
+        Request::one(Command::plain(ROW, Action::Set(fields().into_iter().skip(1).collect()))).encode(&mut bytes);
+        request.encode(&mut bytes);
+        (format!("request_{number}"), bytes)
+    });
+    each.collect()
+}
+
+fn state_chunks() -> Seeds {
+    let mut requests = Vec::new();
+    commands().iter().for_each(|(_, bytes)| requests.extend_from_slice(bytes));
+    let mut state = replica(1);
+    let entry = Entry::Commands { proposed_at: Timestamp(1), requests: &requests }.to_bytes();
+    state.apply(&entry, &mut Nobody).expect("requests of our own can be applied");
+    let chunks = chunks(&mut state);
+    let rows = chunks[1..].iter().find(|chunk| chunk.len() > 2).expect("there are rows");
+    let head = u8::try_from(chunks[0].len()).expect("the head is short");
+    vec![("head_and_rows".to_owned(), [&[head][..], &chunks[0], rows].concat())]
 }
 
 fn log_entries() -> Seeds {

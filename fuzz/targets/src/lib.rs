@@ -1,8 +1,12 @@
 //! What is fuzzed: one function per reader of bytes that come from a client, a peer or a disk. A function takes any bytes
 //! and returns; a panic is a finding. Beyond not panicking, each checks what must hold for every input that is accepted.
 
+mod apply;
+
 use shardine_model::codec::Reader;
 use shardine_model::{Answer, Entry, Request};
+
+pub use apply::{chunks, commands, replica, state_chunk};
 
 /// A function under its name, which is also that of its program and of its folder of inputs.
 pub struct Target {
@@ -11,10 +15,12 @@ pub struct Target {
 }
 
 /// All targets, for the tests that replay the stored inputs.
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 6] = [
+    Target { name: "commands", run: commands },
     Target { name: "log_entry", run: log_entry },
     Target { name: "log_segment", run: log_segment },
     Target { name: "snapshot", run: snapshot },
+    Target { name: "state_chunk", run: state_chunk },
     Target { name: "stored_answer", run: stored_answer },
 ];
 

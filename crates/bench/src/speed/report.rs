@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Options, Work},
-    machine, memory, restart,
+    machine, memory,
+    procfs::Bystanders,
+    restart,
     row::{Row, Target, Unit, median},
     throughput,
     workplace::Workplace,
@@ -24,7 +26,8 @@ impl Report {
     pub fn measure(options: &Options) -> Result<Report> {
         let options = options.effective();
         let place = Workplace::open(options.dir.as_deref())?;
-        let facts = machine::facts(&options, place.path());
+        let mut facts = machine::facts(&options, place.path());
+        let bystanders = Bystanders::watch()?;
         let mut rows = Vec::new();
         for work in &options.only {
             rows.extend(match work {
@@ -33,6 +36,7 @@ impl Report {
                 Work::Restart => restart::measure(&place, &options)?,
             });
         }
+        facts.push(("cores taken by others during the run", format!("{:.2}", bystanders.cores_taken()?)));
         Ok(Report { facts, subject: options.subject.name(), quick: options.quick, rows })
     }
 
