@@ -10,9 +10,13 @@ mod schema;
 mod text;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use shardine_model::{FieldId, RowKeyBuf, Table, Version};
 
@@ -50,6 +54,9 @@ impl File {
                 OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let connection = Connection::open_with_flags(path, flags)?;
             connection.busy_timeout(busy_timeout)?;
+            // Else a quoted column that is missing would be read as a text of its own name.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
             connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
             let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
             connection.pragma_update(None, "synchronous", "FULL")?;

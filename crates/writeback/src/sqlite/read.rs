@@ -48,7 +48,7 @@ pub(super) fn selected(table: &Table) -> String {
     text::names(columns::address(table).into_iter().chain([Column::Version]).chain(fields))
 }
 
-fn select(table: &Table, size: usize) -> String {
+pub(super) fn select(table: &Table, size: usize) -> String {
     let (selected, name, address) = (selected(table), text::quoted(&table.name), columns::address(table));
     let keys = if address.len() == 1 {
         text::marks(size)

@@ -28,14 +28,10 @@ impl Conditions {
 
 pub(super) fn scan(connection: &Connection, job: &ScanJob) -> Result<(Found, Option<RowKeyBuf>), Error> {
     let rows_max = job.rows_max.clamp(1, limits::SCAN_ROWS_MAX);
-    let (conditions, order) = plan(job);
-    let (selected, name) = (read::selected(&job.table), text::quoted(&job.table.name));
-    let query = format!(
-        "SELECT {selected}, {POSITION} FROM {name} WHERE {} AND {VERSION} > 0 ORDER BY {order} LIMIT {rows_max}",
-        conditions.texts.join(" AND ")
-    );
+    let (query, parameters) = select(job);
     let mut statement = connection.prepare_cached(&query).map_err(classify)?;
-    let mut answers = statement.query(rusqlite::params_from_iter(conditions.parameters)).map_err(classify)?;
+    let parameters = parameters.into_iter().chain([Parameter::Integer(rows_max as i64)]);
+    let mut answers = statement.query(rusqlite::params_from_iter(parameters)).map_err(classify)?;
 
     let (mut page, mut last, mut count, mut bytes) = (Found::default(), None, 0, 0);
     while let Some(answer) = answers.next().map_err(classify)? {
@@ -49,6 +45,16 @@ pub(super) fn scan(connection: &Connection, job: &ScanJob) -> Result<(Found, Opt
         }
     }
     Ok((page, last.filter(|_| count == rows_max)))
+}
+
+/// The query, and what it binds before its limit.
+pub(super) fn select(job: &ScanJob) -> (String, Vec<Parameter>) {
+    let (conditions, order) = plan(job);
+    let (selected, name) = (read::selected(&job.table), text::quoted(&job.table.name));
+    let wanted = conditions.texts.join(" AND ");
+    let query =
+        format!("SELECT {selected}, {POSITION} FROM {name} WHERE {wanted} AND {VERSION} > 0 ORDER BY {order} LIMIT ?");
+    (query, conditions.parameters)
 }
 
 fn take(page: &mut Found, table: &Table, row: RowKeyBuf, answer: &rusqlite::Row<'_>) -> Result<(), Error> {

@@ -1,0 +1,11 @@
+//! What every database behind the back door must do, told through the public handle. Each story runs on each database
+//! that `Rig::each` knows; stories that need one database's own ways stand in a file of its name.
+
+mod flush;
+mod load;
+mod order;
+mod rig;
+mod scan;
+mod schema;
+mod service;
+mod sqlite;

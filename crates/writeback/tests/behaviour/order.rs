@@ -1,0 +1,97 @@
+//! The fence under random orders: late, repeated and interleaved writes, also from two writers (record-cache 93).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use proptest::prelude::*;
+use shardine_model::{RowImage, Version};
+use shardine_writeback::{Backend, Done, FlushJob, FlushResult, FlushRow, Job, JobId, Options};
+
+use crate::rig::{Rig, aged, at, user, users};
+
+const KEYS: [&str; 3] = ["lili", "bob", "eve"];
+
+/// The one content that a version of a key ever had: every third change deletes.
+fn state(key: &str, magnitude: i64) -> FlushRow {
+    if magnitude % 3 == 0 {
+        at(user(key), -magnitude, RowImage::default())
+    } else {
+        at(user(key), magnitude, aged(1_000 + magnitude))
+    }
+}
+
+/// Batches of rows, no row twice in one batch, in any order.
+fn batches() -> impl Strategy<Value = Vec<Vec<FlushRow>>> {
+    let batch = proptest::collection::btree_map(0..KEYS.len(), 1i64..12, 1..=KEYS.len());
+    let rows = |batch: BTreeMap<usize, i64>| {
+        batch.into_iter().map(|(key, magnitude)| state(KEYS[key], magnitude)).collect::<Vec<_>>()
+    };
+    proptest::collection::vec(batch.prop_map(rows), 1..24)
+}
+
+proptest! {
+    // Each case makes a database of its own and syncs every batch.
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn record_cache_93_the_highest_version_wins_in_any_order(batches in batches()) {
+        for rig in Rig::each() {
+            rig.create(&users());
+            let mut highest: BTreeMap<Vec<u8>, Version> = BTreeMap::new();
+            for batch in &batches {
+                let results = rig.flush(&users(), batch.clone());
+
+                for (flush, result) in batch.iter().zip(results) {
+                    let held = highest.entry(flush.row.key.to_vec()).or_default();
+                    if flush.version.magnitude() >= held.magnitude() {
+                        *held = flush.version;
+                        prop_assert_eq!(result, FlushResult::Written);
+                    } else {
+                        prop_assert_eq!(result, FlushResult::Newer(*held));
+                    }
+                }
+            }
+            for (key, version) in highest {
+                let loaded = rig.load_one(&users(), &user(&key));
+                let expected = state(std::str::from_utf8(&key).unwrap(), version.magnitude() as i64);
+
+                prop_assert_eq!(loaded.version, version);
+                prop_assert_eq!(loaded.fields, expected.fields);
+            }
+        }
+    }
+}
+
+/// An old leader that does not know yet and a new one write the same rows at once.
+#[test]
+fn record_cache_93_two_writers_never_take_a_row_backwards() {
+    const CHANGES: i64 = 200;
+    for rig in Rig::each() {
+        rig.create(&users());
+        rig.sql(
+            "CREATE TABLE seen (was INTEGER, became INTEGER); \
+             CREATE TRIGGER history AFTER UPDATE ON users \
+             BEGIN INSERT INTO seen VALUES (old.__version__, new.__version__); END",
+        );
+        let (sender, outcomes) = channel();
+        let other = Backend::start(&Options::new(rig.url.clone()), move |done| drop(sender.send(done))).unwrap();
+        for magnitude in 1..=CHANGES {
+            for handle in [&rig.handle, &other] {
+                let rows = KEYS.iter().map(|key| state(key, magnitude)).collect();
+                handle.submit(Job::Flush(FlushJob { ticket: JobId(0), table: Arc::clone(&users()), rows })).unwrap();
+            }
+        }
+        for _ in 1..=CHANGES {
+            for done in [rig.outcome(), outcomes.recv().unwrap()] {
+                assert!(matches!(done, Done::Flushed { .. }), "{done:?}");
+            }
+        }
+        other.stop();
+
+        let backwards = "SELECT count(*) FROM seen WHERE abs(became) <= abs(was)";
+        assert_eq!(rig.ask(backwards), rusqlite::types::Value::Integer(0));
+        let last = state("lili", CHANGES);
+        assert_eq!(rig.load_one(&users(), &user("lili")).version, last.version);
+    }
+}

@@ -1,0 +1,213 @@
+//! A backend on a fresh database, a second pair of eyes on the same database, and tables to play with.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite::types::Value as Stored;
+use shardine_model::table::SortPart;
+use shardine_model::{
+    Backing, Field, FieldId, FieldRef, FieldType, FieldValue, RowImage, RowKeyBuf, Table, TableId, Value, Version, sort,
+};
+use shardine_writeback::{
+    Backend, Change, Done, FlushJob, FlushResult, FlushRow, Found, Handle, Job, JobId, LoadJob, Loaded, Options,
+    ScanJob, Scope, TableJob, Url,
+};
+use tempfile::TempDir;
+
+/// Far above what anything here takes; a wait that ends in time costs nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Rig {
+    pub handle: Handle,
+    pub url: Url,
+    done: Receiver<Done>,
+    next_ticket: AtomicU64,
+    _dir: TempDir,
+}
+
+impl Rig {
+    /// One rig per database.
+    pub fn each() -> Vec<Rig> {
+        vec![Self::sqlite(|_| {})]
+    }
+
+    pub fn sqlite(adjust: impl Fn(&mut Options)) -> Rig {
+        let dir = TempDir::new().unwrap();
+        let url = Url::Sqlite(dir.path().join("rows.db"));
+        let (handle, done) = start(&url, adjust);
+        Rig { handle, url, done, next_ticket: AtomicU64::new(1), _dir: dir }
+    }
+
+    /// Stops the backend and starts another on the same database.
+    pub fn restart(&mut self) {
+        self.handle.stop();
+        (self.handle, self.done) = start(&self.url, |_| {});
+    }
+
+    /// A connection that Shardine knows nothing of.
+    pub fn direct(&self) -> Connection {
+        let Url::Sqlite(path) = &self.url else { panic!("no database") };
+        Connection::open(path).unwrap()
+    }
+
+    pub fn sql(&self, batch: &str) {
+        self.direct().execute_batch(batch).unwrap();
+    }
+
+    /// The one value that a query gives.
+    pub fn ask(&self, query: &str) -> Stored {
+        self.direct().query_row(query, [], |row| row.get(0)).unwrap()
+    }
+
+    pub fn ticket(&self) -> JobId {
+        JobId(self.next_ticket.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub fn outcome(&self) -> Done {
+        self.done.recv_timeout(PATIENCE).expect("every job has an outcome")
+    }
+
+    /// Submits a job and waits for its outcome.
+    pub fn perform(&self, job: Job) -> Done {
+        let ticket = job.ticket();
+        self.handle.submit(job).unwrap();
+        let done = self.outcome();
+        assert_eq!(done.ticket(), ticket);
+        done
+    }
+
+    pub fn change(&self, table: &Arc<Table>, change: Change) -> Done {
+        self.perform(Job::Table(TableJob { ticket: self.ticket(), table: Arc::clone(table), change }))
+    }
+
+    pub fn create(&self, table: &Arc<Table>) {
+        let done = self.change(table, Change::Create);
+        assert!(matches!(done, Done::Created { .. }), "{done:?}");
+    }
+
+    pub fn try_flush(&self, table: &Arc<Table>, rows: Vec<FlushRow>) -> Done {
+        self.perform(Job::Flush(FlushJob { ticket: self.ticket(), table: Arc::clone(table), rows }))
+    }
+
+    pub fn flush(&self, table: &Arc<Table>, rows: Vec<FlushRow>) -> Vec<FlushResult> {
+        let asked: Vec<RowKeyBuf> = rows.iter().map(|flush| flush.row.clone()).collect();
+        match self.try_flush(table, rows) {
+            Done::Flushed { rows, .. } => {
+                assert!(rows.iter().map(|(row, _)| row).eq(&asked), "results stand in the order of the rows");
+                rows.into_iter().map(|(_, result)| result).collect()
+            }
+            other => panic!("not flushed: {other:?}"),
+        }
+    }
+
+    pub fn try_load(&self, table: &Arc<Table>, rows: Vec<RowKeyBuf>) -> Done {
+        self.perform(Job::Load(LoadJob { ticket: self.ticket(), table: Arc::clone(table), rows }))
+    }
+
+    pub fn load(&self, table: &Arc<Table>, rows: &[RowKeyBuf]) -> Found {
+        match self.try_load(table, rows.to_vec()) {
+            Done::Loaded { found, .. } => found,
+            other => panic!("not loaded: {other:?}"),
+        }
+    }
+
+    pub fn load_one(&self, table: &Arc<Table>, row: &RowKeyBuf) -> Loaded {
+        let found = self.load(table, std::slice::from_ref(row));
+        assert_eq!((found.rows.len(), found.quarantined.len()), (1, 0), "{found:?}");
+        found.rows.into_iter().next().unwrap()
+    }
+
+    pub fn scan(
+        &self,
+        table: &Arc<Table>,
+        scope: Scope,
+        after: Option<RowKeyBuf>,
+        rows_max: usize,
+    ) -> (Found, Option<RowKeyBuf>) {
+        let job = ScanJob { ticket: self.ticket(), table: Arc::clone(table), scope, after, rows_max };
+        match self.perform(Job::Scan(Box::new(job))) {
+            Done::Scanned { found, next, .. } => (found, next),
+            other => panic!("not scanned: {other:?}"),
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.handle.stop();
+    }
+}
+
+fn start(url: &Url, adjust: impl Fn(&mut Options)) -> (Handle, Receiver<Done>) {
+    let (sender, done) = channel();
+    let mut options = Options::new(url.clone());
+    adjust(&mut options);
+    let handle = Backend::start(&options, move |outcome| drop(sender.send(outcome))).unwrap();
+    (handle, done)
+}
+
+fn field(id: u16, name: &str, default: Value) -> Field {
+    Field { id: FieldId(id), name: name.into(), kind: default.as_ref().field_type(), default }
+}
+
+/// A table with a field of every type, none of whose defaults is zero.
+pub fn users() -> Arc<Table> {
+    Arc::new(Table {
+        id: TableId(2),
+        name: "users".into(),
+        version: 1,
+        fields: vec![
+            field(1, "age", Value::Int(18)),
+            field(2, "flags", Value::Uint(1)),
+            field(3, "score", Value::Float(0.5)),
+            field(4, "name", Value::Str("nobody".into())),
+            field(5, "photo", Value::Blob(vec![0xff])),
+        ],
+        sort: Vec::new(),
+        backing: Backing::Sql,
+        dynamic: false,
+        dropped: false,
+        next_field: FieldId(6),
+    })
+}
+
+/// A table whose rows are ordered inside a key by a number and a text.
+pub fn messages() -> Arc<Table> {
+    let part = |name: &str, kind| SortPart { name: name.into(), kind };
+    Arc::new(Table {
+        id: TableId(3),
+        name: "messages".into(),
+        fields: vec![field(1, "body", Value::Str(String::new()))],
+        sort: vec![part("number", FieldType::Int64), part("author", FieldType::String)],
+        next_field: FieldId(2),
+        ..(*users()).clone()
+    })
+}
+
+pub fn user(key: impl AsRef<[u8]>) -> RowKeyBuf {
+    RowKeyBuf { table: TableId(2), key: key.as_ref().into(), sort: Box::default() }
+}
+
+pub fn message(key: &str, number: i64, author: &str) -> RowKeyBuf {
+    let sort = sort::encode(&[Value::Int(number), Value::Str(author.into())]);
+    RowKeyBuf { table: TableId(3), key: key.as_bytes().into(), sort: sort.into() }
+}
+
+pub fn image(fields: &[(u16, Value)]) -> RowImage {
+    let fields: Vec<FieldValue<'_>> = fields
+        .iter()
+        .map(|(id, value)| FieldValue { field: FieldRef::Id(FieldId(*id)), value: value.as_ref() })
+        .collect();
+    RowImage::of(&fields)
+}
+
+pub fn aged(age: i64) -> RowImage {
+    image(&[(1, Value::Int(age))])
+}
+
+pub fn at(row: RowKeyBuf, version: i64, fields: RowImage) -> FlushRow {
+    FlushRow { row, version: Version(version), fields }
+}

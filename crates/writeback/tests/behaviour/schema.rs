@@ -1,0 +1,223 @@
+//! Tables that follow their definitions.
+
+use std::sync::Arc;
+
+use rusqlite::types::Value as Stored;
+use shardine_model::{Field, FieldId, FieldType, Table, Value};
+use shardine_writeback::{Change, Class, Done, Drift, FlushResult};
+
+use crate::rig::{Rig, aged, at, image, messages, user, users};
+
+/// `users` with one more field.
+fn wider(name: &str, default: Value) -> Arc<Table> {
+    let mut table = (*users()).clone();
+    let kind = default.as_ref().field_type();
+    table.fields.push(Field { id: FieldId(6), name: name.into(), kind, default });
+    (table.version, table.next_field) = (2, FieldId(7));
+    Arc::new(table)
+}
+
+fn drift(rig: &Rig, table: &Arc<Table>) -> Vec<Drift> {
+    match rig.change(table, Change::Check) {
+        Done::Checked { drift, .. } => drift,
+        other => panic!("not checked: {other:?}"),
+    }
+}
+
+fn definition_error(done: &Done) -> String {
+    match done {
+        Done::Failed { error, .. } if error.class == Class::Definition => error.message.clone(),
+        other => panic!("not a definition error: {other:?}"),
+    }
+}
+
+#[test]
+fn record_cache_130_every_change_may_be_repeated() {
+    for rig in Rig::each() {
+        let wide = wider("city", Value::Str("here".into()));
+        for _ in 0..2 {
+            rig.create(&users());
+        }
+        for _ in 0..2 {
+            assert!(matches!(rig.change(&wide, Change::AddField(FieldId(6))), Done::FieldAdded { .. }));
+        }
+        assert_eq!(drift(&rig, &wide), []);
+        for _ in 0..2 {
+            assert!(matches!(rig.change(&wide, Change::Drop), Done::Dropped { .. }));
+        }
+
+        assert_eq!(drift(&rig, &wide), [Drift::NoTable { table: "users".into() }]);
+    }
+}
+
+#[test]
+fn creating_again_keeps_the_rows() {
+    for rig in Rig::each() {
+        rig.create(&users());
+        rig.flush(&users(), vec![at(user("lili"), 1, aged(1))]);
+
+        rig.create(&users());
+
+        assert_eq!(rig.load_one(&users(), &user("lili")).fields, aged(1));
+    }
+}
+
+#[test]
+fn record_cache_129_old_rows_answer_the_default_of_a_new_field() {
+    let defaults = [
+        Value::Int(i64::MIN),
+        Value::Uint(u64::MAX),
+        Value::Float(-2.5e300),
+        Value::Str("it's \"here\"".into()),
+        Value::Blob(vec![0, 39, 255]),
+    ];
+    for default in defaults {
+        for rig in Rig::each() {
+            rig.create(&users());
+            rig.flush(&users(), vec![at(user("old"), 1, aged(1))]);
+            let wide = wider("extra", default.clone());
+
+            rig.change(&wide, Change::AddField(FieldId(6)));
+
+            // A default is left out of the image; under a definition with another default it shows.
+            assert_eq!(rig.load_one(&wide, &user("old")).fields, aged(1), "{default:?}");
+            let other = wider("extra", default.as_ref().field_type().zero());
+            let shown = rig.load_one(&other, &user("old")).fields;
+            assert_eq!(shown, image(&[(1, Value::Int(1)), (6, default.clone())]));
+        }
+    }
+}
+
+#[test]
+fn rows_of_the_old_definition_are_still_written_after_a_field_was_added() {
+    for rig in Rig::each() {
+        rig.create(&users());
+        rig.change(&wider("city", Value::Str("here".into())), Change::AddField(FieldId(6)));
+
+        let results = rig.flush(&users(), vec![at(user("lili"), 1, aged(1))]);
+
+        assert_eq!(results, [FlushResult::Written]);
+        assert_eq!(rig.ask("SELECT city FROM users"), Stored::Text("here".into()));
+    }
+}
+
+#[test]
+fn a_missing_column_is_found_and_the_remedy_named() {
+    for rig in Rig::each() {
+        rig.create(&users());
+
+        let found = drift(&rig, &wider("city", Value::Str("here".into())));
+
+        assert!(matches!(&found[..], [Drift::NoColumn { column, .. }] if column == "city"), "{found:?}");
+        let Drift::NoColumn { remedy, .. } = &found[0] else { unreachable!() };
+        rig.sql(remedy);
+        assert_eq!(drift(&rig, &wider("city", Value::Str("here".into()))), []);
+    }
+}
+
+#[test]
+fn a_column_of_another_type_is_found() {
+    for rig in Rig::each() {
+        rig.create(&wider("city", Value::Int(0)));
+        let expected = wider("city", Value::Str(String::new()));
+
+        let found = drift(&rig, &expected);
+        let added = rig.change(&expected, Change::AddField(FieldId(6)));
+        let created = rig.change(&expected, Change::Create);
+
+        assert!(matches!(&found[..], [Drift::OtherType { column, .. }] if column == "city"), "{found:?}");
+        assert!(definition_error(&added).contains("users.city is INTEGER"), "{added:?}");
+        assert!(definition_error(&created).contains("users.city is INTEGER"), "{created:?}");
+    }
+}
+
+#[test]
+fn somebody_elses_table_of_the_same_name_is_left_alone() {
+    for rig in Rig::each() {
+        rig.sql("CREATE TABLE users (id INTEGER PRIMARY KEY, age INTEGER); INSERT INTO users VALUES (1, 30)");
+
+        let created = rig.change(&users(), Change::Create);
+        let dropped = rig.change(&users(), Change::Drop);
+
+        assert!(definition_error(&created).contains("primary key"), "{created:?}");
+        assert!(definition_error(&dropped).contains("not made by Shardine"), "{dropped:?}");
+        assert_eq!(rig.ask("SELECT age FROM users"), Stored::Integer(30));
+    }
+}
+
+#[test]
+fn names_that_differ_in_case_are_one_table_in_sql() {
+    for rig in Rig::each() {
+        rig.create(&users());
+        let other = Arc::new(Table { name: "Users".into(), ..(*users()).clone() });
+
+        let created = rig.change(&other, Change::Create);
+
+        assert!(definition_error(&created).contains("differ only in case"), "{created:?}");
+        let dropped = rig.change(&other, Change::Drop);
+        assert!(definition_error(&dropped).contains("differ only in case"), "{dropped:?}");
+        assert_eq!(drift(&rig, &users()), []);
+    }
+}
+
+#[test]
+fn columns_of_others_are_welcome_if_a_row_can_do_without_them() {
+    for rig in Rig::each() {
+        rig.create(&users());
+        rig.flush(&users(), vec![at(user("lili"), 1, aged(1))]);
+        rig.sql("ALTER TABLE users ADD COLUMN note TEXT; UPDATE users SET note = 'kept'");
+
+        rig.flush(&users(), vec![at(user("lili"), 2, aged(2))]);
+
+        assert_eq!(drift(&rig, &users()), []);
+        assert_eq!(rig.ask("SELECT note FROM users WHERE age = 2"), Stored::Text("kept".into()));
+    }
+}
+
+#[test]
+fn a_column_that_every_row_must_fill_is_found() {
+    for rig in Rig::each() {
+        rig.create(&messages());
+        let narrow = Arc::new(Table { fields: Vec::new(), ..(*messages()).clone() });
+        rig.sql(
+            "CREATE TABLE users (__key__ BLOB NOT NULL PRIMARY KEY, __version__ INTEGER NOT NULL, __position__ INTEGER, \
+             must TEXT NOT NULL)",
+        );
+        let bare = Arc::new(Table { fields: Vec::new(), ..(*users()).clone() });
+
+        assert_eq!(drift(&rig, &narrow), []);
+        assert_eq!(drift(&rig, &bare), [Drift::Unfilled { table: "users".into(), column: "must".into() }]);
+    }
+}
+
+#[test]
+fn sort_parts_are_columns_of_their_own_type() {
+    for rig in Rig::each() {
+        rig.create(&messages());
+        let mut other = (*messages()).clone();
+        other.sort[0].kind = FieldType::String;
+
+        let found = drift(&rig, &Arc::new(other));
+
+        assert!(matches!(&found[..], [Drift::OtherType { column, .. }] if column == "number"), "{found:?}");
+    }
+}
+
+#[test]
+fn record_cache_112_a_missing_table_or_column_is_a_definition_error() {
+    for rig in Rig::each() {
+        let loaded = rig.try_load(&users(), vec![user("lili")]);
+        let flushed = rig.try_flush(&users(), vec![at(user("lili"), 1, aged(1))]);
+        rig.create(&users());
+        let wide = wider("city", Value::Str(String::new()));
+        let narrow_load = rig.try_load(&wide, vec![user("lili")]);
+        let narrow_flush = rig.try_flush(&wide, vec![at(user("lili"), 1, aged(1))]);
+
+        for done in [loaded, flushed, narrow_load, narrow_flush] {
+            definition_error(&done);
+        }
+        // The next job on a table that is there is not concerned.
+        assert_eq!(rig.flush(&users(), vec![at(user("lili"), 1, aged(1))]), [FlushResult::Written]);
+        assert!(rig.handle.status().connected);
+    }
+}

@@ -1,0 +1,132 @@
+//! The handle: limits, refusals, stopping, what it tells of itself.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use shardine_model::limits;
+use shardine_writeback::{Backend, Class, Done, FlushJob, Job, LoadJob, Options, Url, Why};
+
+use crate::rig::{Rig, aged, at, user, users};
+
+fn load(rig: &Rig) -> Job {
+    Job::Load(LoadJob { ticket: rig.ticket(), table: users(), rows: vec![user("lili")] })
+}
+
+fn flush(rig: &Rig) -> Job {
+    let rows = vec![at(user("lili"), 1, aged(1))];
+    Job::Flush(FlushJob { ticket: rig.ticket(), table: users(), rows })
+}
+
+#[test]
+fn a_full_queue_gives_the_job_back() {
+    let rig = Rig::sqlite(|options| options.queue_jobs_max = 2);
+    rig.create(&users());
+    let blocker = rig.direct();
+    blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
+
+    let mut accepted = 0;
+    let rejected = loop {
+        match rig.handle.submit(flush(&rig)) {
+            Ok(()) => accepted += 1,
+            Err(rejected) => break rejected,
+        }
+    };
+    blocker.execute_batch("ROLLBACK").unwrap();
+
+    assert_eq!(rejected.why, Why::Full);
+    assert!(matches!(*rejected.job, Job::Flush(_)));
+    for _ in 0..accepted {
+        assert!(matches!(rig.outcome(), Done::Flushed { .. }));
+    }
+}
+
+#[test]
+fn loads_do_not_wait_behind_flushes() {
+    let rig = Rig::sqlite(|_| {});
+    rig.create(&users());
+    let blocker = rig.direct();
+    blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
+    rig.handle.submit(flush(&rig)).unwrap();
+
+    let loaded = load(&rig);
+    let ticket = loaded.ticket();
+    rig.handle.submit(loaded).unwrap();
+
+    assert_eq!(rig.outcome().ticket(), ticket);
+    blocker.execute_batch("ROLLBACK").unwrap();
+    assert!(matches!(rig.outcome(), Done::Flushed { .. }));
+}
+
+#[test]
+fn every_accepted_job_is_answered_also_by_a_stop() {
+    for rig in Rig::each() {
+        rig.create(&users());
+        let rows: Vec<_> = (0..limits::FLUSH_ROWS_MAX).map(|number| at(user(number.to_string()), 1, aged(1))).collect();
+        for _ in 0..20 {
+            let job = FlushJob { ticket: rig.ticket(), table: users(), rows: rows.clone() };
+            rig.handle.submit(Job::Flush(job)).unwrap();
+        }
+
+        rig.handle.stop();
+
+        for _ in 0..20 {
+            match rig.outcome() {
+                Done::Flushed { .. } => {}
+                Done::Failed { error, .. } => assert_eq!(error.class, Class::Retryable),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(rig.handle.submit(flush(&rig)).unwrap_err().why, Why::Stopped);
+        rig.handle.stop();
+    }
+}
+
+#[test]
+fn without_a_database_every_job_says_so() {
+    let (sender, outcomes) = channel();
+    let handle = Backend::start(&Options::new(Url::None), move |done| drop(sender.send(done))).unwrap();
+    let job = LoadJob { ticket: shardine_writeback::JobId(7), table: users(), rows: vec![user("lili")] };
+
+    handle.submit(Job::Load(job)).unwrap();
+
+    let Done::Failed { error, .. } = outcomes.recv().unwrap() else { panic!("nothing can be loaded") };
+    assert_eq!(error.class, Class::Fatal);
+    assert!(error.message.contains("--sql"), "{error}");
+    assert!(!handle.status().connected);
+    handle.stop();
+}
+
+#[test]
+fn a_panic_in_notify_of_one_worker_leaves_the_other_alone() {
+    let rig = Rig::sqlite(|_| {});
+    rig.create(&users());
+    let (sender, outcomes) = channel();
+    let notify = move |done: Done| match done {
+        Done::Flushed { .. } => panic!("as the test wants it"),
+        done => drop(sender.send(done)),
+    };
+    let handle = Backend::start(&Options::new(rig.url.clone()), notify).unwrap();
+
+    handle.submit(flush(&rig)).unwrap();
+    handle.submit(load(&rig)).unwrap();
+
+    assert!(matches!(outcomes.recv().unwrap(), Done::Loaded { .. }));
+    handle.stop();
+}
+
+#[test]
+fn status_counts_what_went_by() {
+    for rig in Rig::each() {
+        rig.create(&users());
+        rig.flush(&users(), vec![at(user("lili"), 1, aged(1)), at(user("bob"), 1, aged(1))]);
+        rig.load(&users(), &[user("lili"), user("nobody"), user("bob")]);
+        let missing = Arc::new(shardine_model::Table { name: "missing".into(), ..(*users()).clone() });
+        rig.try_load(&missing, vec![user("lili")]);
+
+        let status = rig.handle.status();
+
+        assert!(status.connected);
+        assert_eq!((status.rows_written, status.rows_read, status.jobs_failed), (2, 3, 1));
+        assert!(status.last_error.unwrap().message.contains("missing"));
+    }
+}
