@@ -7,6 +7,8 @@ use crate::job::{Drift, FlushRow, Found, ScanJob};
 
 /// Makes connections. Shared by the workers, each of which holds one connection at most.
 pub(crate) trait Connector: Send + Sync {
+    /// Makes what a first connection needs. Never called again: what vanishes later is not replaced by something empty.
+    fn prepare(&self) -> Result<(), Error>;
     fn connect(&self, role: Role) -> Result<Box<dyn Database>, Error>;
 }
 
@@ -28,6 +30,9 @@ impl Role {
 
 /// One connection. After a retryable or fatal error it is dropped and made anew.
 pub(crate) trait Database: Send {
+    /// Whether this connection still leads to the database of that name. Cheap: asked before every job.
+    fn is_in_place(&self) -> bool;
+
     /// Reads at most `limits::LOAD_ROWS_MAX` rows in one statement.
     fn load(&mut self, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error>;
 
@@ -48,6 +53,10 @@ pub(crate) trait Database: Send {
 pub(crate) struct Nothing;
 
 impl Connector for Nothing {
+    fn prepare(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn connect(&self, _role: Role) -> Result<Box<dyn Database>, Error> {
         Err(Error::fatal("there is no SQL database: start with --sql sqlite:PATH, or give the table --backing none"))
     }

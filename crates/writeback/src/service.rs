@@ -39,6 +39,7 @@ impl Backend {
     /// workers' threads with the outcome of every accepted job; it should hand it over and return.
     pub fn start(options: &Options, notify: impl Fn(Done) + Send + Sync + 'static) -> Result<Handle, Error> {
         let connector = connector(options);
+        connector.prepare()?;
         let shared = Arc::new(Shared::default());
         let notify: Arc<Notify> = Arc::new(notify);
         let start = |role: Role| {
@@ -58,7 +59,6 @@ impl Backend {
             shared.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
             Ok::<_, Error>(sender)
         };
-        // The writer first: it may have to make the file that the reader opens.
         let queues = Queues { writer: start(Role::Writer)?, reader: start(Role::Reader)? };
         *shared.queues.write().unwrap_or_else(PoisonError::into_inner) = Some(queues);
         if !options.url.is_none() {

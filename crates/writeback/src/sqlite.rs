@@ -4,6 +4,7 @@
 //! pass each other; `synchronous=FULL` makes a commit last through a power cut, because `Written` is a promise.
 
 mod fault;
+mod identity;
 mod read;
 mod scan;
 mod schema;
@@ -20,6 +21,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use shardine_model::{FieldId, RowKeyBuf, Table, Version};
 
+use self::fault::classify;
+use self::identity::Identity;
 use crate::database::{Connector, Database, Role};
 use crate::error::Error;
 use crate::job::{Drift, FlushRow, Found, ScanJob};
@@ -36,6 +39,10 @@ pub(crate) struct Sqlite {
 }
 
 impl Connector for Sqlite {
+    fn prepare(&self) -> Result<(), Error> {
+        open(&self.path, OpenFlags::SQLITE_OPEN_CREATE, self.busy_timeout).map(drop)
+    }
+
     fn connect(&self, role: Role) -> Result<Box<dyn Database>, Error> {
         Ok(Box::new(File::open(&self.path, self.busy_timeout, role)?))
     }
@@ -44,39 +51,56 @@ impl Connector for Sqlite {
 /// One connection to the file.
 struct File {
     connection: Connection,
+    path: PathBuf,
+    /// What the path led to when it was opened.
+    identity: Identity,
 }
 
 impl File {
     fn open(path: &Path, busy_timeout: Duration, role: Role) -> Result<Self, Error> {
-        let open = || -> rusqlite::Result<(Connection, String)> {
-            // The connection never leaves its worker, so SQLite's own lock around every call would only cost.
-            let flags =
-                OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let connection = Connection::open_with_flags(path, flags)?;
-            connection.busy_timeout(busy_timeout)?;
-            // Else a quoted column that is missing would be read as a text of its own name.
-            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
-            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
-            connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-            let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
-            connection.pragma_update(None, "synchronous", "FULL")?;
-            connection.pragma_update(None, "cache_size", -PAGE_CACHE_KIB)?;
-            connection.pragma_update(None, "query_only", role == Role::Reader)?;
-            Ok((connection, mode))
-        };
-        let in_file = |message: String| format!("SQLite file {}: {message}", path.display());
-        let (connection, mode) = open().map_err(fault::classify).map_err(|mut error| {
-            error.message = in_file(error.message);
-            error
+        // Looked at before it is opened: a file that is put in its place in between is then noticed at the first job.
+        let identity = Identity::of(path).map_err(|error| {
+            Error::retryable(in_file(path, &format!("{error}; restore it, or restart to begin with an empty one")))
         })?;
-        if mode != "wal" {
-            return Err(Error::fatal(in_file(format!("needs a write-ahead log, this file system gives {mode}"))));
-        }
-        Ok(Self { connection })
+        let connection = open(path, OpenFlags::empty(), busy_timeout)?;
+        let restrict = connection.pragma_update(None, "query_only", role == Role::Reader);
+        restrict.map_err(classify)?;
+        Ok(Self { connection, path: path.to_owned(), identity })
     }
 }
 
+fn open(path: &Path, extra: OpenFlags, busy_timeout: Duration) -> Result<Connection, Error> {
+    let open = || -> rusqlite::Result<(Connection, String)> {
+        // A connection never leaves its worker, so SQLite's own lock around every call would only cost.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(busy_timeout)?;
+        // Else a quoted column that is missing would be read as a text of its own name.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+        let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "cache_size", -PAGE_CACHE_KIB)?;
+        Ok((connection, mode))
+    };
+    match open().map_err(classify) {
+        Ok((connection, mode)) if mode == "wal" => Ok(connection),
+        Ok((_, mode)) => Err(Error::fatal(in_file(path, &format!("needs a write-ahead log, and the log is {mode}")))),
+        Err(Error { class, message }) => Err(Error { class, message: in_file(path, &message) }),
+    }
+}
+
+fn in_file(path: &Path, message: &str) -> String {
+    format!("SQLite file {}: {message}", path.display())
+}
+
 impl Database for File {
+    /// Rows written to a file that was deleted or moved away would be confirmed and gone.
+    fn is_in_place(&self) -> bool {
+        Identity::of(&self.path).is_ok_and(|found| found == self.identity)
+    }
+
     fn load(&mut self, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error> {
         read::load(&self.connection, table, rows)
     }

@@ -70,7 +70,8 @@ impl Worker {
     }
 
     fn connected(&mut self) -> Result<&mut dyn Database, Error> {
-        if self.connection.is_none() {
+        if !self.connection.as_ref().is_some_and(|connection| connection.is_in_place()) {
+            self.connection = None;
             self.connection = Some(self.connector.connect(self.role)?);
             info!(role = self.role.name(), "connected to SQL");
         }

@@ -187,3 +187,26 @@ fn a_reader_sees_what_was_just_confirmed() {
         assert_eq!(rig.load_one(&users(), &user("lili")).version, Version(version));
     }
 }
+
+#[test]
+fn a_deleted_file_takes_no_writes_until_it_is_back() {
+    let rig = Rig::sqlite(|_| {});
+    rig.create(&users());
+    rig.flush(&users(), vec![at(user("lili"), 1, aged(1))]);
+    let (file, elsewhere) = (path(&rig), path(&rig).with_file_name("elsewhere.db"));
+    rig.direct().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    fs::rename(file, &elsewhere).unwrap();
+
+    let flushed = failure(rig.try_flush(&users(), vec![at(user("lili"), 2, aged(2))]));
+    let loaded = failure(rig.try_load(&users(), vec![user("lili")]));
+    let is_made_anew = file.exists();
+    fs::rename(&elsewhere, file).unwrap();
+
+    for error in [flushed, loaded] {
+        assert_eq!(error.class, Class::Retryable, "{error}");
+        assert!(error.message.contains("restore it"), "{error}");
+    }
+    assert!(!is_made_anew, "an empty database in its place would look like lost rows");
+    assert_eq!(rig.load_one(&users(), &user("lili")).version, Version(1));
+    assert_eq!(rig.flush(&users(), vec![at(user("lili"), 2, aged(2))]), [FlushResult::Written]);
+}
