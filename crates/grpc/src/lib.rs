@@ -1,1 +1,65 @@
-//! The gRPC door: shardine.v1 records, tables and cluster, health and reflection.
+//! The gRPC door: `shardine.v1` records, tables and cluster, health and reflection.
+//!
+//! It translates between protobuf and the desk and holds no opinion of its own: what a request means is decided there.
+//! Listening, timers and connection caps belong to the accept loop (`shardine-accept`).
+
+// In the order in which a request meets them.
+mod gate;
+mod records;
+mod tables;
+// The next two serve people and machines that look after the cluster.
+mod cluster;
+mod health;
+// What all of them use.
+mod convert;
+mod deadline;
+mod status;
+
+use std::sync::Arc;
+
+use axum::Router;
+use shardine_desk::{Clerk, GateOptions};
+use shardine_proto::v1::cluster_server::ClusterServer;
+use shardine_proto::v1::records_server::RecordsServer;
+use shardine_proto::v1::tables_server::TablesServer;
+use shardine_proto::{DESCRIPTORS, MESSAGE_BYTES_MAX};
+use shardine_router::Engine;
+use tonic::service::Routes;
+use tonic_health::pb::health_server::HealthServer;
+
+pub use status::code_of;
+
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The token, and how many requests may be inside.
+    pub gate: GateOptions,
+}
+
+/// Everything this door serves, ready for the accept loop.
+///
+/// # Panics
+///
+/// If the descriptors that were compiled into this program do not describe it; a test sees to that.
+pub fn service(engine: Arc<dyn Engine>, options: Options) -> Router {
+    let clerk = Clerk::new(engine);
+    let records = RecordsServer::new(records::Records::new(clerk.clone()))
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    let tables = TablesServer::new(tables::Tables::new(clerk.clone()));
+    let cluster = ClusterServer::new(cluster::Cluster::new(clerk.clone()));
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    // Older tools ask for the alpha form of reflection, and cost us one line.
+    let reflection_alpha = reflection().build_v1alpha().expect("our descriptors are whole");
+    let reflection = reflection().build_v1().expect("our descriptors are whole");
+    let routes = Routes::new(records)
+        .add_service(tables)
+        .add_service(cluster)
+        .add_service(HealthServer::new(health::Health::new(clerk)))
+        .add_service(reflection)
+        .add_service(reflection_alpha);
+    gate::guard(routes.prepare().into_axum_router(), options.gate)
+}

@@ -1,0 +1,46 @@
+//! What one door grants its clients, each maximum with its reason.
+
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections at once. Each costs a file and some kilobytes; the Redis door needs most of the files.
+    pub connections_max: usize,
+    /// Connections of one address, so that one client cannot take all places.
+    pub connections_per_address_max: usize,
+    /// From the first byte of a header to its last (S12).
+    pub header_time: Duration,
+    /// A connection without a request for this long is closed.
+    pub idle_time: Duration,
+    /// Time for requests in flight when the door closes or a connection is asked to end.
+    pub grace: Duration,
+    /// Header fields of one request.
+    pub headers_max: usize,
+    /// Bytes of one header.
+    pub header_bytes_max: usize,
+    /// Requests at once on one HTTP/2 connection (S11).
+    pub streams_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 2_048,
+            connections_per_address_max: 1_024,
+            header_time: Duration::from_secs(10),
+            idle_time: Duration::from_secs(60),
+            grace: Duration::from_secs(10),
+            headers_max: 64,
+            header_bytes_max: 16 << 10,
+            streams_max: 200,
+        }
+    }
+}
+
+impl Limits {
+    /// gRPC clients keep one connection and speak when they have something to say.
+    #[must_use]
+    pub fn grpc() -> Self {
+        Self { idle_time: Duration::from_secs(600), ..Self::default() }
+    }
+}

@@ -1,0 +1,114 @@
+//! The loop over real sockets.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::routing::get;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::{Limits, serve};
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+
+struct Door {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<()>,
+}
+
+async fn open(limits: Limits) -> Door {
+    let slow = || async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        "late"
+    };
+    let router = Router::new().route("/", get(|| async { "hello" })).route("/slow", get(slow));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(serve(listener, router, limits, async { drop(stopped.await) }));
+    Door { address, stop, running }
+}
+
+async fn answer(stream: &mut TcpStream) -> String {
+    let mut buffer = vec![0; 4_096];
+    let length = stream.read(&mut buffer).await.unwrap_or(0);
+    String::from_utf8_lossy(&buffer[..length]).into_owned()
+}
+
+fn brief() -> Limits {
+    Limits { header_time: Duration::from_millis(200), idle_time: Duration::from_millis(600), ..Limits::default() }
+}
+
+#[tokio::test]
+async fn a_header_that_trickles_is_cut_off() {
+    let door = open(brief()).await;
+    let mut stream = TcpStream::connect(door.address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nx: ").await.unwrap();
+    let begun = Instant::now();
+
+    assert_eq!(answer(&mut stream).await, "");
+    assert!(begun.elapsed() < Duration::from_millis(500), "the idle limit must not be what ended it");
+}
+
+#[tokio::test]
+async fn a_connection_may_rest_between_requests_but_not_for_ever() {
+    let door = open(brief()).await;
+    let mut stream = TcpStream::connect(door.address).await.unwrap();
+    stream.write_all(REQUEST).await.unwrap();
+    assert!(answer(&mut stream).await.ends_with("hello"));
+
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    stream.write_all(REQUEST).await.unwrap();
+    assert!(answer(&mut stream).await.ends_with("hello"));
+
+    assert_eq!(answer(&mut stream).await, "", "an idle connection is closed");
+}
+
+#[tokio::test]
+async fn who_says_nothing_is_closed_too() {
+    let door = open(brief()).await;
+    let mut stream = TcpStream::connect(door.address).await.unwrap();
+
+    assert_eq!(answer(&mut stream).await, "");
+}
+
+#[tokio::test]
+async fn above_the_cap_connections_are_closed_and_places_come_back() {
+    let door = open(Limits { connections_max: 1, ..Limits::default() }).await;
+    let mut inside = TcpStream::connect(door.address).await.unwrap();
+    inside.write_all(REQUEST).await.unwrap();
+    assert!(answer(&mut inside).await.ends_with("hello"));
+
+    let mut outside = TcpStream::connect(door.address).await.unwrap();
+    assert_eq!(answer(&mut outside).await, "");
+
+    drop(inside);
+    let mut hellos = 0;
+    for _ in 0..50 {
+        let mut next = TcpStream::connect(door.address).await.unwrap();
+        if next.write_all(REQUEST).await.is_ok() && answer(&mut next).await.ends_with("hello") {
+            hellos += 1;
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(hellos, 1);
+}
+
+#[tokio::test]
+async fn closing_lets_requests_finish() {
+    let door = open(Limits::default()).await;
+    let mut stream = TcpStream::connect(door.address).await.unwrap();
+    stream.write_all(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+
+    door.stop.send(()).unwrap();
+
+    assert!(answer(&mut stream).await.ends_with("late"));
+    tokio::time::timeout(Duration::from_secs(2), door.running).await.unwrap().unwrap();
+    assert!(TcpStream::connect(door.address).await.is_err());
+}

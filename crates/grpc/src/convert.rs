@@ -1,0 +1,213 @@
+//! Protobuf to the desk's words and back. Refuses what protobuf lets through and the desk has no word for.
+
+use shardine_desk::{
+    Ack, Changed, Deed, Delivery, Edge, Expiry, Get, Order, Record, RowAddress, Step, StepOperator, Terms,
+};
+use shardine_model::command::{Existence, Give, Origin};
+use shardine_model::{ClientId, ErrorCode, FieldType, Refusal, Value, Version};
+use shardine_proto::v1;
+
+pub(crate) fn missing(what: &str) -> Refusal {
+    Refusal::new(ErrorCode::BadRequest, format!("{what} is missing"))
+}
+
+pub(crate) fn value(value: Option<v1::Value>, what: &str) -> Result<Value, Refusal> {
+    match value.and_then(|value| value.kind) {
+        Some(v1::value::Kind::Int64(number)) => Ok(Value::Int(number)),
+        Some(v1::value::Kind::Uint64(number)) => Ok(Value::Uint(number)),
+        Some(v1::value::Kind::Float64(number)) => Ok(Value::Float(number)),
+        Some(v1::value::Kind::String(text)) => Ok(Value::Str(text)),
+        Some(v1::value::Kind::Blob(bytes)) => Ok(Value::Blob(bytes)),
+        None => Err(missing(&format!("the value of {what}"))),
+    }
+}
+
+pub(crate) fn value_out(value: Value) -> v1::Value {
+    let kind = match value {
+        Value::Int(number) => v1::value::Kind::Int64(number),
+        Value::Uint(number) => v1::value::Kind::Uint64(number),
+        Value::Float(number) => v1::value::Kind::Float64(number),
+        Value::Str(text) => v1::value::Kind::String(text),
+        Value::Blob(bytes) => v1::value::Kind::Blob(bytes),
+    };
+    v1::Value { kind: Some(kind) }
+}
+
+pub(crate) fn kind(kind: i32) -> Result<FieldType, Refusal> {
+    match v1::FieldType::try_from(kind) {
+        Ok(v1::FieldType::Int64) => Ok(FieldType::Int64),
+        Ok(v1::FieldType::Uint64) => Ok(FieldType::Uint64),
+        Ok(v1::FieldType::Float64) => Ok(FieldType::Float64),
+        Ok(v1::FieldType::String) => Ok(FieldType::String),
+        Ok(v1::FieldType::Blob) => Ok(FieldType::Blob),
+        Ok(v1::FieldType::Unspecified) | Err(_) => Err(missing("the type of a field")),
+    }
+}
+
+pub(crate) fn kind_out(kind: FieldType) -> v1::FieldType {
+    match kind {
+        FieldType::Int64 => v1::FieldType::Int64,
+        FieldType::Uint64 => v1::FieldType::Uint64,
+        FieldType::Float64 => v1::FieldType::Float64,
+        FieldType::String => v1::FieldType::String,
+        FieldType::Blob => v1::FieldType::Blob,
+    }
+}
+
+pub(crate) fn row(row: Option<v1::Row>) -> Result<RowAddress, Refusal> {
+    let row = row.ok_or_else(|| missing("the row"))?;
+    Ok(RowAddress { table: row.table, key: row.key, sort: values(row.sort)? })
+}
+
+fn values(parts: Vec<v1::Value>) -> Result<Vec<Value>, Refusal> {
+    parts.into_iter().map(|part| value(Some(part), "a sort part")).collect()
+}
+
+pub(crate) fn edge(bound: Option<v1::SortBound>) -> Result<Option<Edge>, Refusal> {
+    bound.map(|bound| Ok(Edge { parts: values(bound.parts)?, exclusive: bound.exclusive })).transpose()
+}
+
+pub(crate) fn names(names: Vec<String>) -> Vec<Vec<u8>> {
+    names.into_iter().map(String::into_bytes).collect()
+}
+
+fn fields(fields: Vec<v1::Field>) -> Result<Vec<(Vec<u8>, Value)>, Refusal> {
+    fields
+        .into_iter()
+        .map(|field| {
+            let value = value(field.value, &field.name)?;
+            let name = if field.raw_name.is_empty() { field.name.into_bytes() } else { field.raw_name };
+            Ok((name, value))
+        })
+        .collect()
+}
+
+pub(crate) fn terms(terms: Option<v1::Terms>) -> Result<Terms, Refusal> {
+    let terms = terms.unwrap_or_default();
+    let unknown = |what: &str| Refusal::new(ErrorCode::BadRequest, format!("terms.{what} has an unknown value"));
+    Ok(Terms {
+        if_version: terms.if_version.map(Version),
+        existence: match v1::Existence::try_from(terms.existence).map_err(|_| unknown("existence"))? {
+            v1::Existence::Any => Existence::Any,
+            v1::Existence::Live => Existence::Live,
+            v1::Existence::Absent => Existence::Absent,
+        },
+        give: match v1::Return::try_from(terms.r#return).map_err(|_| unknown("return"))? {
+            v1::Return::Nothing => Give::Nothing,
+            v1::Return::Old => Give::Old,
+            v1::Return::New => Give::New,
+            v1::Return::Touched => Give::Touched,
+        },
+        expiry: match terms.expiry {
+            Some(v1::terms::Expiry::TtlMs(ms)) => Expiry::AfterMs(ms),
+            Some(v1::terms::Expiry::Persist(true)) => Expiry::Clear,
+            Some(v1::terms::Expiry::Persist(false)) | None => Expiry::Keep,
+        },
+    })
+}
+
+pub(crate) fn delivery(delivery: Option<v1::Delivery>) -> Result<Delivery, Refusal> {
+    let delivery = delivery.unwrap_or_default();
+    let ack = match v1::Ack::try_from(delivery.ack) {
+        Ok(v1::Ack::Raft) => Ack::Raft,
+        Ok(v1::Ack::Sql) => Ack::Sql,
+        Err(_) => return Err(Refusal::new(ErrorCode::BadRequest, "delivery.ack has an unknown value")),
+    };
+    let sequence = delivery.sequence;
+    let origin = delivery.client_id.map(|client| Origin { client: ClientId(client), sequence });
+    Ok(Delivery { origin, ack })
+}
+
+pub(crate) fn get(get: v1::GetRequest) -> Result<Get, Refusal> {
+    // `stale` allows an older state and does not demand one; the leader's answer will do.
+    Ok(Get { row: row(get.row)?, fields: names(get.fields), known_version: get.known_version.map(Version) })
+}
+
+pub(crate) fn set(set: v1::SetRequest) -> Result<Order, Refusal> {
+    Ok(Order { row: row(set.row)?, terms: terms(set.terms)?, deed: Deed::Set(fields(set.fields)?) })
+}
+
+pub(crate) fn insert(insert: v1::InsertRequest) -> Result<Order, Refusal> {
+    Ok(Order { row: row(insert.row)?, terms: terms(insert.terms)?, deed: Deed::Insert(fields(insert.fields)?) })
+}
+
+pub(crate) fn replace(replace: v1::ReplaceRequest) -> Result<Order, Refusal> {
+    Ok(Order { row: row(replace.row)?, terms: terms(replace.terms)?, deed: Deed::Replace(fields(replace.fields)?) })
+}
+
+pub(crate) fn update(update: v1::UpdateRequest) -> Result<Order, Refusal> {
+    let steps = update.operations.into_iter().map(step).collect::<Result<_, _>>()?;
+    let deed = Deed::Update { create: update.create, steps };
+    Ok(Order { row: row(update.row)?, terms: terms(update.terms)?, deed })
+}
+
+fn step(operation: v1::Operation) -> Result<Step, Refusal> {
+    use v1::operation::Operator;
+    let given = |given: v1::Value| value(Some(given), &operation.field);
+    let operator = match operation.operator {
+        Some(Operator::Assign(by)) => StepOperator::Assign(given(by)?),
+        Some(Operator::Add(by)) => StepOperator::Add(given(by)?),
+        Some(Operator::Subtract(by)) => StepOperator::Subtract(given(by)?),
+        Some(Operator::And(by)) => StepOperator::And(given(by)?),
+        Some(Operator::Or(by)) => StepOperator::Or(given(by)?),
+        Some(Operator::Xor(by)) => StepOperator::Xor(given(by)?),
+        Some(Operator::Min(by)) => StepOperator::Min(given(by)?),
+        Some(Operator::Max(by)) => StepOperator::Max(given(by)?),
+        Some(Operator::Splice(splice)) => StepOperator::Splice { at: splice.at, cut: splice.cut, paste: splice.paste },
+        Some(Operator::Append(bytes)) => StepOperator::Append(bytes),
+        Some(Operator::Unset(true)) => StepOperator::Unset,
+        Some(Operator::Unset(false)) | None => return Err(missing("the operator of an operation")),
+    };
+    Ok(Step { field: operation.field.into_bytes(), operator })
+}
+
+pub(crate) fn cas(cas: v1::CasRequest) -> Result<Order, Refusal> {
+    let old = value(cas.old, "old")?;
+    let new = value(cas.new, "new")?;
+    let deed = Deed::Cas { create: cas.create, field: cas.field.into_bytes(), old, new };
+    Ok(Order { row: row(cas.row)?, terms: terms(cas.terms)?, deed })
+}
+
+pub(crate) fn incr(incr: v1::IncrRequest) -> Result<Order, Refusal> {
+    let by = match incr.by {
+        None => Value::Int(1),
+        given => value(given, "by")?,
+    };
+    let deed = Deed::Incr { field: incr.field.into_bytes(), by };
+    Ok(Order { row: row(incr.row)?, terms: terms(incr.terms)?, deed })
+}
+
+pub(crate) fn delete(delete: v1::DeleteRequest) -> Result<Order, Refusal> {
+    let mut terms = terms(delete.terms)?;
+    if delete.return_record {
+        terms.give = Give::Old;
+    }
+    Ok(Order { row: row(delete.row)?, terms, deed: Deed::Delete })
+}
+
+pub(crate) fn record(record: Record) -> v1::Record {
+    let sort = record.row.sort.into_iter().map(value_out).collect();
+    let fields = record.fields.into_iter().map(|(name, value)| {
+        let value = Some(value_out(value));
+        match String::from_utf8(name) {
+            Ok(name) => v1::Field { name, value, raw_name: Vec::new() },
+            Err(raw) => v1::Field { name: String::new(), value, raw_name: raw.into_bytes() },
+        }
+    });
+    v1::Record {
+        row: Some(v1::Row { table: record.row.table, key: record.row.key, sort }),
+        version: record.version.0,
+        sql_version: record.sql_version.0,
+        fields: fields.collect(),
+        expires_at_ms: record.expires_at.map(|at| at.0),
+    }
+}
+
+pub(crate) fn changed(changed: Changed) -> v1::ChangeReply {
+    v1::ChangeReply {
+        version: changed.version.0,
+        sql_version: changed.sql_version.0,
+        changed: changed.changed,
+        record: changed.record.map(record),
+    }
+}

@@ -1,0 +1,214 @@
+//! The service `Records`.
+
+use shardine_desk::{BatchOrder, Changed, Clerk, Delivery, Failure, Got, Item, Order, Scan};
+use shardine_model::{ErrorCode, Refusal, Version};
+use shardine_proto::v1;
+use tokio::time::Instant;
+use tonic::{Request, Response, Status};
+
+use crate::convert;
+use crate::deadline::deadline;
+use crate::status::{refusal_of, status_of};
+
+pub(crate) struct Records {
+    clerk: Clerk,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+impl Records {
+    pub(crate) fn new(clerk: Clerk) -> Self {
+        Self { clerk }
+    }
+
+    /// A change of one row, once its protobuf form is understood.
+    async fn change(
+        &self,
+        until: Instant,
+        order: Result<Order, Refusal>,
+        delivery: Option<v1::Delivery>,
+    ) -> Result<Changed, Status> {
+        let order = order.map_err(refused)?;
+        let delivery = convert::delivery(delivery).map_err(refused)?;
+        self.clerk.change(order, delivery, until).await.map_err(status_of)
+    }
+}
+
+fn refused(refusal: Refusal) -> Status {
+    status_of(Failure::from(refusal))
+}
+
+fn got(got: Got) -> v1::GetReply {
+    v1::GetReply { record: Some(convert::record(got.record)), unchanged: got.unchanged }
+}
+
+#[tonic::async_trait]
+impl v1::records_server::Records for Records {
+    async fn get(&self, request: Request<v1::GetRequest>) -> Answer<v1::GetReply> {
+        let until = deadline(&request);
+        let get = convert::get(request.into_inner()).map_err(refused)?;
+        let found = self.clerk.get(get, until).await.map_err(status_of)?;
+        Ok(Response::new(got(found)))
+    }
+
+    async fn m_get(&self, request: Request<v1::MGetRequest>) -> Answer<v1::MGetReply> {
+        let until = deadline(&request);
+        let gets: Result<Vec<_>, _> = request.into_inner().gets.into_iter().map(convert::get).collect();
+        let found = self.clerk.mget(gets.map_err(refused)?, until).await.map_err(status_of)?;
+        let results = found.into_iter().map(|one| {
+            let result = match one {
+                Ok(found) => v1::m_get_result::Result::Reply(got(found)),
+                Err(failure) => v1::m_get_result::Result::Refusal(refusal_of(failure)),
+            };
+            v1::MGetResult { result: Some(result) }
+        });
+        Ok(Response::new(v1::MGetReply { results: results.collect() }))
+    }
+
+    async fn set(&self, request: Request<v1::SetRequest>) -> Answer<v1::ChangeReply> {
+        let until = deadline(&request);
+        let mut set = request.into_inner();
+        let delivery = set.delivery.take();
+        self.change(until, convert::set(set), delivery).await.map(convert::changed).map(Response::new)
+    }
+
+    async fn insert(&self, request: Request<v1::InsertRequest>) -> Answer<v1::ChangeReply> {
+        let until = deadline(&request);
+        let mut insert = request.into_inner();
+        let delivery = insert.delivery.take();
+        self.change(until, convert::insert(insert), delivery).await.map(convert::changed).map(Response::new)
+    }
+
+    async fn replace(&self, request: Request<v1::ReplaceRequest>) -> Answer<v1::ChangeReply> {
+        let until = deadline(&request);
+        let mut replace = request.into_inner();
+        let delivery = replace.delivery.take();
+        self.change(until, convert::replace(replace), delivery).await.map(convert::changed).map(Response::new)
+    }
+
+    async fn update(&self, request: Request<v1::UpdateRequest>) -> Answer<v1::ChangeReply> {
+        let until = deadline(&request);
+        let mut update = request.into_inner();
+        let delivery = update.delivery.take();
+        self.change(until, convert::update(update), delivery).await.map(convert::changed).map(Response::new)
+    }
+
+    async fn cas(&self, request: Request<v1::CasRequest>) -> Answer<v1::ChangeReply> {
+        let until = deadline(&request);
+        let mut cas = request.into_inner();
+        let delivery = cas.delivery.take();
+        self.change(until, convert::cas(cas), delivery).await.map(convert::changed).map(Response::new)
+    }
+
+    async fn incr(&self, request: Request<v1::IncrRequest>) -> Answer<v1::IncrReply> {
+        let until = deadline(&request);
+        let mut incr = request.into_inner();
+        let (delivery, field) = (incr.delivery.take(), incr.field.clone());
+        let changed = self.change(until, convert::incr(incr), delivery).await?;
+        let value = changed.record.and_then(|record| record.value(field.as_bytes()).cloned()).map(convert::value_out);
+        Ok(Response::new(v1::IncrReply { version: changed.version.0, sql_version: changed.sql_version.0, value }))
+    }
+
+    async fn delete(&self, request: Request<v1::DeleteRequest>) -> Answer<v1::DeleteReply> {
+        let until = deadline(&request);
+        let mut delete = request.into_inner();
+        let delivery = delete.delivery.take();
+        let changed = self.change(until, convert::delete(delete), delivery).await?;
+        Ok(Response::new(v1::DeleteReply {
+            version: changed.version.0,
+            sql_version: changed.sql_version.0,
+            existed: changed.changed > 0,
+            record: changed.record.filter(|_| changed.changed > 0).map(convert::record),
+        }))
+    }
+
+    async fn batch(&self, request: Request<v1::BatchRequest>) -> Answer<v1::BatchReply> {
+        let until = deadline(&request);
+        let order = batch(request.into_inner()).map_err(refused)?;
+        let results = self.clerk.batch(order, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::BatchReply { replies: results.into_iter().map(convert::changed).collect() }))
+    }
+
+    async fn kick(&self, request: Request<v1::KickRequest>) -> Answer<v1::KickReply> {
+        let until = deadline(&request);
+        let kick = request.into_inner();
+        let row = convert::row(kick.row).map_err(refused)?;
+        self.clerk.kick(&row, kick.nowait, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::KickReply {}))
+    }
+
+    async fn flush(&self, request: Request<v1::FlushRequest>) -> Answer<v1::FlushReply> {
+        let until = deadline(&request);
+        let flushed = match request.into_inner().scope {
+            Some(v1::flush_request::Scope::Row(row)) => {
+                let row = convert::row(Some(row)).map_err(refused)?;
+                self.clerk.flush_row(&row, until).await
+            }
+            Some(v1::flush_request::Scope::Table(table)) => self.clerk.flush(Some(&table), until).await,
+            Some(v1::flush_request::Scope::All(true)) => self.clerk.flush(None, until).await,
+            Some(v1::flush_request::Scope::All(false)) | None => Err(convert::missing("the scope").into()),
+        };
+        flushed.map_err(status_of)?;
+        Ok(Response::new(v1::FlushReply {}))
+    }
+
+    async fn scan(&self, request: Request<v1::ScanRequest>) -> Answer<v1::ScanReply> {
+        let until = deadline(&request);
+        let scan = scan(request.into_inner()).map_err(refused)?;
+        let page = self.clerk.scan(scan, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::ScanReply {
+            records: page.records.into_iter().map(convert::record).collect(),
+            next: page.next.unwrap_or_default(),
+        }))
+    }
+}
+
+fn scan(scan: v1::ScanRequest) -> Result<Scan, Refusal> {
+    Ok(Scan {
+        table: scan.table,
+        partition: scan.partition,
+        from: convert::edge(scan.from)?,
+        to: convert::edge(scan.to)?,
+        descending: scan.descending,
+        limit: scan.limit as usize,
+        cursor: Some(scan.cursor).filter(|cursor| !cursor.is_empty()),
+        fields: convert::names(scan.fields),
+    })
+}
+
+fn batch(batch: v1::BatchRequest) -> Result<BatchOrder, Refusal> {
+    let condition = |condition: v1::Condition| Ok((convert::row(condition.row)?, Version(condition.version)));
+    Ok(BatchOrder {
+        conditions: batch.conditions.into_iter().map(condition).collect::<Result<_, Refusal>>()?,
+        items: batch.items.into_iter().map(item).collect::<Result<_, _>>()?,
+        delivery: convert::delivery(batch.delivery)?,
+    })
+}
+
+fn item(item: v1::BatchItem) -> Result<Item, Refusal> {
+    use v1::batch_item::Item as Wire;
+    let item = item.item.ok_or_else(|| convert::missing("the command of a batch item"))?;
+    let (delivery, order) = match item {
+        Wire::Get(get) => return convert::get(get).map(Item::Read),
+        Wire::Set(mut set) => (set.delivery.take(), convert::set(set)),
+        Wire::Insert(mut insert) => (insert.delivery.take(), convert::insert(insert)),
+        Wire::Replace(mut replace) => (replace.delivery.take(), convert::replace(replace)),
+        Wire::Update(mut update) => (update.delivery.take(), convert::update(update)),
+        Wire::Cas(mut cas) => (cas.delivery.take(), convert::cas(cas)),
+        Wire::Incr(mut incr) => (incr.delivery.take(), convert::incr(incr)),
+        Wire::Delete(mut delete) => (delete.delivery.take(), convert::delete(delete)),
+    };
+    no_delivery(delivery)?;
+    order.map(Item::Change)
+}
+
+/// A batch is delivered as one thing; a number on an item would promise what nobody keeps.
+fn no_delivery(delivery: Option<v1::Delivery>) -> Result<(), Refusal> {
+    let given = delivery.map(|delivery| convert::delivery(Some(delivery))).transpose()?;
+    match given {
+        Some(Delivery { origin: Some(_), .. }) | Some(Delivery { ack: shardine_desk::Ack::Sql, .. }) => {
+            Err(Refusal::new(ErrorCode::BadRequest, "delivery belongs to the batch, not to its items"))
+        }
+        Some(_) | None => Ok(()),
+    }
+}

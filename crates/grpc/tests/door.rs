@@ -1,0 +1,286 @@
+//! The gRPC door over a real socket, with a hall in memory behind it.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use shardine_desk::GateOptions;
+use shardine_desk::fake::{FakeEngine, Mood};
+use shardine_grpc::Options;
+use shardine_model::ErrorCode;
+use shardine_proto::v1::cluster_client::ClusterClient;
+use shardine_proto::v1::records_client::RecordsClient;
+use shardine_proto::v1::tables_client::TablesClient;
+use shardine_proto::v1::value::Kind;
+use shardine_proto::{CODE_METADATA, MESSAGE_BYTES_MAX, v1};
+use tokio::net::TcpListener;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+
+struct Door {
+    address: SocketAddr,
+    engine: Arc<FakeEngine>,
+    channel: Channel,
+    records: RecordsClient<Channel>,
+    tables: TablesClient<Channel>,
+}
+
+async fn open(gate: GateOptions) -> Door {
+    let engine = FakeEngine::new();
+    let router = shardine_grpc::service(engine.clone(), Options { gate });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address: SocketAddr = listener.local_addr().unwrap();
+    tokio::spawn(shardine_accept::serve(listener, router, shardine_accept::Limits::grpc(), std::future::pending()));
+    let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+    let records = RecordsClient::new(channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    Door { address, engine, records, tables: TablesClient::new(channel.clone()), channel }
+}
+
+async fn with_users() -> Door {
+    let mut door = open(GateOptions::default()).await;
+    let field =
+        |name: &str, kind: v1::FieldType| v1::FieldDefinition { name: name.into(), r#type: kind.into(), default: None };
+    let create = v1::CreateTableRequest {
+        name: "users".into(),
+        fields: vec![
+            field("name", v1::FieldType::String),
+            field("age", v1::FieldType::Int64),
+            field("photo", v1::FieldType::Blob),
+        ],
+        sort: vec![],
+        backing: v1::Backing::Sql.into(),
+    };
+    door.tables.create(create).await.unwrap();
+    door
+}
+
+fn row(key: &str) -> Option<v1::Row> {
+    Some(v1::Row { table: "users".into(), key: key.into(), sort: vec![] })
+}
+
+fn value(kind: Kind) -> Option<v1::Value> {
+    Some(v1::Value { kind: Some(kind) })
+}
+
+fn age(number: i64) -> Vec<v1::Field> {
+    vec![v1::Field { name: "age".into(), value: value(Kind::Int64(number)), raw_name: vec![] }]
+}
+
+fn set(key: &str, number: i64) -> v1::SetRequest {
+    v1::SetRequest { row: row(key), fields: age(number), ..Default::default() }
+}
+
+fn code(status: &Status) -> (&str, Code) {
+    (status.metadata().get(CODE_METADATA).unwrap().to_str().unwrap(), status.code())
+}
+
+#[tokio::test]
+async fn a_record_goes_through_its_life() {
+    let Door { mut records, .. } = with_users().await;
+    let get = || v1::GetRequest { row: row("lili"), ..Default::default() };
+
+    assert_eq!(records.set(set("lili", 10)).await.unwrap().into_inner().version, 1);
+    let incr = v1::IncrRequest { row: row("lili"), field: "age".into(), ..Default::default() };
+    assert_eq!(records.incr(incr).await.unwrap().into_inner().value, value(Kind::Int64(11)));
+    let cas = v1::CasRequest {
+        row: row("lili"),
+        field: "age".into(),
+        old: value(Kind::Int64(11)),
+        new: value(Kind::Int64(20)),
+        ..Default::default()
+    };
+    assert_eq!(records.cas(cas.clone()).await.unwrap().into_inner().version, 3);
+    assert_eq!(code(&records.cas(cas).await.unwrap_err()), ("cas_mismatch", Code::Aborted));
+    let record = records.get(get()).await.unwrap().into_inner().record.unwrap();
+    assert_eq!((record.version, record.fields.len()), (3, 3));
+    let delete = v1::DeleteRequest { row: row("lili"), return_record: true, ..Default::default() };
+    let deleted = records.delete(delete.clone()).await.unwrap().into_inner();
+    assert_eq!((deleted.version, deleted.existed, deleted.record.is_some()), (-4, true, true));
+    let deleted = records.delete(delete).await.unwrap().into_inner();
+    assert_eq!((deleted.version, deleted.existed), (-4, false));
+    assert_eq!(code(&records.get(get()).await.unwrap_err()), ("not_found", Code::NotFound));
+}
+
+#[tokio::test]
+async fn updates_apply_every_operation() {
+    let Door { mut records, .. } = with_users().await;
+    let step = |field: &str, operator| v1::Operation { field: field.into(), operator: Some(operator) };
+    use v1::operation::Operator;
+    let update = v1::UpdateRequest {
+        row: row("lili"),
+        create: true,
+        operations: vec![
+            step("age", Operator::Assign(value(Kind::Int64(12)).unwrap())),
+            step("age", Operator::Or(value(Kind::Int64(3)).unwrap())),
+            step("name", Operator::Append(b"Lyly".to_vec())),
+            step("name", Operator::Splice(v1::Splice { at: 1, cut: 1, paste: b"i".to_vec() })),
+        ],
+        terms: Some(v1::Terms { r#return: v1::Return::New.into(), ..Default::default() }),
+        ..Default::default()
+    };
+
+    let record = records.update(update).await.unwrap().into_inner().record.unwrap();
+
+    let values: Vec<_> = record.fields.into_iter().map(|field| field.value).collect();
+    let wanted = [Kind::String("Lily".into()), Kind::Int64(15), Kind::Blob(vec![])];
+    assert_eq!(values, wanted.map(value));
+}
+
+#[tokio::test]
+async fn a_batch_stands_or_falls_as_one() {
+    let Door { mut records, .. } = with_users().await;
+    let item = |item| v1::BatchItem { item: Some(item) };
+    let insert = v1::InsertRequest { row: row("lili"), fields: age(1), ..Default::default() };
+    let batch = |conditions: Vec<v1::Condition>| v1::BatchRequest {
+        conditions,
+        items: vec![
+            item(v1::batch_item::Item::Insert(insert.clone())),
+            item(v1::batch_item::Item::Get(v1::GetRequest { row: row("lili"), ..Default::default() })),
+        ],
+        delivery: None,
+    };
+
+    let replies = records.batch(batch(vec![])).await.unwrap().into_inner().replies;
+    assert_eq!(replies[1].record.as_ref().unwrap().version, 1);
+
+    let error = records.batch(batch(vec![])).await.unwrap_err();
+    assert_eq!(code(&error), ("exists", Code::AlreadyExists));
+    let old = v1::Condition { row: row("lili"), version: 7 };
+    let error = records.batch(batch(vec![old])).await.unwrap_err();
+    assert_eq!(code(&error), ("version_mismatch", Code::Aborted));
+}
+
+#[tokio::test]
+async fn several_reads_fail_apart() {
+    let Door { mut records, .. } = with_users().await;
+    records.set(set("lili", 1)).await.unwrap();
+    let get = |key: &str| v1::GetRequest { row: row(key), ..Default::default() };
+
+    let reply = records.m_get(v1::MGetRequest { gets: vec![get("nobody"), get("lili")] }).await.unwrap();
+
+    // record-cache 33.
+    let results: Vec<_> = reply.into_inner().results.into_iter().map(|one| one.result.unwrap()).collect();
+    assert!(matches!(&results[0], v1::m_get_result::Result::Refusal(refusal) if refusal.code == "not_found"));
+    assert!(matches!(&results[1], v1::m_get_result::Result::Reply(reply) if !reply.unchanged));
+}
+
+#[tokio::test]
+async fn a_silent_hall_leaves_changes_in_doubt() {
+    let Door { engine, address, .. } = with_users().await;
+    engine.set_mood(Mood::Silent);
+    // A client without a clock of its own: the usual one would give up at the same moment and hide the answer.
+    let plain = Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+    let mut records = RecordsClient::with_origin(plain, format!("http://{address}").parse().unwrap());
+    let within = |timeout: &str| {
+        let mut request = Request::new(set("lili", 1));
+        request.metadata_mut().insert("grpc-timeout", timeout.parse().unwrap());
+        request
+    };
+
+    // record-cache 34.
+    let error = records.set(within("100m")).await.unwrap_err();
+    assert_eq!(code(&error), ("in_doubt", Code::Unknown));
+    let error = records.set(within("0m")).await.unwrap_err();
+    assert_eq!(code(&error), ("expired", Code::DeadlineExceeded));
+    let error = records.set(within("soon")).await.unwrap_err();
+    assert_eq!(code(&error), ("bad_request", Code::InvalidArgument));
+}
+
+#[tokio::test]
+async fn a_value_of_the_largest_size_goes_both_ways() {
+    let Door { mut records, .. } = with_users().await;
+    let photo = vec![7u8; 32 << 20];
+    let fields = vec![v1::Field { name: "photo".into(), value: value(Kind::Blob(photo.clone())), raw_name: vec![] }];
+    let request = v1::SetRequest { row: row("lili"), fields, ..Default::default() };
+
+    records.set(request).await.unwrap();
+    let get = v1::GetRequest { row: row("lili"), fields: vec!["photo".into()], ..Default::default() };
+    let record = records.get(get).await.unwrap().into_inner().record.unwrap();
+
+    assert!(record.fields[0].value == value(Kind::Blob(photo)));
+}
+
+#[tokio::test]
+async fn only_the_token_opens_and_probes_need_none() {
+    let gate = GateOptions { token: Some("secret".into()), ..GateOptions::default() };
+    let Door { channel, .. } = open(gate).await;
+    let mut cluster = ClusterClient::new(channel.clone());
+
+    let error = cluster.status(v1::StatusRequest {}).await.unwrap_err();
+    assert_eq!(code(&error), ("unauthenticated", Code::Unauthenticated));
+    let mut request = Request::new(v1::StatusRequest {});
+    request.metadata_mut().insert("authorization", "Bearer secret".parse().unwrap());
+    assert_eq!(cluster.status(request).await.unwrap().into_inner().node, 1);
+    let health = HealthClient::new(channel).check(HealthCheckRequest { service: String::new() }).await;
+    assert_eq!(health.unwrap().into_inner().status, 1);
+}
+
+#[tokio::test]
+async fn a_full_house_sheds_load() {
+    let gate = GateOptions { requests_max: 1, ..GateOptions::default() };
+    let Door { engine, mut records, .. } = open(gate).await;
+    engine.set_mood(Mood::Silent);
+    let kv = v1::GetRequest {
+        row: Some(v1::Row { table: "kv".into(), key: b"a".to_vec(), sort: vec![] }),
+        ..Default::default()
+    };
+    let mut waiting = records.clone();
+    let first = kv.clone();
+    let holder = tokio::spawn(async move { waiting.get(first).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+
+    let error = records.get(kv).await.unwrap_err();
+
+    assert_eq!(code(&error), ("busy", Code::Unavailable));
+    holder.abort();
+}
+
+#[tokio::test]
+async fn tables_come_and_go() {
+    let Door { mut tables, mut records, .. } = with_users().await;
+    let kind = v1::FieldType::Float64.into();
+    let field = v1::FieldDefinition { name: "height".into(), r#type: kind, default: value(Kind::Float64(1.5)) };
+
+    let table = tables.add_field(v1::AddFieldRequest { table: "users".into(), field: Some(field) }).await.unwrap();
+    assert_eq!(table.into_inner().fields.len(), 4);
+    let names = |reply: v1::ListTablesReply| reply.tables.into_iter().map(|table| table.name).collect::<Vec<_>>();
+    assert_eq!(names(tables.list(v1::ListTablesRequest {}).await.unwrap().into_inner()), ["kv", "users"]);
+    tables.drop(v1::DropTableRequest { name: "users".into() }).await.unwrap();
+    let error = records.set(set("lili", 1)).await.unwrap_err();
+    assert_eq!(code(&error), ("unknown_table", Code::InvalidArgument));
+}
+
+#[tokio::test]
+async fn refusals_of_the_hall_keep_their_names() {
+    let Door { engine, mut records, .. } = with_users().await;
+    for (mood, wanted) in [
+        (ErrorCode::DirtyLimit, ("dirty_limit", Code::ResourceExhausted)),
+        (ErrorCode::NoLeader, ("no_leader", Code::Unavailable)),
+        (ErrorCode::BackendUnavailable, ("backend_unavailable", Code::Unavailable)),
+    ] {
+        engine.set_mood(Mood::Refusing(mood));
+        let error = records.set(set("lili", 1)).await.unwrap_err();
+        assert_eq!(code(&error), wanted);
+    }
+}
+
+#[tokio::test]
+async fn explain_tells_one_shard_from_many() {
+    let Door { channel, .. } = with_users().await;
+    let mut cluster = ClusterClient::new(channel);
+    let ask = |what| v1::ExplainRequest { what: Some(what) };
+
+    let one = cluster.explain(ask(v1::explain_request::What::Row(row("lili").unwrap()))).await.unwrap().into_inner();
+    let shape = v1::ScanShape { table: "users".into(), partition: None };
+    let all = cluster.explain(ask(v1::explain_request::What::Scan(shape))).await.unwrap().into_inner();
+
+    assert_eq!(one.access(), v1::Access::SingleShard);
+    assert_eq!(one.position, 0x638a_b9d9_0250_32e2);
+    assert_eq!(all.access(), v1::Access::ShardMerge);
+}
