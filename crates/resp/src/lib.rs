@@ -1,1 +1,23 @@
-//! The Redis door: bytes in, commands to the hall, bytes out. No sockets, no threads.
+//! The Redis door: bytes in, commands to the hall, bytes out. No sockets, no threads, no clock.
+//!
+//! A [`Session`] is one connection. The host hands it what it has read; the session cuts it into commands, asks the
+//! hall, and appends replies to the host's buffer in the order of the commands, whatever order the answers come in.
+//! What it speaks is told in `docs/redis.md`.
+
+// In the order in which a newcomer should read them.
+mod options;
+pub mod frame;
+mod wire;
+mod verb;
+pub mod address;
+mod value;
+mod failure;
+mod glob;
+mod queue;
+mod session;
+mod waiting;
+mod command;
+
+pub use options::{Options, Password};
+pub use session::{Flow, Received, Session};
+pub use wire::Protocol;

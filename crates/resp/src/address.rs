@@ -1,0 +1,277 @@
+//! How a row is written as one word: `key`, `table:key`, `table:key@sort` or `table:key@sort,sort`.
+//!
+//! A key whose text before the first `:` names no table belongs to `kv` as a whole. `kv:` may be written out, and must
+//! be where a key of `kv` would otherwise be taken for another table's. In tables with a sort key, what follows the
+//! last `@` is the sort key: `int64` parts in decimal, string parts with `%`, `,` and `@` written as `%25 %2C %40`.
+//! Looks nothing up but definitions.
+
+use std::sync::Arc;
+
+use shardine_model::table::{KV, KV_NAME};
+use shardine_model::{Catalogue, ErrorCode, FieldType, Refusal, RowKey, Table, TableId, Value, ValueRef, limits, sort};
+use smallvec::SmallVec;
+
+/// A row as a door knows it: its table, and its key borrowed from the request.
+#[derive(Clone, Debug)]
+pub struct Place<'a> {
+    /// `None` is the table `kv`, which every door knows by heart: the common case costs no reference count.
+    pub table: Option<Arc<Table>>,
+    pub key: &'a [u8],
+    pub sort: SmallVec<[u8; 16]>,
+}
+
+impl Place<'_> {
+    #[inline]
+    #[must_use]
+    pub fn row(&self) -> RowKey<'_> {
+        RowKey { table: self.table_id(), key: self.key, sort: &self.sort }
+    }
+
+    #[inline]
+    #[must_use]
+    pub fn table_id(&self) -> TableId {
+        self.table.as_ref().map_or(KV, |table| table.id)
+    }
+
+    /// The definition, if the table has one that fixes its fields.
+    #[inline]
+    #[must_use]
+    pub fn typed(&self) -> Option<&Table> {
+        self.table.as_deref().filter(|table| !table.dynamic)
+    }
+}
+
+/// Reads the address of one row.
+#[inline]
+pub fn parse<'a>(text: &'a [u8], catalogue: &Catalogue) -> Result<Place<'a>, Refusal> {
+    let place = parse_partition(text, catalogue)?;
+    match &place.table {
+        Some(table) if table.has_sort() => parse_sorted(place.key, Arc::clone(table)),
+        _ => Ok(place),
+    }
+}
+
+/// Reads the address of all rows of one key: as `parse`, but without a sort key.
+#[inline]
+pub fn parse_partition<'a>(text: &'a [u8], catalogue: &Catalogue) -> Result<Place<'a>, Refusal> {
+    let (table, key) = split_table(text, catalogue);
+    if key.len() > limits::KEY_BYTES_MAX {
+        let (length, limit) = (key.len(), limits::KEY_BYTES_MAX);
+        return Err(Refusal::new(ErrorCode::TooLarge, format!("the key has {length} bytes, the limit is {limit}")));
+    }
+    Ok(Place { table, key, sort: SmallVec::new() })
+}
+
+#[inline]
+fn split_table<'a>(text: &'a [u8], catalogue: &Catalogue) -> (Option<Arc<Table>>, &'a [u8]) {
+    match memchr::memchr(b':', text).and_then(|colon| Some((colon, named(&text[..colon], catalogue)?))) {
+        None => (None, text),
+        Some((colon, table)) if table.id == KV => (None, &text[colon + 1..]),
+        Some((colon, table)) => (Some(Arc::clone(table)), &text[colon + 1..]),
+    }
+}
+
+#[inline]
+fn named<'c>(prefix: &[u8], catalogue: &'c Catalogue) -> Option<&'c Arc<Table>> {
+    if prefix.len() > limits::NAME_BYTES_MAX {
+        return None;
+    }
+    catalogue.named(std::str::from_utf8(prefix).ok()?)
+}
+
+fn parse_sorted(text: &[u8], table: Arc<Table>) -> Result<Place<'_>, Refusal> {
+    let Some(at) = memchr::memrchr(b'@', text) else {
+        let names: Vec<&str> = table.sort.iter().map(|part| part.name.as_str()).collect();
+        let (table, names) = (&table.name, names.join(","));
+        return Err(bad(format!("rows of {table} are ordered inside their key: write {table}:key@{names}")));
+    };
+    let sort = parse_sort(&text[at + 1..], &table, SortText::Whole)?;
+    Ok(Place { table: Some(table), key: &text[..at], sort })
+}
+
+/// How much of a sort key must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortText {
+    Whole,
+    /// The first part alone is enough (bounds of scans).
+    Prefix,
+}
+
+/// Reads `part` or `part,part` into the bytes that order rows.
+pub fn parse_sort(text: &[u8], table: &Table, form: SortText) -> Result<SmallVec<[u8; 16]>, Refusal> {
+    let parts: Vec<&[u8]> = text.split(|&byte| byte == b',').collect();
+    let fits = match form {
+        SortText::Whole => parts.len() == table.sort.len(),
+        SortText::Prefix => parts.len() <= table.sort.len(),
+    };
+    if !fits {
+        let (name, wanted) = (&table.name, table.sort.len());
+        return Err(bad(format!("the sort key of {name} has {wanted} parts, this one has {}", parts.len())));
+    }
+    let mut bytes = Vec::new();
+    for (text, part) in parts.into_iter().zip(&table.sort) {
+        let value = parse_part(text, part.kind)
+            .ok_or_else(|| bad(format!("sort part {} is not a valid {}", part.name, part.kind.name())))?;
+        sort::encode_part(value.as_ref(), &mut bytes);
+    }
+    if bytes.len() > limits::SORT_BYTES_MAX {
+        let limit = limits::SORT_BYTES_MAX;
+        return Err(Refusal::new(ErrorCode::TooLarge, format!("the sort key is above its limit of {limit} bytes")));
+    }
+    Ok(SmallVec::from_slice(&bytes))
+}
+
+fn parse_part(text: &[u8], kind: FieldType) -> Option<Value> {
+    match kind {
+        FieldType::Int64 => std::str::from_utf8(text).ok()?.parse().ok().map(Value::Int),
+        FieldType::String => String::from_utf8(unescape(text)?).ok().map(Value::Str),
+        // A definition lets no other type into a sort key.
+        FieldType::Uint64 | FieldType::Float64 | FieldType::Blob => None,
+    }
+}
+
+fn unescape(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        if byte == b'%' {
+            let (digits, after) = tail.split_first_chunk::<2>()?;
+            out.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+            rest = after;
+        } else {
+            out.push(byte);
+        }
+    }
+    Some(out)
+}
+
+/// Appends the address of a row, such that `parse` reads it back.
+pub fn print(row: RowKey<'_>, catalogue: &Catalogue, out: &mut Vec<u8>) {
+    let table = catalogue.get(row.table);
+    if row.table == KV {
+        if memchr::memchr(b':', row.key).is_some_and(|colon| named(&row.key[..colon], catalogue).is_some()) {
+            out.extend_from_slice(KV_NAME.as_bytes());
+            out.push(b':');
+        }
+    } else if let Some(table) = table {
+        out.extend_from_slice(table.name.as_bytes());
+        out.push(b':');
+    }
+    out.extend_from_slice(row.key);
+    if let Some(table) = table.filter(|_| !row.sort.is_empty()) {
+        out.push(b'@');
+        print_sort(row.sort, table, out);
+    }
+}
+
+/// Appends a sort key as text.
+pub fn print_sort(sort: &[u8], table: &Table, out: &mut Vec<u8>) {
+    let parts = sort::decode(&table.sort_types(), sort).unwrap_or_default();
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        match part.as_ref() {
+            ValueRef::Int(value) => out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes()),
+            ValueRef::Str(value) => value.bytes().for_each(|byte| match byte {
+                b'%' => out.extend_from_slice(b"%25"),
+                b',' => out.extend_from_slice(b"%2C"),
+                b'@' => out.extend_from_slice(b"%40"),
+                other => out.push(other),
+            }),
+            // Nothing else orders rows.
+            ValueRef::Uint(_) | ValueRef::Float(_) | ValueRef::Blob(_) => {}
+        }
+    }
+}
+
+fn bad(message: String) -> Refusal {
+    Refusal::new(ErrorCode::BadRequest, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use shardine_model::table::SortPart;
+    use shardine_model::{Backing, Field, FieldId};
+
+    use super::*;
+
+    fn table(id: u32, name: &str, sort: &[(&str, FieldType)]) -> Table {
+        let sort = sort.iter().map(|(name, kind)| SortPart { name: (*name).to_owned(), kind: *kind }).collect();
+        let default = FieldType::Int64.zero();
+        let field = Field { id: FieldId(1), name: "age".into(), kind: FieldType::Int64, default };
+        let (id, name) = (TableId(id), name.to_owned());
+        let (backing, next_field) = (Backing::None, FieldId(2));
+        let fields = vec![field];
+        Table { id, name, version: 1, fields, sort, backing, dynamic: false, dropped: false, next_field }
+    }
+
+    fn catalogue() -> Catalogue {
+        let mut catalogue = Catalogue::default();
+        catalogue.put(Table::kv());
+        catalogue.put(table(2, "users", &[]));
+        catalogue.put(table(3, "messages", &[("chat", FieldType::String), ("number", FieldType::Int64)]));
+        catalogue
+    }
+
+    fn there_and_back(text: &str) -> (u32, String, String) {
+        let catalogue = catalogue();
+        let place = parse(text.as_bytes(), &catalogue).unwrap();
+        let mut printed = Vec::new();
+        print(place.row(), &catalogue, &mut printed);
+        let key = String::from_utf8_lossy(place.key).into_owned();
+        (place.table_id().0, key, String::from_utf8(printed).unwrap())
+    }
+
+    #[test]
+    fn a_known_prefix_names_the_table() {
+        assert_eq!(there_and_back("users:lili"), (2, "lili".into(), "users:lili".into()));
+        assert_eq!(there_and_back("key:1"), (1, "key:1".into(), "key:1".into()));
+        assert_eq!(there_and_back("lili"), (1, "lili".into(), "lili".into()));
+        assert_eq!(there_and_back(""), (1, String::new(), String::new()));
+    }
+
+    #[test]
+    fn kv_can_be_named_and_is_where_it_must_be() {
+        assert_eq!(there_and_back("kv:lili"), (1, "lili".into(), "lili".into()));
+        assert_eq!(there_and_back("kv:users:lili"), (1, "users:lili".into(), "kv:users:lili".into()));
+        assert_eq!(there_and_back("kv:kv:x"), (1, "kv:x".into(), "kv:kv:x".into()));
+    }
+
+    #[test]
+    fn the_last_at_begins_the_sort_key() {
+        let sorted = there_and_back("messages:a@b@general,-5");
+        assert_eq!(sorted, (3, "a@b".into(), "messages:a@b@general,-5".into()));
+        let odd = there_and_back("messages:a@x%2Cy%40%25,7");
+        assert_eq!(odd, (3, "a".into(), "messages:a@x%2Cy%40%25,7".into()));
+    }
+
+    #[test]
+    fn what_cannot_be_a_sort_key_is_refused() {
+        let catalogue = catalogue();
+        for text in ["messages:a", "messages:a@x", "messages:a@x,y", "messages:a@%,1", "messages:a@%zz,1", "messages:a@x,1,2"] {
+            assert_eq!(parse(text.as_bytes(), &catalogue).unwrap_err().code, ErrorCode::BadRequest, "{text}");
+        }
+        let long = vec![b'x'; limits::KEY_BYTES_MAX + 1];
+        assert_eq!(parse(&long, &catalogue).unwrap_err().code, ErrorCode::TooLarge);
+    }
+
+    proptest! {
+        #[test]
+        fn every_row_reads_back_from_its_print(
+            key in prop::collection::vec(any::<u8>(), 0..20), chat in ".{0,12}", number in any::<i64>(), which in 1u32..4,
+        ) {
+            let catalogue = catalogue();
+            let sort = if which == 3 { sort::encode(&[Value::Str(chat), Value::Int(number)]) } else { Vec::new() };
+            let row = RowKey { table: TableId(which), key: &key, sort: &sort };
+            let mut text = Vec::new();
+
+            print(row, &catalogue, &mut text);
+
+            let place = parse(&text, &catalogue).unwrap();
+            prop_assert_eq!(place.row(), row);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Commands that ask the hall for something that is not one row: counts, scans, status, kicks, flushes.
+//!
+//! They run alone: what came before is answered first and what comes after waits, so that a count or a scan sees the
+//! writes that the same connection sent before it.
+
+use shardine_model::table::KV;
+use shardine_router::{Call, Explanation, FlushScope, Hall, Residence, Response, Ticket};
+
+use crate::address;
+use crate::command::info;
+use crate::command::read::Context;
+use crate::command::scan::{Keys, Page, RandomKey, RecordPage};
+use crate::command::shape::failure_of;
+use crate::failure::{Failure, SYNTAX};
+use crate::frame::{Line, OwnedLine};
+use crate::session::{Session, Step};
+use crate::value::is;
+use crate::verb::Verb;
+use crate::waiting::{Progress, Waiting};
+use crate::wire;
+
+/// What was asked, as far as the answer needs it.
+pub(crate) enum Asked {
+    /// The answer is `OK`.
+    Deed,
+    Count,
+    Info { sections: OwnedLine, about: info::About },
+    Explain,
+    Page(Page),
+    Keys(Keys),
+    RandomKey(RandomKey),
+    RecordPage(RecordPage),
+}
+
+pub(crate) fn call<H: Hall>(
+    session: &mut Session,
+    verb: Verb,
+    line: Line<'_>,
+    hall: &mut H,
+    out: &mut Vec<u8>,
+) -> Step {
+    // A status needs no order, and a health check should not wait behind slow commands.
+    if verb != Verb::Info && session.waiting() > 0 {
+        return Step::NotYet;
+    }
+    match plan(session, verb, line, hall) {
+        Err(failure) => session.fail(&failure, out),
+        Ok((call, asked)) => {
+            let id = session.queue.wait(session.protocol, Waiting::Call(Box::new(asked)));
+            hall.call(call, session.ticket(id, 0));
+            if verb != Verb::Info {
+                session.blocked = Some(id);
+            }
+            Step::Taken
+        }
+    }
+}
+
+fn plan<H: Hall>(session: &mut Session, verb: Verb, line: Line<'_>, hall: &H) -> Result<(Call, Asked), Failure> {
+    match verb {
+        Verb::Dbsize => Ok((Call::Count { table: None }, Asked::Count)),
+        Verb::Flushdb | Verb::Flushall => flush_kv(line),
+        Verb::Info => {
+            let about = info::About::of(session);
+            Ok((Call::Status, Asked::Info { sections: line.to_owned(), about }))
+        }
+        Verb::Scan => Page::plan(line, hall).map(|(call, page)| (Call::Scan(call), Asked::Page(page))),
+        Verb::Keys => {
+            let (call, keys) = Keys::plan(line, hall, session.options.keys_rows_max);
+            Ok((Call::Scan(call), Asked::Keys(keys)))
+        }
+        Verb::Randomkey => {
+            let (call, random) = RandomKey::plan(session.context(hall).chance);
+            Ok((Call::Scan(call), Asked::RandomKey(random)))
+        }
+        Verb::RecScan => {
+            RecordPage::plan(line, hall.catalogue()).map(|(call, page)| (Call::Scan(call), Asked::RecordPage(page)))
+        }
+        Verb::RecKick => kick(line, hall),
+        Verb::RecFlush => flush(line, hall),
+        Verb::RecExplain => {
+            let place = address::parse(line.word(1), hall.catalogue())?;
+            Ok((Call::Explain { row: place.row().to_owned() }, Asked::Explain))
+        }
+        other => Err(Failure::unsupported(other.name())),
+    }
+}
+
+/// Empties `kv` alone: nobody loses rows that belong to SQL by a word that is harmless elsewhere.
+fn flush_kv(line: Line<'_>) -> Result<(Call, Asked), Failure> {
+    let fits = line.len() == 1 || line.len() == 2 && (is(line.word(1), "ASYNC") || is(line.word(1), "SYNC"));
+    if fits { Ok((Call::Clear { table: KV }, Asked::Deed)) } else { Err(SYNTAX) }
+}
+
+fn kick<H: Hall>(line: Line<'_>, hall: &H) -> Result<(Call, Asked), Failure> {
+    let nowait = match line.len() {
+        2 => false,
+        3 if is(line.word(2), "NOWAIT") => true,
+        _ => return Err(SYNTAX),
+    };
+    let place = address::parse(line.word(1), hall.catalogue())?;
+    Ok((Call::Kick { row: place.row().to_owned(), nowait }, Asked::Deed))
+}
+
+fn flush<H: Hall>(line: Line<'_>, hall: &H) -> Result<(Call, Asked), Failure> {
+    let scope = match line.len() {
+        1 => FlushScope::All,
+        2 => {
+            let table = std::str::from_utf8(line.word(1)).ok().and_then(|name| hall.catalogue().named(name));
+            match table {
+                Some(table) => FlushScope::Table(table.id),
+                None => FlushScope::Row(address::parse(line.word(1), hall.catalogue())?.row().to_owned()),
+            }
+        }
+        _ => return Err(SYNTAX),
+    };
+    Ok((Call::Flush(scope), Asked::Deed))
+}
+
+impl Asked {
+    pub(crate) fn advance<H: Hall>(
+        &mut self,
+        response: Response,
+        context: Context,
+        ticket: Ticket,
+        hall: &mut H,
+    ) -> Progress {
+        match (self, response) {
+            (Self::Deed, Response::Done) => Progress::written(wire::ok),
+            (Self::Count, Response::Count(count)) => {
+                Progress::written(|out| wire::integer(out, i64::try_from(count).unwrap_or(i64::MAX)))
+            }
+            (Self::Info { sections, about }, Response::Status(status)) => {
+                let text = info::text(sections.line(), about, &status, hall);
+                Progress::written(|out| wire::text(out, &text, context.protocol))
+            }
+            (Self::Explain, Response::Explanation(explanation)) => {
+                Progress::written(|out| write_explanation(&explanation, context, out))
+            }
+            (Self::Page(page), Response::Page(rows)) => page.finish(&rows, hall.catalogue()),
+            (Self::Keys(keys), Response::Page(rows)) => keys.advance(rows, ticket, hall),
+            (Self::RandomKey(random), Response::Page(rows)) => random.advance(rows, context, ticket, hall),
+            (Self::RecordPage(page), Response::Page(rows)) => page.finish(&rows, context, hall.catalogue()),
+            (_, other) => Progress::failed(&failure_of(&other)),
+        }
+    }
+}
+
+fn write_explanation(explanation: &Explanation, context: Context, out: &mut Vec<u8>) {
+    let residence = match explanation.residence {
+        Residence::Live => "live",
+        Residence::Absent => "absent",
+        Residence::NotInMemory => "not_in_memory",
+    };
+    let shard = &explanation.shard;
+    let text = |out: &mut Vec<u8>, name: &str, value: &[u8]| {
+        wire::bulk(out, name.as_bytes());
+        wire::bulk(out, value);
+    };
+    let number = |out: &mut Vec<u8>, name: &str, value: i64| {
+        wire::bulk(out, name.as_bytes());
+        wire::integer(out, value);
+    };
+    wire::map(out, 10, context.protocol);
+    text(out, "table", explanation.table.as_bytes());
+    text(out, "partition_key", &explanation.partition_key);
+    text(out, "position", format!("{:016x}", explanation.position.0).as_bytes());
+    text(out, "route", b"SINGLE_SHARD");
+    number(out, "shard", i64::from(shard.shard.0));
+    number(out, "leader", shard.leader.map_or(0, |leader| leader.0 as i64));
+    text(out, "residence", residence.as_bytes());
+    number(out, "version", explanation.version.0);
+    number(out, "sql_version", explanation.sql_version.0);
+    wire::bulk(out, b"expires_at");
+    match explanation.expires_at {
+        Some(at) => wire::integer(out, i64::try_from(at.0).unwrap_or(i64::MAX)),
+        None => wire::null(out, context.protocol),
+    }
+}

@@ -1,0 +1,118 @@
+//! Commands that change one row: from words to a command of the model, and the shape that its answer will have.
+//!
+//! Nothing is executed here. A command that Redis decides by looking first (`EXPIRE … NX`) is planned with what was
+//! seen, and bound to the version that was seen.
+
+mod hash;
+mod key;
+mod string;
+
+use shardine_model::{Command, Timestamp, Version};
+
+use crate::address::Place;
+use crate::command::read::Found;
+use crate::command::record;
+use crate::command::shape::Shape;
+use crate::failure::Failure;
+use crate::frame::Line;
+use crate::verb::Verb;
+
+/// A change command, checked for its number of words.
+#[derive(Clone, Copy)]
+pub(crate) struct Order<'a> {
+    pub(crate) verb: Verb,
+    pub(crate) line: Line<'a>,
+    pub(crate) place: &'a Place<'a>,
+    pub(crate) now: Timestamp,
+}
+
+/// What is to be submitted, and how its answer prints.
+pub(crate) type Plan<'a> = (Command<'a>, Shape);
+
+#[inline]
+pub(crate) fn plan(order: Order<'_>) -> Result<Plan<'_>, Failure> {
+    match order.verb {
+        Verb::Hset => hash::hset(order, Shape::Changed),
+        Verb::Set => string::set(order),
+        _ => plan_rarer(order),
+    }
+}
+
+fn plan_rarer(order: Order<'_>) -> Result<Plan<'_>, Failure> {
+    match order.verb {
+        Verb::Hmset => hash::hset(order, Shape::Ok),
+        Verb::Hsetnx => hash::hsetnx(order),
+        Verb::Hdel => hash::hdel(order),
+        Verb::Hincrby => hash::hincrby(order),
+        Verb::Hincrbyfloat => hash::hincrbyfloat(order),
+        Verb::Setnx => string::setnx(order),
+        Verb::Setex | Verb::Psetex => string::setex(order),
+        Verb::Getset => string::getset(order),
+        Verb::Getdel => string::getdel(order),
+        Verb::Getex => string::getex(order),
+        Verb::Incr | Verb::Decr | Verb::Incrby | Verb::Decrby => string::incrby(order),
+        Verb::Incrbyfloat => string::incrbyfloat(order),
+        Verb::Append => string::append(order),
+        Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat => key::expire(order),
+        Verb::Persist => key::persist(order),
+        Verb::Del | Verb::Unlink => key::delete(order),
+        Verb::RecSet | Verb::RecInsert | Verb::RecReplace => record::set(order),
+        Verb::RecUpdate => record::update(order),
+        Verb::RecCas => record::cas(order),
+        Verb::RecDel => record::delete(order),
+        other => Err(Failure::unsupported(format!("{} cannot be planned without looking", other.name()))),
+    }
+}
+
+/// One pair of `MSET`: the value stands behind its key.
+pub(crate) fn plan_pair<'a>(order: Order<'a>, value: &'a [u8]) -> Result<Plan<'a>, Failure> {
+    string::mset(order, value)
+}
+
+/// What a command that looks first decides.
+pub(crate) enum Decision<'a> {
+    /// Go on, if the record is still as it was seen.
+    Change(Plan<'a>),
+    /// Nothing is to be done; this is the answer.
+    Integer(i64),
+}
+
+/// Whether a command must know the record before it can be planned.
+#[inline]
+pub(crate) fn looks_first(verb: Verb, line: Line<'_>, place: &Place<'_>) -> bool {
+    match verb {
+        Verb::Setrange | Verb::Persist => true,
+        Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat => line.len() > 3,
+        // What they give back must be a string, or nothing may be done. In a table with a definition it always is.
+        Verb::Getset | Verb::Getdel | Verb::Getex => place.typed().is_none(),
+        Verb::Set => place.typed().is_none() && string::gives_old(line),
+        _ => false,
+    }
+}
+
+/// Plans a command that looks first, given what it saw. `scratch` holds bytes that the plan borrows.
+pub(crate) fn decide<'a>(
+    order: Order<'a>,
+    seen: Found<'_>,
+    scratch: &'a mut Vec<u8>,
+) -> Result<Decision<'a>, Failure> {
+    let decision = match order.verb {
+        Verb::Setrange => string::setrange(order, seen, scratch),
+        Verb::Persist => key::decide_persist(order, seen),
+        Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat => key::decide_expire(order, seen),
+        _ => string::check_kind(seen).and_then(|()| plan(order).map(Decision::Change)),
+    }?;
+    Ok(match decision {
+        Decision::Change((command, shape)) => {
+            Decision::Change((Command { if_version: Some(version_of(seen)), ..command }, shape))
+        }
+        Decision::Integer(value) => Decision::Integer(value),
+    })
+}
+
+fn version_of(seen: Found<'_>) -> Version {
+    match seen {
+        Found::Live(view) => view.version,
+        Found::Absent { version, .. } => version,
+    }
+}

@@ -1,0 +1,73 @@
+//! `CLIENT …`: what a connection says about itself. Knows no other connection.
+
+use crate::failure::{Failure, SYNTAX};
+use crate::frame::Line;
+use crate::session::Session;
+use crate::value::{is, quote};
+use crate::wire;
+
+/// Bytes of a name or of library information; it is kept for the life of the connection.
+const NAME_BYTES_MAX: usize = 256;
+
+pub(super) fn answer(session: &mut Session, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let (what, words) = (line.word(1), line.len());
+    match words {
+        2 if is(what, "ID") => wire::integer(out, i64::from(session.connection)),
+        2 if is(what, "GETNAME") && session.name.is_empty() => wire::null(out, session.protocol),
+        2 if is(what, "GETNAME") => wire::bulk(out, &session.name),
+        2 if is(what, "INFO") => wire::text(out, &describe(session), session.protocol),
+        _ if is(what, "LIST") => wire::text(out, &describe(session), session.protocol),
+        3 if is(what, "SETNAME") => {
+            set_name(session, line.word(2))?;
+            wire::ok(out);
+        }
+        4 if is(what, "SETINFO") => {
+            set_library(session, line.word(2), line.word(3))?;
+            wire::ok(out);
+        }
+        // There is nothing to evict and no access time to keep: what they ask for is so already.
+        3 if is(what, "NO-EVICT") || is(what, "NO-TOUCH") => match line.word(2) {
+            word if is(word, "ON") || is(word, "OFF") => wire::ok(out),
+            _ => return Err(SYNTAX),
+        },
+        3 if is(what, "REPLY") && is(line.word(2), "ON") => wire::ok(out),
+        _ => return Err(Failure::unsupported(format!("Shardine has no CLIENT {} of this form", quote(what)))),
+    }
+    Ok(())
+}
+
+pub(super) fn set_name(session: &mut Session, name: &[u8]) -> Result<(), Failure> {
+    session.name = checked(name, "Client names")?;
+    Ok(())
+}
+
+fn set_library(session: &mut Session, which: &[u8], value: &[u8]) -> Result<(), Failure> {
+    let index = match which {
+        word if is(word, "LIB-NAME") => 0,
+        word if is(word, "LIB-VER") => 1,
+        other => return Err(Failure::line(format!("ERR Unrecognized option {} (bad_request)", quote(other)))),
+    };
+    session.library[index] = checked(value, "Library names and versions")?;
+    Ok(())
+}
+
+fn checked(text: &[u8], what: &str) -> Result<Vec<u8>, Failure> {
+    if text.len() <= NAME_BYTES_MAX && text.iter().all(u8::is_ascii_graphic) {
+        return Ok(text.to_vec());
+    }
+    Err(Failure::line(format!("ERR {what} cannot contain spaces, newlines or special characters. (bad_request)")))
+}
+
+fn describe(session: &Session) -> String {
+    let [library, version] = &session.library;
+    format!(
+        "id={} name={} db=0 multi={} watch={} resp={} lib-name={} lib-ver={}\n",
+        session.connection,
+        String::from_utf8_lossy(&session.name),
+        session.transaction.as_ref().map_or(-1, |_| 0),
+        session.watched.len(),
+        session.protocol.number(),
+        String::from_utf8_lossy(library),
+        String::from_utf8_lossy(version),
+    )
+}

@@ -1,0 +1,114 @@
+//! `COMMAND` and `CONFIG GET`: what client libraries and redis-benchmark ask about a server when they connect.
+
+use crate::failure::{Failure, SYNTAX};
+use crate::frame::Line;
+use crate::glob;
+use crate::session::Session;
+use crate::value::{is, quote};
+use crate::verb::{Kind, Verb};
+use crate::wire::{self, Protocol};
+
+pub(super) fn command(session: &Session, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let protocol = session.protocol;
+    match line.word(1) {
+        _ if line.len() == 1 => write_all(Verb::ALL.iter().map(|&verb| Some(verb)), protocol, out),
+        word if is(word, "COUNT") => wire::integer(out, Verb::ALL.len() as i64),
+        word if is(word, "INFO") && line.len() == 2 => {
+            write_all(Verb::ALL.iter().map(|&verb| Some(verb)), protocol, out);
+        }
+        word if is(word, "INFO") => write_all(line.words(2).map(Verb::find), protocol, out),
+        word if is(word, "LIST") => {
+            wire::array(out, Verb::ALL.len());
+            Verb::ALL.iter().for_each(|verb| wire::bulk(out, verb.name().to_ascii_lowercase().as_bytes()));
+        }
+        // Documentation of each command is in docs/redis.md; redis-cli takes an empty map for "no hints".
+        word if is(word, "DOCS") => wire::map(out, 0, protocol),
+        word if is(word, "GETKEYS") => write_keys(line, out)?,
+        other => return Err(Failure::unsupported(format!("Shardine has no COMMAND {}", quote(other)))),
+    }
+    Ok(())
+}
+
+fn write_all(verbs: impl ExactSizeIterator<Item = Option<Verb>>, protocol: Protocol, out: &mut Vec<u8>) {
+    wire::array(out, verbs.len());
+    for verb in verbs {
+        match verb {
+            Some(verb) => write_one(verb, protocol, out),
+            None => wire::null_array(out, protocol),
+        }
+    }
+}
+
+/// Name, arity, flags, keys, and four more that Redis 7 adds: categories, tips, key specifications, subcommands.
+fn write_one(verb: Verb, protocol: Protocol, out: &mut Vec<u8>) {
+    wire::array(out, 10);
+    wire::bulk(out, verb.name().to_ascii_lowercase().as_bytes());
+    wire::integer(out, verb.arity());
+    let flag = match verb.kind() {
+        Kind::Read | Kind::ReadMany => "readonly",
+        Kind::Change | Kind::ChangeMany => "write",
+        Kind::Call => "admin",
+        Kind::Own | Kind::Control => "fast",
+    };
+    wire::set(out, 1, protocol);
+    wire::simple(out, flag);
+    let keys = verb.keys();
+    [keys.first, keys.last, keys.step].into_iter().for_each(|number| wire::integer(out, number));
+    wire::set(out, 0, protocol);
+    (0..3).for_each(|_| wire::array(out, 0));
+}
+
+fn write_keys(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let verb = Verb::find(line.word(2)).ok_or(Failure::line("ERR Invalid command specified (unsupported)"))?;
+    let keys = verb.keys();
+    if keys.first == 0 {
+        return Err(Failure::line("ERR The command has no key arguments (bad_request)"));
+    }
+    if !verb.takes(line.len() - 2) {
+        return Err(Failure::line("ERR Invalid number of arguments specified for command (bad_request)"));
+    }
+    let count = if keys.last < 0 { usize::MAX } else { 1 };
+    let found: Vec<&[u8]> = line.words(3).step_by(keys.step as usize).take(count).collect();
+    wire::array(out, found.len());
+    found.into_iter().for_each(|key| wire::bulk(out, key));
+    Ok(())
+}
+
+/// Settings by their Redis names, as they are in effect here. None can be set through this door (reliability S9).
+const SETTINGS: [(&str, &str); 12] = [
+    ("appendfsync", "always"),
+    ("appendonly", "yes"),
+    ("bind", "127.0.0.1"),
+    ("databases", "1"),
+    ("io-threads", "1"),
+    ("maxclients", "10000"),
+    ("maxmemory", "0"),
+    ("maxmemory-policy", "noeviction"),
+    ("proto-max-bulk-len", "33554432"),
+    ("requirepass", ""),
+    ("save", ""),
+    ("timeout", "0"),
+];
+
+pub(super) fn config(session: &Session, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    match line.word(1) {
+        word if is(word, "GET") && line.len() > 2 => {}
+        word if is(word, "GET") => return Err(SYNTAX),
+        word if is(word, "RESETSTAT") => {
+            wire::ok(out);
+            return Ok(());
+        }
+        other => {
+            let sentence = format!("Shardine has no CONFIG {}: settings are given when the server starts", quote(other));
+            return Err(Failure::unsupported(sentence));
+        }
+    }
+    let wanted = |name: &str| line.words(2).any(|word| glob::matches(&word.to_ascii_lowercase(), name.as_bytes()));
+    let found: Vec<_> = SETTINGS.iter().filter(|(name, _)| wanted(name)).collect();
+    wire::map(out, found.len(), session.protocol);
+    for (name, value) in found {
+        wire::bulk(out, name.as_bytes());
+        wire::bulk(out, value.as_bytes());
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! Commands that Redis decides by looking at the record first: they read, decide, and change only what they saw.
+//!
+//! Between the look and the change another client may come; then the version differs and the command looks again.
+//! Nothing else of the connection is executed meanwhile.
+
+use std::sync::Arc;
+
+use shardine_model::{Answer, ErrorCode, FieldsView, Request, RowKeyBuf, RowView, Table};
+use shardine_router::{Call, Explanation, Hall, Read, Response, Ticket};
+use smallvec::SmallVec;
+
+use crate::address::Place;
+use crate::command::change::{self, Decision, Order};
+use crate::command::read::{Context, Found};
+use crate::command::shape::{Shape, Tone};
+use crate::failure::Failure;
+use crate::frame::{Line, OwnedLine};
+use crate::session::{Session, Step};
+use crate::verb::Verb;
+use crate::waiting::{Progress, Waiting, found_in};
+use crate::wire;
+
+/// Looks before giving up: a record that changes faster than this is too hot for such a command.
+const LOOKS_MAX: u32 = 64;
+
+/// A command between its look and its answer.
+pub(crate) struct Look {
+    verb: Verb,
+    line: OwnedLine,
+    table: Option<Arc<Table>>,
+    row: RowKeyBuf,
+    stage: Stage,
+    looks: u32,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    Looking,
+    /// The record is known; when it expires is being asked.
+    AskingExpiry,
+    Changing(Shape),
+}
+
+pub(crate) fn start<H: Hall>(
+    session: &mut Session,
+    verb: Verb,
+    line: Line<'_>,
+    place: &Place<'_>,
+    hall: &mut H,
+    out: &mut Vec<u8>,
+) -> Step {
+    let order = Order { verb, line, place, now: hall.now() };
+    // A rehearsal on nothing finds the faults of the command before anything is read for it.
+    if let Err(failure) = change::decide(order, Found::NEVER, &mut Vec::new()) {
+        return session.fail(&failure, out);
+    }
+    let (line, table, row) = (line.to_owned(), place.table.clone(), place.row().to_owned());
+    let mut look = Look { verb, line, table, row, stage: Stage::Looking, looks: 0 };
+    let id = session.queue.next_id();
+    let context = session.context(hall);
+    match look.look(context, session.ticket(id, 0), hall) {
+        Progress::Reply(bytes) => session.queue.reply(out, |out| out.extend_from_slice(&bytes)),
+        Progress::Wait | Progress::Watch(_) => {
+            session.queue.wait(session.protocol, Waiting::Look(Box::new(look)));
+            session.blocked = Some(id);
+        }
+    }
+    Step::Taken
+}
+
+impl Look {
+    pub(crate) fn advance<H: Hall>(
+        &mut self,
+        response: Response,
+        context: Context,
+        ticket: Ticket,
+        hall: &mut H,
+    ) -> Progress {
+        match (self.stage, &response) {
+            (Stage::Changing(_), Response::Answer(Answer::One(reply)))
+                if reply.refusal() == Some(ErrorCode::VersionMismatch) =>
+            {
+                self.look(context, ticket, hall)
+            }
+            (Stage::Changing(shape), _) => {
+                let tone = Tone { protocol: context.protocol, catalogue: hall.catalogue() };
+                Progress::written(|out| shape.write(&response, tone, out))
+            }
+            (Stage::AskingExpiry, Response::Explanation(explanation)) => {
+                self.decide(found_by_explanation(explanation), context, ticket, hall)
+            }
+            (Stage::Looking, _) if self.needs_expiry() && matches!(found_in(&response), Ok(Found::Live(_))) => {
+                self.stage = Stage::AskingExpiry;
+                hall.call(Call::Explain { row: self.row.clone() }, ticket);
+                Progress::Wait
+            }
+            (Stage::Looking | Stage::AskingExpiry, _) => match found_in(&response) {
+                Ok(found) => self.decide(found, context, ticket, hall),
+                Err(failure) => Progress::failed(&failure),
+            },
+        }
+    }
+
+    /// Looks on the spot, or asks for the record.
+    fn look<H: Hall>(&mut self, context: Context, ticket: Ticket, hall: &mut H) -> Progress {
+        self.looks += 1;
+        if self.looks > LOOKS_MAX {
+            return Progress::failed(&Failure::from(ErrorCode::Busy));
+        }
+        self.stage = Stage::Looking;
+        let place = place_of(&self.row, &self.table);
+        let order = Order { verb: self.verb, line: self.line.line(), place: &place, now: context.now };
+        let mut scratch = Vec::new();
+        let decided = match hall.read(self.row.as_ref()) {
+            Read::Live(view) => change::decide(order, Found::Live(view), &mut scratch),
+            Read::Absent { version, sql_version } => {
+                change::decide(order, Found::Absent { version, sql_version }, &mut scratch)
+            }
+            Read::Later => {
+                hall.call(Call::Read { row: self.row.clone() }, ticket);
+                return Progress::Wait;
+            }
+        };
+        perform(decided, &mut self.stage, ticket, hall)
+    }
+
+    fn decide<H: Hall>(&mut self, seen: Found<'_>, context: Context, ticket: Ticket, hall: &mut H) -> Progress {
+        let place = place_of(&self.row, &self.table);
+        let order = Order { verb: self.verb, line: self.line.line(), place: &place, now: context.now };
+        let mut scratch = Vec::new();
+        perform(change::decide(order, seen, &mut scratch), &mut self.stage, ticket, hall)
+    }
+
+    fn needs_expiry(&self) -> bool {
+        matches!(self.verb, Verb::Persist | Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat)
+    }
+}
+
+fn perform<H: Hall>(
+    decided: Result<Decision<'_>, Failure>,
+    stage: &mut Stage,
+    ticket: Ticket,
+    hall: &mut H,
+) -> Progress {
+    match decided {
+        Err(failure) => Progress::failed(&failure),
+        Ok(Decision::Integer(value)) => Progress::written(|out| wire::integer(out, value)),
+        Ok(Decision::Change((command, shape))) => {
+            *stage = Stage::Changing(shape);
+            hall.submit(&Request::one(command), ticket);
+            Progress::Wait
+        }
+    }
+}
+
+fn place_of<'a>(row: &'a RowKeyBuf, table: &Option<Arc<Table>>) -> Place<'a> {
+    Place { table: table.clone(), key: &row.key, sort: SmallVec::from_slice(&row.sort) }
+}
+
+fn found_by_explanation(explanation: &Explanation) -> Found<'static> {
+    let (version, sql_version) = (explanation.version, explanation.sql_version);
+    if !version.is_live() {
+        return Found::Absent { version, sql_version };
+    }
+    Found::Live(RowView { version, sql_version, expires_at: explanation.expires_at, fields: FieldsView::EMPTY })
+}

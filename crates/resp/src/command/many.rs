@@ -1,0 +1,228 @@
+//! Commands over several keys: one question per key, each answered by its own shard, gathered into one reply.
+//!
+//! They are not one moment: another client may see some of an `MSET` before the rest (record-cache 33).
+
+use std::sync::Arc;
+
+use shardine_model::{Request, Table};
+use shardine_router::{Hall, Read, Response};
+use smallvec::SmallVec;
+
+use crate::address::{self, Place};
+use crate::command::change::{self, Order};
+use crate::command::read::{self, Ask, Context, Found};
+use crate::command::shape::{Shape, wrong_arity};
+use crate::failure::Failure;
+use crate::frame::Line;
+use crate::session::{Session, Step};
+use crate::verb::Verb;
+use crate::waiting::{Progress, Waiting, changed_in, found_in};
+use crate::wire;
+
+type Places<'a> = SmallVec<[Place<'a>; 2]>;
+
+/// The rows that a command names. All must be well addressed, or nothing is done.
+pub(crate) fn places<'a, H: Hall>(verb: Verb, line: Line<'a>, hall: &H) -> Result<Places<'a>, Failure> {
+    let step = verb.keys().step.max(1) as usize;
+    let keys = line.words(1).step_by(step);
+    keys.map(|key| address::parse(key, hall.catalogue()).map_err(Failure::from)).collect()
+}
+
+pub(crate) fn read<H: Hall>(
+    session: &mut Session,
+    verb: Verb,
+    line: Line<'_>,
+    hall: &mut H,
+    out: &mut Vec<u8>,
+) -> Step {
+    match places(verb, line, hall) {
+        Err(failure) => session.fail(&failure, out),
+        Ok(places) if verb == Verb::Mget => read_elements(session, &places, line, hall, out),
+        Ok(places) => count_live(session, &places, hall, out),
+    }
+}
+
+fn count_live<H: Hall>(session: &mut Session, places: &[Place<'_>], hall: &mut H, out: &mut Vec<u8>) -> Step {
+    let mut sum = Sum { counts: Counts::Rows, missing: 0, total: 0, failure: None };
+    let id = session.queue.next_id();
+    for (part, place) in places.iter().enumerate() {
+        match hall.read(place.row()) {
+            Read::Live(_) => sum.total += 1,
+            Read::Absent { .. } => {}
+            Read::Later => {
+                session.ask_late(id, part, place, hall);
+                sum.missing += 1;
+            }
+        }
+    }
+    if sum.missing == 0 {
+        session.queue.reply(out, |out| wire::integer(out, sum.total));
+    } else {
+        session.queue.wait(session.protocol, Waiting::Sum(Box::new(sum)));
+    }
+    Step::Taken
+}
+
+fn read_elements<H: Hall>(
+    session: &mut Session,
+    places: &[Place<'_>],
+    line: Line<'_>,
+    hall: &mut H,
+    out: &mut Vec<u8>,
+) -> Step {
+    let context = session.context(hall);
+    let id = session.queue.next_id();
+    let mut elements = Elements { chunks: vec![Vec::new()], tables: Vec::new(), missing: 0 };
+    wire::array(&mut elements.chunks[0], places.len());
+    for (part, place) in places.iter().enumerate() {
+        let found = match hall.read(place.row()) {
+            Read::Live(view) => Found::Live(view),
+            Read::Absent { version, sql_version } => Found::Absent { version, sql_version },
+            Read::Later => {
+                session.ask_late(id, part, place, hall);
+                elements.leave_open(part, place.table.clone());
+                continue;
+            }
+        };
+        let ask = Ask { verb: Verb::Mget, line, table: place.typed() };
+        elements.write(ask, found, context);
+    }
+    if elements.missing == 0 {
+        session.queue.reply(out, |out| out.extend_from_slice(&elements.chunks[0]));
+    } else {
+        session.queue.wait(session.protocol, Waiting::Elements(Box::new(elements)));
+    }
+    Step::Taken
+}
+
+pub(crate) fn change<H: Hall>(
+    session: &mut Session,
+    verb: Verb,
+    line: Line<'_>,
+    hall: &mut H,
+    out: &mut Vec<u8>,
+) -> Step {
+    if verb == Verb::Mset && line.len() % 2 == 0 {
+        return session.fail(&wrong_arity(verb.name()), out);
+    }
+    let places = match places(verb, line, hall) {
+        Ok(places) => places,
+        Err(failure) => return session.fail(&failure, out),
+    };
+    if !places.iter().all(|place| session.may_change(place)) {
+        return Step::NotYet;
+    }
+    let mut plans: SmallVec<[_; 2]> = SmallVec::new();
+    for (index, place) in places.iter().enumerate() {
+        match plan_one(Order { verb, line, place, now: hall.now() }, index) {
+            Ok(plan) => plans.push(plan),
+            Err(failure) => return session.fail(&failure, out),
+        }
+    }
+    let shape = if verb == Verb::Mset { Shape::Ok } else { Shape::Changed };
+    let waiting = if plans.len() == 1 {
+        Waiting::Change(shape)
+    } else {
+        let counts = if verb == Verb::Mset { Counts::Nothing } else { Counts::Changes };
+        Waiting::Sum(Box::new(Sum { counts, missing: plans.len(), total: 0, failure: None }))
+    };
+    let id = session.queue.wait(session.protocol, waiting);
+    for (part, (command, _)) in plans.into_iter().enumerate() {
+        hall.submit(&Request::one(command), session.ticket(id, part));
+    }
+    Step::Taken
+}
+
+/// The change of the key at `index` among the command's keys.
+pub(crate) fn plan_one(order: Order<'_>, index: usize) -> Result<change::Plan<'_>, Failure> {
+    match order.verb {
+        Verb::Mset => change::plan_pair(order, order.line.word(2 + 2 * index)),
+        _ => change::plan(order),
+    }
+}
+
+/// What a gathered sum is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counts {
+    /// Rows that are there.
+    Rows,
+    /// Records that were changed.
+    Changes,
+    /// Nothing: the reply is `OK`.
+    Nothing,
+}
+
+/// Answers of several keys that add up to one number. The first error, if any, is the reply.
+pub(crate) struct Sum {
+    counts: Counts,
+    missing: usize,
+    total: i64,
+    failure: Option<Failure>,
+}
+
+impl Sum {
+    pub(crate) fn advance(&mut self, response: Response) -> Progress {
+        let counted = match self.counts {
+            Counts::Rows => found_in(&response).map(|found| i64::from(matches!(found, Found::Live(_)))),
+            Counts::Changes | Counts::Nothing => changed_in(&response).map(i64::from),
+        };
+        match counted {
+            Ok(count) => self.total += count,
+            Err(failure) => self.failure = self.failure.take().or(Some(failure)),
+        }
+        self.missing -= 1;
+        if self.missing > 0 {
+            return Progress::Wait;
+        }
+        match &self.failure {
+            Some(failure) => Progress::failed(failure),
+            None if self.counts == Counts::Nothing => Progress::written(wire::ok),
+            None => Progress::written(|out| wire::integer(out, self.total)),
+        }
+    }
+}
+
+/// The elements of an `MGET`, some of which are still missing. Invariant: an open chunk is followed by another one,
+/// so that what is written next does not land in it.
+pub(crate) struct Elements {
+    chunks: Vec<Vec<u8>>,
+    /// For each open part: its number, its chunk, and the table that it is printed by.
+    tables: Vec<(usize, usize, Option<Arc<Table>>)>,
+    missing: usize,
+}
+
+impl Elements {
+    fn leave_open(&mut self, part: usize, table: Option<Arc<Table>>) {
+        self.tables.push((part, self.chunks.len(), table));
+        self.chunks.push(Vec::new());
+        self.chunks.push(Vec::new());
+        self.missing += 1;
+    }
+
+    fn write(&mut self, ask: Ask<'_>, found: Found<'_>, context: Context) {
+        let last = self.chunks.len() - 1;
+        write_element(ask, found, context, &mut self.chunks[last]);
+    }
+
+    pub(crate) fn advance(&mut self, part: usize, response: &Response, context: Context) -> Progress {
+        let Ok(index) = self.tables.binary_search_by_key(&part, |(part, _, _)| *part) else { return Progress::Wait };
+        let (_, chunk, table) = &self.tables[index];
+        let element = &mut self.chunks[*chunk];
+        match found_in(response) {
+            Ok(found) => {
+                let table = table.as_deref().filter(|table| !table.dynamic);
+                let ask = Ask { verb: Verb::Mget, line: Line::EMPTY, table };
+                write_element(ask, found, context, element);
+            }
+            Err(failure) => failure.write(element),
+        }
+        self.missing -= 1;
+        if self.missing > 0 { Progress::Wait } else { Progress::Reply(self.chunks.concat()) }
+    }
+}
+
+pub(crate) fn write_element(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Vec<u8>) {
+    if let Err(failure) = read::answer(ask, found, context, out) {
+        failure.write(out);
+    }
+}

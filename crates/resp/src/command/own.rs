@@ -1,0 +1,189 @@
+//! Commands that the connection answers by itself: greetings, identity, time.
+
+use shardine_router::Hall;
+
+use crate::command::{client, describe};
+use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX, WRONG_PASSWORD};
+use crate::frame::Line;
+use crate::options::REDIS_VERSION;
+use crate::session::{Session, Step};
+use crate::value::{integer, is};
+use crate::verb::Verb;
+use crate::wire::{self, Protocol};
+
+pub(crate) fn run<H: Hall>(
+    session: &mut Session,
+    verb: Verb,
+    line: Line<'_>,
+    hall: &mut H,
+    out: &mut Vec<u8>,
+) -> Step {
+    if verb == Verb::Ping && line.len() == 1 {
+        session.queue.reply(out, |out| out.extend_from_slice(b"+PONG\r\n"));
+        return Step::Taken;
+    }
+    let reply = bytes(session, verb, line, hall);
+    session.queue.reply(out, |out| out.extend_from_slice(&reply));
+    Step::Taken
+}
+
+/// The reply by itself, wherever it will stand: in line, or in the array of an `EXEC`.
+pub(crate) fn bytes<H: Hall>(session: &mut Session, verb: Verb, line: Line<'_>, hall: &H) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let Err(failure) = answer(session, verb, line, hall, &mut out) {
+        out.clear();
+        failure.write(&mut out);
+    }
+    out
+}
+
+fn answer<H: Hall>(
+    session: &mut Session,
+    verb: Verb,
+    line: Line<'_>,
+    hall: &H,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    match verb {
+        Verb::Ping => ping(line, out),
+        Verb::Echo => {
+            wire::bulk(out, line.word(1));
+            Ok(())
+        }
+        Verb::Hello => hello(session, line, out),
+        Verb::Auth => auth(session, line, out),
+        Verb::Select => select(line, out),
+        Verb::Time => {
+            time(hall, out);
+            Ok(())
+        }
+        Verb::Wait => wait(line, out),
+        Verb::Unwatch => {
+            session.watched.clear();
+            wire::ok(out);
+            Ok(())
+        }
+        Verb::Client => client::answer(session, line, out),
+        Verb::Command => describe::command(session, line, out),
+        Verb::Config => describe::config(session, line, out),
+        Verb::RecCall => Err(Failure::unsupported("REC.CALL is not offered: Shardine runs no stored functions yet")),
+        other => Err(Failure::unsupported(other.name())),
+    }
+}
+
+fn ping(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    match line.len() {
+        1 => wire::simple(out, "PONG"),
+        2 => wire::bulk(out, line.word(1)),
+        _ => return Err(crate::command::shape::wrong_arity("ping")),
+    }
+    Ok(())
+}
+
+fn hello(session: &mut Session, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let protocol = match (line.len(), line.word(1)) {
+        (1, _) => session.protocol,
+        (_, b"2") => Protocol::Resp2,
+        (_, b"3") => Protocol::Resp3,
+        _ => return Err(Failure::line("NOPROTO unsupported protocol version (unsupported)")),
+    };
+    let (mut name, mut credentials) = (None, None);
+    let mut words = line.words(2.min(line.len()));
+    while let Some(word) = words.next() {
+        if is(word, "AUTH") {
+            credentials = Some((words.next().ok_or(SYNTAX)?, words.next().ok_or(SYNTAX)?));
+        } else if is(word, "SETNAME") {
+            name = Some(words.next().ok_or(SYNTAX)?);
+        } else {
+            return Err(SYNTAX);
+        }
+    }
+    if let Some((user, password)) = credentials {
+        log_in(session, user, password)?;
+    }
+    if !session.is_authenticated {
+        let line = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
+                    <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \
+                    the same time (unauthenticated)";
+        return Err(Failure::line(line));
+    }
+    if let Some(name) = name {
+        client::set_name(session, name)?;
+    }
+    session.protocol = protocol;
+    greet(session, out);
+    Ok(())
+}
+
+fn greet(session: &Session, out: &mut Vec<u8>) {
+    wire::map(out, 7, session.protocol);
+    let mut text = |name: &str, value: &str| {
+        wire::bulk(out, name.as_bytes());
+        wire::bulk(out, value.as_bytes());
+    };
+    // Clients read the name and version to know what they may send; both stand for the protocol, not the product.
+    text("server", "redis");
+    text("version", REDIS_VERSION);
+    text("mode", "standalone");
+    text("role", "master");
+    wire::bulk(out, b"proto");
+    wire::integer(out, session.protocol.number());
+    wire::bulk(out, b"id");
+    wire::integer(out, i64::from(session.connection));
+    wire::bulk(out, b"modules");
+    wire::array(out, 0);
+}
+
+fn auth(session: &mut Session, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    match line.len() {
+        2 if session.options.password.is_none() => {
+            let line = "ERR AUTH <password> called without any password configured for the default user. Are you sure \
+                        your configuration is correct? (bad_request)";
+            return Err(Failure::line(line));
+        }
+        2 => log_in(session, b"default", line.word(1))?,
+        3 => log_in(session, line.word(1), line.word(2))?,
+        _ => return Err(SYNTAX),
+    }
+    wire::ok(out);
+    Ok(())
+}
+
+/// There is one user. Without a password on the server, every password of that user is right, as in Redis.
+fn log_in(session: &mut Session, user: &[u8], password: &[u8]) -> Result<(), Failure> {
+    let fits = session.options.password.as_ref().is_none_or(|expected| expected.matches(password));
+    if !fits || user != b"default" {
+        return Err(WRONG_PASSWORD);
+    }
+    session.is_authenticated = true;
+    Ok(())
+}
+
+fn select(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    match integer(line.word(1)) {
+        Some(0) => {
+            wire::ok(out);
+            Ok(())
+        }
+        Some(_) => Err(Failure::line("ERR DB index is out of range (bad_request): there is only database 0")),
+        None => Err(NOT_AN_INTEGER),
+    }
+}
+
+fn time<H: Hall>(hall: &H, out: &mut Vec<u8>) {
+    let now = hall.now().0;
+    wire::array(out, 2);
+    wire::bulk(out, itoa::Buffer::new().format(now / 1_000).as_bytes());
+    wire::bulk(out, itoa::Buffer::new().format(now % 1_000 * 1_000).as_bytes());
+}
+
+/// Every answered write is on a majority already, so there is nothing to wait for, and there are no Redis replicas.
+fn wait(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    integer(line.word(1)).ok_or(NOT_AN_INTEGER)?;
+    let timeout = integer(line.word(2)).ok_or(Failure::line("ERR timeout is not an integer or out of range (wrong_type)"))?;
+    if timeout < 0 {
+        return Err(Failure::line("ERR timeout is negative (bad_request)"));
+    }
+    wire::integer(out, 0);
+    Ok(())
+}

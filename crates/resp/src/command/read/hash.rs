@@ -1,0 +1,213 @@
+//! Reads of a record as a hash. In a table with a definition every field is there, with its default if it was never set.
+
+use shardine_model::row::FieldRef;
+use shardine_model::{FieldsView, Table, ValueRef};
+
+use super::{Ask, Context, Found};
+use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX};
+use crate::value::{Slot, integer, is, with_text, write_bulk};
+use crate::{glob, value, wire};
+
+#[inline]
+pub(super) fn hget(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let slot = Slot::find(ask.table, ask.line.word(2))?;
+    match found.fields().and_then(|fields| fields.get(slot.reference)) {
+        Some(value) => write_bulk(out, value),
+        None => match slot.field.filter(|_| found.fields().is_some()) {
+            Some(field) => write_bulk(out, field.default.as_ref()),
+            None => wire::null(out, context.protocol),
+        },
+    }
+    Ok(())
+}
+
+pub(super) fn hmget(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Vec<u8>) -> Result<(), Failure> {
+    for name in ask.line.words(2) {
+        Slot::find(ask.table, name)?;
+    }
+    wire::array(out, ask.line.len() - 2);
+    for name in ask.line.words(2) {
+        let slot = Slot::find(ask.table, name)?;
+        match found.fields().and_then(|fields| slot.read(fields)) {
+            Some(value) => write_bulk(out, value),
+            None => wire::null(out, context.protocol),
+        }
+    }
+    Ok(())
+}
+
+/// Calls `see` with the name and value of every field: those of the definition in its order, or those that are there.
+pub(crate) fn for_each_field(table: Option<&Table>, fields: &FieldsView<'_>, mut see: impl FnMut(&[u8], ValueRef<'_>)) {
+    match table {
+        Some(table) => table.fields.iter().for_each(|field| {
+            let stored = fields.get(FieldRef::Id(field.id));
+            see(field.name.as_bytes(), stored.unwrap_or(field.default.as_ref()));
+        }),
+        None => fields.iter().for_each(|entry| {
+            if let FieldRef::Name(name) = entry.field {
+                see(name, entry.value);
+            }
+        }),
+    }
+}
+
+/// How many fields `for_each_field` will show.
+pub(crate) fn field_count(table: Option<&Table>, fields: &FieldsView<'_>) -> usize {
+    table.map_or_else(|| fields.count(), |table| table.fields.len())
+}
+
+pub(super) fn hgetall(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let fields = found.fields().copied();
+    wire::map(out, fields.map_or(0, |fields| field_count(ask.table, &fields)), context.protocol);
+    if let Some(fields) = fields {
+        for_each_field(ask.table, &fields, |name, value| {
+            wire::bulk(out, name);
+            write_bulk(out, value);
+        });
+    }
+    Ok(())
+}
+
+pub(super) fn hkeys(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    list(ask, found, out, |out, name, _| wire::bulk(out, name));
+    Ok(())
+}
+
+pub(super) fn hvals(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    list(ask, found, out, |out, _, value| write_bulk(out, value));
+    Ok(())
+}
+
+fn list(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>, write: impl Fn(&mut Vec<u8>, &[u8], ValueRef<'_>)) {
+    let Some(fields) = found.fields() else { return wire::array(out, 0) };
+    wire::array(out, field_count(ask.table, fields));
+    for_each_field(ask.table, fields, |name, value| write(out, name, value));
+}
+
+pub(super) fn hlen(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    wire::integer(out, found.fields().map_or(0, |fields| field_count(ask.table, fields)) as i64);
+    Ok(())
+}
+
+pub(super) fn hexists(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let slot = Slot::find(ask.table, ask.line.word(2))?;
+    let there = found.fields().is_some_and(|fields| slot.read(fields).is_some());
+    wire::integer(out, i64::from(there));
+    Ok(())
+}
+
+pub(super) fn hstrlen(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let slot = Slot::find(ask.table, ask.line.word(2))?;
+    let value = found.fields().and_then(|fields| slot.read(fields));
+    wire::integer(out, value.map_or(0, |value| with_text(value, <[u8]>::len)) as i64);
+    Ok(())
+}
+
+/// Fields that one `HRANDFIELD` may give when repetition is allowed; a negative count would otherwise fill the memory.
+const RANDOM_FIELDS_MAX: i64 = 1 << 20;
+
+pub(super) fn hrandfield(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let count = match ask.line.len() {
+        2 => None,
+        _ => Some(integer(ask.line.word(2)).ok_or(NOT_AN_INTEGER)?),
+    };
+    let with_values = match ask.line.len() {
+        2 | 3 => false,
+        4 if is(ask.line.word(3), "WITHVALUES") => true,
+        _ => return Err(SYNTAX),
+    };
+    if count.is_some_and(|count| count.checked_abs().is_none_or(|count| count > RANDOM_FIELDS_MAX)) {
+        return Err(Failure::line("ERR value is out of range (bad_request)"));
+    }
+    let mut fields = Vec::new();
+    if let Some(view) = found.fields() {
+        for_each_field(ask.table, view, |name, value| fields.push((name.to_vec(), value.to_owned())));
+    }
+    let Some(count) = count else {
+        match fields.get(pick(context.chance, fields.len())) {
+            Some((name, _)) => wire::bulk(out, name),
+            None => wire::null(out, context.protocol),
+        }
+        return Ok(());
+    };
+    let chosen = choose(count, fields.len(), context.chance);
+    let pairs = with_values && context.protocol == wire::Protocol::Resp3;
+    wire::array(out, chosen.len() * if with_values && !pairs { 2 } else { 1 });
+    for (name, value) in chosen.iter().map(|&index| &fields[index]) {
+        if pairs {
+            wire::array(out, 2);
+        }
+        wire::bulk(out, name);
+        if with_values {
+            write_bulk(out, value.as_ref());
+        }
+    }
+    Ok(())
+}
+
+/// Indexes of random fields: different ones for a positive count, with repetition for a negative one.
+fn choose(count: i64, length: usize, mut chance: u64) -> Vec<usize> {
+    if length == 0 {
+        return Vec::new();
+    }
+    if count < 0 {
+        let wanted = count.unsigned_abs() as usize;
+        return std::iter::repeat_with(|| pick(next_chance(&mut chance), length)).take(wanted).collect();
+    }
+    let mut indexes: Vec<usize> = (0..length).collect();
+    let wanted = (count as usize).min(length);
+    for place in 0..wanted {
+        let other = place + pick(next_chance(&mut chance), length - place);
+        indexes.swap(place, other);
+    }
+    indexes.truncate(wanted);
+    indexes
+}
+
+/// Advances a xorshift generator: good enough to pick a field, and the same on every run with the same seed.
+pub(crate) fn next_chance(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+fn pick(chance: u64, length: usize) -> usize {
+    if length == 0 { 0 } else { (chance % length as u64) as usize }
+}
+
+/// All fields come in one page, as Redis does for small hashes: a cursor into a record that changes could miss fields.
+pub(super) fn hscan(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let cursor = value::unsigned(ask.line.word(2)).ok_or(Failure::line("ERR invalid cursor (bad_request)"))?;
+    let (mut pattern, mut values) = (&b"*"[..], true);
+    let mut words = ask.line.words(3);
+    while let Some(word) = words.next() {
+        if is(word, "MATCH") {
+            pattern = words.next().ok_or(SYNTAX)?;
+        } else if is(word, "COUNT") {
+            integer(words.next().ok_or(SYNTAX)?).filter(|&count| count > 0).ok_or(SYNTAX)?;
+        } else if is(word, "NOVALUES") {
+            values = false;
+        } else {
+            return Err(SYNTAX);
+        }
+    }
+    let (mut page, mut length) = (Vec::new(), 0);
+    if let Some(fields) = found.fields().filter(|_| cursor == 0) {
+        for_each_field(ask.table, fields, |name, value| {
+            if glob::matches(pattern, name) {
+                wire::bulk(&mut page, name);
+                length += 1;
+                if values {
+                    write_bulk(&mut page, value);
+                    length += 1;
+                }
+            }
+        });
+    }
+    wire::array(out, 2);
+    wire::bulk(out, b"0");
+    wire::array(out, length);
+    out.extend_from_slice(&page);
+    Ok(())
+}

@@ -1,0 +1,286 @@
+//! `REC.…`: records with their versions, for clients that want more than a Redis hash (docs/redis.md has the grammar).
+//!
+//! Options stand behind the fields and in upper case, so that a table may have a field called `ack`.
+
+mod operation;
+
+use std::sync::Arc;
+
+use shardine_model::command::{Action, Command, Existence, Fields, Give, Operations};
+use shardine_model::row::FieldValue;
+use shardine_model::{ErrorCode, FieldsView, Outcome, Reply, Table, TableId, Version};
+
+use crate::command::change::{Order, Plan};
+use crate::command::read::{Ask, Context, Found, field_count, for_each_field};
+use crate::command::shape::{Ack, Gives, Shape, Tone};
+use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX};
+use crate::frame::Line;
+use crate::value::{Slot, integer, is, quote, with_text, write_bulk};
+use crate::verb::Verb;
+use crate::wire::{self, Protocol};
+
+/// `REC.GET key [VERSION v] [FIELDS n f…] [STALE]` → version, sql_version, fields (null if absent), or `UNCHANGED`.
+pub(crate) fn get(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let (mut known, mut names) = (None, None);
+    let mut index = 2;
+    while index < ask.line.len() {
+        let word = ask.line.word(index);
+        if is(word, "VERSION") && index + 1 < ask.line.len() {
+            known = Some(Version(integer(ask.line.word(index + 1)).ok_or(NOT_AN_INTEGER)?));
+            index += 2;
+        } else if is(word, "FIELDS") && index + 1 < ask.line.len() {
+            let count = integer(ask.line.word(index + 1)).ok_or(NOT_AN_INTEGER)?;
+            let count = usize::try_from(count).map_err(|_| SYNTAX)?;
+            let first = index + 2;
+            if count == 0 || count > ask.line.len() - first {
+                return Err(SYNTAX);
+            }
+            names = Some((first, count));
+            index = first + count;
+        } else if is(word, "STALE") {
+            // Every read here is linearizable, which is never staler than was asked for.
+            index += 1;
+        } else {
+            return Err(SYNTAX);
+        }
+    }
+    if let Some((first, count)) = names {
+        ask.line.words(first).take(count).try_for_each(|name| Slot::find(ask.table, name).map(|_| ()))?;
+    }
+    write_found(ask, found, known, names, context.protocol, out);
+    Ok(())
+}
+
+fn write_found(
+    ask: Ask<'_>,
+    found: Found<'_>,
+    known: Option<Version>,
+    names: Option<(usize, usize)>,
+    protocol: Protocol,
+    out: &mut Vec<u8>,
+) {
+    let (version, sql_version, fields) = match found {
+        Found::Live(view) => (view.version, view.sql_version, Some(view.fields)),
+        Found::Absent { version, sql_version } => (version, sql_version, None),
+    };
+    if known == Some(version) && fields.is_some() {
+        return wire::simple(out, "UNCHANGED");
+    }
+    wire::array(out, 3);
+    wire::integer(out, version.0);
+    wire::integer(out, sql_version.0);
+    match (fields, names) {
+        (None, _) => wire::null(out, protocol),
+        (Some(fields), None) => write_view(&fields, ask.table, protocol, out),
+        (Some(fields), Some((first, count))) => {
+            wire::map(out, count, protocol);
+            for name in ask.line.words(first).take(count) {
+                wire::bulk(out, name);
+                match Slot::find(ask.table, name).ok().and_then(|slot| slot.read(&fields)) {
+                    Some(value) => write_bulk(out, value),
+                    None => wire::null(out, protocol),
+                }
+            }
+        }
+    }
+}
+
+fn write_view(fields: &FieldsView<'_>, table: Option<&Table>, protocol: Protocol, out: &mut Vec<u8>) {
+    wire::map(out, field_count(table, fields), protocol);
+    for_each_field(table, fields, |name, value| {
+        wire::bulk(out, name);
+        write_bulk(out, value);
+    });
+}
+
+/// All fields of a record by name, whichever kind of table it is of.
+pub(crate) fn write_fields(
+    fields: &FieldsView<'_>,
+    table: Option<&Arc<Table>>,
+    protocol: Protocol,
+    out: &mut Vec<u8>,
+) {
+    write_view(fields, table.map(|table| &**table).filter(|table| !table.dynamic), protocol, out);
+}
+
+/// What may stand behind the fields of a write.
+#[derive(Default)]
+struct Tail {
+    if_version: Option<Version>,
+    sql: bool,
+    create: bool,
+    returns: bool,
+}
+
+impl Tail {
+    fn begins(word: &[u8]) -> bool {
+        matches!(word, b"IFVERSION" | b"ACK" | b"CREATE" | b"NX" | b"RETURN")
+    }
+
+    fn parse(verb: Verb, line: Line<'_>, from: usize) -> Result<Self, Failure> {
+        let mut tail = Tail::default();
+        let mut words = line.words(from);
+        while let Some(word) = words.next() {
+            match word {
+                b"IFVERSION" => {
+                    let version = integer(words.next().ok_or(SYNTAX)?).ok_or(NOT_AN_INTEGER)?;
+                    tail.if_version = Some(Version(version));
+                }
+                b"ACK" => {
+                    let when = words.next().ok_or(SYNTAX)?;
+                    tail.sql = is(when, "sql");
+                    if !tail.sql && !is(when, "raft") {
+                        return Err(Failure::bad_request(format!("ACK is raft or sql, not {}", quote(when))));
+                    }
+                }
+                b"CREATE" if verb == Verb::RecUpdate => tail.create = true,
+                b"NX" if verb == Verb::RecCas => tail.create = true,
+                b"RETURN" if verb == Verb::RecDel => tail.returns = true,
+                other => {
+                    let name = verb.name();
+                    let sentence = format!("{name} does not know {}; options stand last, in upper case", quote(other));
+                    return Err(Failure::bad_request(sentence));
+                }
+            }
+        }
+        Ok(tail)
+    }
+
+    fn plan<'a>(&self, order: Order<'a>, action: Action<'a>, give: Give, gives: Gives) -> Plan<'a> {
+        let ack = if self.sql { Ack::Sql } else { Ack::Raft };
+        let command = Command { if_version: self.if_version, give, ..Command::plain(order.place.row(), action) };
+        (command, Shape::Record { table: order.place.table_id(), ack, gives })
+    }
+}
+
+/// `REC.SET|INSERT|REPLACE key [field value …] [IFVERSION v] [ACK raft|sql]`.
+pub(crate) fn set(order: Order<'_>) -> Result<Plan<'_>, Failure> {
+    let mut fields = Fields::new();
+    let mut index = 2;
+    while index < order.line.len() && !Tail::begins(order.line.word(index)) {
+        if index + 1 == order.line.len() {
+            return Err(Failure::bad_request(format!("field {} has no value", quote(order.line.word(index)))));
+        }
+        let slot = Slot::find(order.place.typed(), order.line.word(index))?;
+        fields.push(FieldValue { field: slot.reference, value: slot.parse(order.line.word(index + 1))? });
+        index += 2;
+    }
+    let tail = Tail::parse(order.verb, order.line, index)?;
+    if order.verb == Verb::RecSet && fields.is_empty() {
+        return Err(Failure::bad_request("REC.SET names no field"));
+    }
+    let action = if order.verb == Verb::RecReplace { Action::Replace(fields) } else { Action::Set(fields) };
+    let (mut command, shape) = tail.plan(order, action, Give::Nothing, Gives::Versions);
+    if order.verb == Verb::RecInsert {
+        command.existence = Existence::Absent;
+    }
+    Ok((command, shape))
+}
+
+/// `REC.UPDATE key field op [value] … [CREATE] [IFVERSION v] [ACK raft|sql]` → also the new values of the fields named.
+pub(crate) fn update(order: Order<'_>) -> Result<Plan<'_>, Failure> {
+    let mut operations = Operations::new();
+    let mut index = 2;
+    while index < order.line.len() && !Tail::begins(order.line.word(index)) {
+        let (operation, used) = operation::parse(order, index)?;
+        operations.push(operation);
+        index += used;
+    }
+    let tail = Tail::parse(order.verb, order.line, index)?;
+    if operations.is_empty() {
+        return Err(Failure::bad_request("REC.UPDATE names no operation"));
+    }
+    let action = Action::Update { create: tail.create, operations };
+    Ok(tail.plan(order, action, Give::Touched, Gives::Values))
+}
+
+/// `REC.CAS key field old new [NX] [IFVERSION v] [ACK raft|sql]`.
+pub(crate) fn cas(order: Order<'_>) -> Result<Plan<'_>, Failure> {
+    let slot = Slot::find(order.place.typed(), order.line.word(2))?;
+    let (old, new) = (slot.parse(order.line.word(3))?, slot.parse(order.line.word(4))?);
+    let tail = Tail::parse(order.verb, order.line, 5)?;
+    let action = Action::Cas { create: tail.create, field: slot.reference, old, new };
+    Ok(tail.plan(order, action, Give::Nothing, Gives::Versions))
+}
+
+/// `REC.DEL key [RETURN] [IFVERSION v] [ACK raft|sql]` → also whether it existed, or with `RETURN` what it held.
+pub(crate) fn delete(order: Order<'_>) -> Result<Plan<'_>, Failure> {
+    let tail = Tail::parse(order.verb, order.line, 2)?;
+    let (give, gives) = if tail.returns { (Give::Old, Gives::Values) } else { (Give::Nothing, Gives::Existed) };
+    Ok(tail.plan(order, Action::Delete, give, gives))
+}
+
+/// How far a write has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sql {
+    /// Nobody asked.
+    Unasked,
+    Written,
+    Pending,
+}
+
+pub(crate) fn write_reply(reply: &Reply, table: TableId, gives: Gives, tone: Tone<'_>, out: &mut Vec<u8>) {
+    write(reply, table, gives, Sql::Unasked, tone, out);
+}
+
+/// The reply of a write that waited for SQL. If SQL did not take it in time, the write stands all the same.
+pub(crate) fn write_flushed(shape: Shape, mut reply: Reply, is_written: bool, tone: Tone<'_>, out: &mut Vec<u8>) {
+    let Shape::Record { table, gives, .. } = shape else { return };
+    if is_written {
+        reply.sql_version = reply.version;
+    }
+    write(&reply, table, gives, if is_written { Sql::Written } else { Sql::Pending }, tone, out);
+}
+
+fn write(reply: &Reply, table: TableId, gives: Gives, sql: Sql, tone: Tone<'_>, out: &mut Vec<u8>) {
+    let (changed, row) = match &reply.outcome {
+        Outcome::Done { changed, row } => (*changed, row.as_ref()),
+        Outcome::Refused { code, .. } => return refusal(*code, reply).write(out),
+    };
+    let extra = usize::from(gives != Gives::Versions) + usize::from(sql != Sql::Unasked);
+    wire::array(out, 2 + extra);
+    wire::integer(out, reply.version.0);
+    wire::integer(out, reply.sql_version.0);
+    match (gives, row) {
+        (Gives::Versions, _) => {}
+        (Gives::Existed, _) => wire::integer(out, i64::from(changed > 0)),
+        (Gives::Values, None) => wire::null(out, tone.protocol),
+        (Gives::Values, Some(row)) => write_given(&row.view(), table, tone, out),
+    }
+    match sql {
+        Sql::Unasked => {}
+        Sql::Written => wire::bulk(out, b"written"),
+        Sql::Pending => wire::bulk(out, b"pending"),
+    }
+}
+
+/// Only the fields that came back: an update gives those that it touched.
+fn write_given(fields: &FieldsView<'_>, table: TableId, tone: Tone<'_>, out: &mut Vec<u8>) {
+    let table = tone.catalogue.get(table);
+    wire::map(out, fields.count(), tone.protocol);
+    for entry in fields.iter() {
+        match entry.field {
+            shardine_model::FieldRef::Name(name) => wire::bulk(out, name),
+            shardine_model::FieldRef::Id(id) => {
+                let field = table.and_then(|table| table.field_by_id(id));
+                wire::bulk(out, field.map_or(b"?", |field| field.name.as_bytes()));
+            }
+        }
+        write_bulk(out, entry.value);
+    }
+}
+
+/// A refusal with the version that stands, so that the client can go on from it (record-cache 15, 17, 19).
+fn refusal(code: ErrorCode, reply: &Reply) -> Failure {
+    let version = reply.version;
+    match code {
+        ErrorCode::VersionMismatch | ErrorCode::Exists => Failure::new(code, format!("the record is at version {version}")),
+        ErrorCode::NotFound => Failure::new(code, format!("the record does not exist, its version is {version}")),
+        ErrorCode::CasMismatch => {
+            let held = reply.row().and_then(|row| row.view().iter().next().map(|entry| with_text(entry.value, quote)));
+            let held = held.map_or(String::new(), |held| format!(", the field holds {held}"));
+            Failure::new(code, format!("the record is at version {version}{held}"))
+        }
+        other => Failure::from(other),
+    }
+}

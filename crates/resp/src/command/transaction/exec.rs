@@ -1,0 +1,252 @@
+//! `EXEC`: makes one batch of what was queued, and prints the replies of its parts as one array.
+
+use std::sync::Arc;
+
+use shardine_model::command::{Batch, BatchItem, BatchMode, Body};
+use shardine_model::key::partition_key;
+use shardine_model::{Answer, Catalogue, ErrorCode, Outcome, Reply, Request, RowKey, Table, limits};
+use shardine_router::{Hall, Response};
+use smallvec::SmallVec;
+
+use super::Queued;
+use crate::address::Place;
+use crate::command::change::Order;
+use crate::command::many;
+use crate::command::own;
+use crate::command::read::{self, Ask, Context, Found};
+use crate::command::shape::{Shape, Tone, failure_of};
+use crate::failure::{ABORTED, CROSS_PARTITION, Failure};
+use crate::frame::Line;
+use crate::session::{Session, Step, Watched};
+use crate::verb::{Kind, Verb};
+use crate::waiting::{Progress, Waiting, found_in_reply};
+use crate::wire;
+
+/// How the reply of one queued command is made.
+enum Part {
+    /// Known already: an error, or the answer of the connection itself.
+    Bytes(Vec<u8>),
+    /// The next reply of the batch.
+    Change(Shape),
+    Read(Option<Arc<Table>>),
+    /// The next so many replies.
+    Many(SmallVec<[Option<Arc<Table>>; 2]>),
+}
+
+/// A submitted transaction. Keeps the queued words, because some replies are printed by them.
+pub(crate) struct Exec {
+    queued: Vec<Queued>,
+    parts: Vec<Part>,
+}
+
+pub(super) fn exec<H: Hall>(session: &mut Session, hall: &mut H, out: &mut Vec<u8>) -> Step {
+    if session.transaction.is_none() {
+        return session.fail(&Failure::line("ERR EXEC without MULTI (bad_request)"), out);
+    }
+    if session.has_late_reads() {
+        return Step::NotYet;
+    }
+    let Some(transaction) = session.transaction.take() else { return Step::Taken };
+    let watched = std::mem::take(&mut session.watched);
+    if transaction.is_spoilt {
+        return session.fail(&ABORTED, out);
+    }
+    let queued = transaction.queued;
+    match submit(session, &queued, &watched, hall) {
+        Err(failure) => session.fail(&failure, out),
+        Ok(Submitted { parts, is_empty: false }) => {
+            session.queue.wait(session.protocol, Waiting::Exec(Box::new(Exec { queued, parts })));
+            Step::Taken
+        }
+        Ok(Submitted { parts, is_empty: true }) => {
+            let context = session.context(hall);
+            let exec = Exec { queued, parts };
+            session.queue.reply(out, |out| exec.write(&[], context, hall.catalogue(), out));
+            Step::Taken
+        }
+    }
+}
+
+struct Submitted {
+    parts: Vec<Part>,
+    /// There was nothing to submit: no row was named.
+    is_empty: bool,
+}
+
+/// Makes the batch and submits it under the next slot, which the caller then takes.
+fn submit<H: Hall>(
+    session: &mut Session,
+    queued: &[Queued],
+    watched: &[Watched],
+    hall: &mut H,
+) -> Result<Submitted, Failure> {
+    let places: Vec<_> = queued.iter().map(|item| places_of(item, hall)).collect();
+    let mut commands = Vec::new();
+    let mut parts = Vec::with_capacity(queued.len());
+    for (item, places) in queued.iter().zip(&places) {
+        let part = match places {
+            Ok(places) if item.verb.kind() != Kind::Own => compile(item, places, hall, &mut commands),
+            Ok(_) => Ok(Part::Bytes(own::bytes(session, item.verb, item.line.line(), hall))),
+            Err(failure) => Err(failure.clone()),
+        };
+        parts.push(part.unwrap_or_else(|failure| Part::Bytes(bytes_of(&failure))));
+    }
+    let conditions: Vec<_> = watched.iter().map(|watched| (watched.row.as_ref(), watched.version)).collect();
+    check(commands.iter().map(BatchItem::row).chain(conditions.iter().map(|(row, _)| *row)), commands.len())?;
+    let is_empty = commands.is_empty() && conditions.is_empty();
+    if !is_empty {
+        let batch = Batch { mode: BatchMode::EachItsOwn, conditions, commands };
+        let ticket = session.ticket(session.queue.next_id(), 0);
+        hall.submit(&Request { origin: None, body: Body::Batch(batch) }, ticket);
+    }
+    Ok(Submitted { parts, is_empty })
+}
+
+fn places_of<'a, H: Hall>(item: &'a Queued, hall: &H) -> Result<SmallVec<[Place<'a>; 2]>, Failure> {
+    match item.verb.kind() {
+        Kind::ReadMany | Kind::ChangeMany => many::places(item.verb, item.line.line(), hall),
+        Kind::Read | Kind::Change => {
+            let place = crate::address::parse(item.line.line().word(1), hall.catalogue())?;
+            Ok(SmallVec::from_iter([place]))
+        }
+        Kind::Call | Kind::Own | Kind::Control => Ok(SmallVec::new()),
+    }
+}
+
+/// Appends the batch items of one queued command. A faulty one adds nothing and answers with its error, as in Redis.
+fn compile<'a, H: Hall>(
+    item: &'a Queued,
+    places: &'a [Place<'a>],
+    hall: &H,
+    commands: &mut Vec<BatchItem<'a>>,
+) -> Result<Part, Failure> {
+    let (verb, line, before) = (item.verb, item.line.line(), commands.len());
+    let tables = || places.iter().map(|place| place.table.clone()).collect();
+    let mut shape = Shape::Ok;
+    for (index, place) in places.iter().enumerate() {
+        let planned = match verb.kind() {
+            Kind::Read | Kind::ReadMany => rehearse(verb, line, place, hall).map(|()| BatchItem::Read(place.row())),
+            _ => many::plan_one(Order { verb, line, place, now: hall.now() }, index).map(|(command, planned)| {
+                shape = planned;
+                BatchItem::Change(command)
+            }),
+        };
+        match planned {
+            Ok(item) => commands.push(item),
+            Err(failure) => {
+                commands.truncate(before);
+                return Err(failure);
+            }
+        }
+    }
+    Ok(match verb.kind() {
+        Kind::Read => Part::Read(places.first().and_then(|place| place.table.clone())),
+        Kind::Change => Part::Change(shape),
+        _ => Part::Many(tables()),
+    })
+}
+
+fn rehearse<H: Hall>(verb: Verb, line: Line<'_>, place: &Place<'_>, hall: &H) -> Result<(), Failure> {
+    let context = Context { protocol: wire::Protocol::Resp2, now: hall.now(), chance: 1 };
+    read::answer(Ask { verb, line, table: place.typed() }, Found::NEVER, context, &mut Vec::new())
+}
+
+/// All rows of a batch must live in one partition, and there is a limit to them.
+fn check<'a>(mut rows: impl Iterator<Item = RowKey<'a>>, commands: usize) -> Result<(), Failure> {
+    if commands > limits::BATCH_COMMANDS_MAX {
+        let limit = limits::BATCH_COMMANDS_MAX;
+        let sentence = format!("the transaction touches {commands} rows, the limit is {limit}");
+        return Err(Failure::new(ErrorCode::TooLarge, sentence));
+    }
+    let Some(first) = rows.next() else { return Ok(()) };
+    let first = partition_key(first.key);
+    if rows.all(|row| partition_key(row.key) == first) { Ok(()) } else { Err(CROSS_PARTITION) }
+}
+
+fn bytes_of(failure: &Failure) -> Vec<u8> {
+    let mut out = Vec::new();
+    failure.write(&mut out);
+    out
+}
+
+impl Exec {
+    pub(crate) fn finish(&self, response: Response, context: Context, catalogue: &Catalogue) -> Progress {
+        match response {
+            Response::Answer(Answer::Many(replies)) => {
+                Progress::written(|out| self.write(&replies, context, catalogue, out))
+            }
+            Response::Answer(Answer::ConditionFailed) => {
+                Progress::written(|out| wire::null_array(out, context.protocol))
+            }
+            other => Progress::failed(&failure_of(&other)),
+        }
+    }
+
+    fn write(&self, replies: &[Reply], context: Context, catalogue: &Catalogue, out: &mut Vec<u8>) {
+        wire::array(out, self.parts.len());
+        let tone = Tone { protocol: context.protocol, catalogue };
+        let mut replies = replies.iter();
+        for (part, queued) in self.parts.iter().zip(&self.queued) {
+            match part {
+                Part::Bytes(bytes) => out.extend_from_slice(bytes),
+                Part::Change(shape) => match replies.next() {
+                    Some(reply) => shape.write_reply(reply, tone, out),
+                    None => missing().write(out),
+                },
+                Part::Read(table) => write_read(queued, table.as_ref(), replies.next(), context, out),
+                Part::Many(tables) => {
+                    let taken: Vec<&Reply> = replies.by_ref().take(tables.len()).collect();
+                    write_many(queued, tables, &taken, context, out);
+                }
+            }
+        }
+    }
+}
+
+fn missing() -> Failure {
+    Failure::new(ErrorCode::Internal, "the batch has fewer replies than commands")
+}
+
+fn write_read(queued: &Queued, table: Option<&Arc<Table>>, reply: Option<&Reply>, context: Context, out: &mut Vec<u8>) {
+    let table = table.map(|table| &**table).filter(|table| !table.dynamic);
+    let ask = Ask { verb: queued.verb, line: queued.line.line(), table };
+    let start = out.len();
+    let found = reply.ok_or_else(missing).and_then(found_in_reply);
+    if let Err(failure) = found.and_then(|found| read::answer(ask, found, context, out)) {
+        out.truncate(start);
+        failure.write(out);
+    }
+}
+
+fn write_many(
+    queued: &Queued,
+    tables: &[Option<Arc<Table>>],
+    replies: &[&Reply],
+    context: Context,
+    out: &mut Vec<u8>,
+) {
+    match queued.verb {
+        Verb::Mget => {
+            wire::array(out, tables.len());
+            for (index, table) in tables.iter().enumerate() {
+                write_read(queued, table.as_ref(), replies.get(index).copied(), context, out);
+            }
+        }
+        verb => {
+            let refusal = replies.iter().find_map(|reply| match found_in_reply(reply) {
+                Ok(_) => None,
+                Err(failure) => Some(failure),
+            });
+            let counted = replies.iter().map(|reply| match &reply.outcome {
+                Outcome::Done { changed, .. } if verb.kind() == Kind::ChangeMany => i64::from(*changed),
+                Outcome::Done { .. } => 1,
+                Outcome::Refused { .. } => 0,
+            });
+            match refusal {
+                Some(failure) => failure.write(out),
+                None if verb == Verb::Mset => wire::ok(out),
+                None => wire::integer(out, counted.sum()),
+            }
+        }
+    }
+}

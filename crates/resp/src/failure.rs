@@ -1,0 +1,149 @@
+//! Errors as Redis clients expect them: a prefix that they parse, the code of our one list, and a sentence.
+//!
+//! Decides nothing about what went wrong; only how it is said (INTERFACES, "Error codes").
+
+use std::borrow::Cow;
+
+use shardine_model::{ErrorCode, Refusal};
+
+use crate::wire;
+
+/// An error line without its leading minus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure(Cow<'static, str>);
+
+pub(crate) const SYNTAX: Failure = Failure(Cow::Borrowed("ERR syntax error (bad_request)"));
+pub(crate) const NOT_AN_INTEGER: Failure =
+    Failure(Cow::Borrowed("ERR value is not an integer or out of range (wrong_type)"));
+pub(crate) const NOT_A_FLOAT: Failure = Failure(Cow::Borrowed("ERR value is not a valid float (wrong_type)"));
+pub(crate) const HASH_NOT_AN_INTEGER: Failure = Failure(Cow::Borrowed("ERR hash value is not an integer (wrong_type)"));
+pub(crate) const HASH_NOT_A_FLOAT: Failure = Failure(Cow::Borrowed("ERR hash value is not a float (wrong_type)"));
+pub(crate) const OVERFLOW: Failure = Failure(Cow::Borrowed("ERR increment or decrement would overflow (overflow)"));
+pub(crate) const WRONG_KIND: Failure =
+    Failure(Cow::Borrowed("WRONGTYPE Operation against a key holding the wrong kind of value (wrong_type)"));
+pub(crate) const NOT_AUTHENTICATED: Failure = Failure(Cow::Borrowed("NOAUTH Authentication required. (unauthenticated)"));
+pub(crate) const WRONG_PASSWORD: Failure = Failure(Cow::Borrowed(
+    "WRONGPASS invalid username-password pair or user is disabled. (unauthenticated)",
+));
+pub(crate) const CROSS_PARTITION: Failure = Failure(Cow::Borrowed(
+    "CROSSSLOT bad_request: all keys of a transaction must share one partition: give them the same {tag}",
+));
+pub(crate) const ABORTED: Failure =
+    Failure(Cow::Borrowed("EXECABORT Transaction discarded because of previous errors. (bad_request)"));
+
+impl Failure {
+    /// A sentence with its code under the general prefix.
+    pub(crate) fn new(code: ErrorCode, sentence: impl std::fmt::Display) -> Self {
+        Self(format!("{} {code}: {sentence}", prefix(code)).into())
+    }
+
+    /// A whole line, for errors whose exact words clients know.
+    pub(crate) fn line(line: impl Into<Cow<'static, str>>) -> Self {
+        Self(line.into())
+    }
+
+    pub(crate) fn bad_request(sentence: impl std::fmt::Display) -> Self {
+        Self::new(ErrorCode::BadRequest, sentence)
+    }
+
+    pub(crate) fn unsupported(sentence: impl std::fmt::Display) -> Self {
+        Self::new(ErrorCode::Unsupported, sentence)
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        wire::error(out, &self.0);
+    }
+}
+
+impl From<ErrorCode> for Failure {
+    fn from(code: ErrorCode) -> Self {
+        Self::new(code, sentence(code))
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(refusal.code, refusal.message)
+    }
+}
+
+/// The first word of the line: what client libraries turn into a type of exception, or a retry.
+fn prefix(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::WrongType => "WRONGTYPE",
+        ErrorCode::StaleRoute => "TRYAGAIN",
+        ErrorCode::NotLeader => "READONLY",
+        ErrorCode::NoLeader => "CLUSTERDOWN",
+        ErrorCode::BackendUnavailable => "LOADING",
+        ErrorCode::Busy => "BUSY",
+        ErrorCode::DirtyLimit => "OOM",
+        ErrorCode::InDoubt => "INDOUBT",
+        ErrorCode::Unauthenticated => "NOAUTH",
+        ErrorCode::Forbidden => "NOPERM",
+        ErrorCode::NotFound
+        | ErrorCode::Exists
+        | ErrorCode::VersionMismatch
+        | ErrorCode::CasMismatch
+        | ErrorCode::Overflow
+        | ErrorCode::BadRequest
+        | ErrorCode::UnknownTable
+        | ErrorCode::UnknownField
+        | ErrorCode::TooLarge
+        | ErrorCode::Expired
+        | ErrorCode::Unsupported
+        | ErrorCode::Internal => "ERR",
+    }
+}
+
+/// What a code means when nobody said more.
+fn sentence(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::NotFound => "the record does not exist",
+        ErrorCode::Exists => "the record exists already",
+        ErrorCode::VersionMismatch => "the record is not at the version that the command was made for",
+        ErrorCode::CasMismatch => "the field does not hold the expected value",
+        ErrorCode::Overflow => "the result would leave the range of the field",
+        ErrorCode::BadRequest => "the request is malformed",
+        ErrorCode::UnknownTable => "there is no such table",
+        ErrorCode::UnknownField => "the table has no such field",
+        ErrorCode::WrongType => "the value does not fit the type of the field",
+        ErrorCode::TooLarge => "a key, value, record or batch is above its limit",
+        ErrorCode::StaleRoute => "the shard has moved, try again",
+        ErrorCode::NotLeader => "this replica does not lead the shard, try again",
+        ErrorCode::NoLeader => "the shard has no leader at the moment, try again",
+        ErrorCode::BackendUnavailable => "the record must be read from SQL, which cannot be reached",
+        ErrorCode::Busy => "too much is waiting, nothing was done, try again shortly",
+        ErrorCode::DirtyLimit => "too much is waiting to be written to SQL, nothing was done",
+        ErrorCode::InDoubt => "the change may or may not have been made, read the record to find out",
+        ErrorCode::Expired => "the deadline passed, nothing was done",
+        ErrorCode::Unauthenticated => "say who you are with AUTH first",
+        ErrorCode::Forbidden => "this is not allowed to you",
+        ErrorCode::Unsupported => "this is not supported",
+        ErrorCode::Internal => "something went wrong inside, see the server's log",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_appears_in_its_line() {
+        for &code in ErrorCode::ALL {
+            let mut out = Vec::new();
+            Failure::from(code).write(&mut out);
+
+            let line = String::from_utf8(out).unwrap();
+            assert!(line.contains(code.name()), "{line}");
+            assert!(line.starts_with('-') && line.ends_with("\r\n"), "{line}");
+        }
+    }
+
+    #[test]
+    fn doubt_has_a_prefix_of_its_own() {
+        let mut out = Vec::new();
+        Failure::from(ErrorCode::InDoubt).write(&mut out);
+
+        assert!(out.starts_with(b"-INDOUBT in_doubt: the change may or may not have been made"));
+    }
+}

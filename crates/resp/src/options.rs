@@ -1,0 +1,105 @@
+//! What the host decides about the door: limits, the password, and what it calls itself. Read from no file here.
+
+use crate::frame::Limits;
+
+/// Replies that one connection may have outstanding (reliability S10). More pipelined commands wait in the input.
+pub const PIPELINE_MAX: usize = 1_024;
+
+/// Bytes of replies that one connection may hold before it executes nothing more (reliability S10). One reply may
+/// exceed it; the next command then waits until the host has written this one.
+pub const OUT_BYTES_SOFT_MAX: usize = 1 << 20;
+
+/// Rows that `KEYS` may look at; it answers in one piece and holds its whole answer.
+pub const KEYS_ROWS_MAX: usize = 10_000;
+
+/// Bytes of commands that one `MULTI` may queue.
+pub const QUEUE_BYTES_MAX: usize = 64 << 20;
+
+/// Keys that one connection may watch.
+pub const WATCH_MAX: usize = 1_024;
+
+/// The Redis version whose behaviour clients may rely on; some refuse to talk to what they think is older.
+pub const REDIS_VERSION: &str = "7.2.0";
+
+/// A password that is only ever compared in constant time and never printed.
+#[derive(Clone)]
+pub struct Password(Box<[u8]>);
+
+impl Password {
+    #[must_use]
+    pub fn new(text: impl Into<Vec<u8>>) -> Self {
+        Self(text.into().into_boxed_slice())
+    }
+
+    /// Looks at every byte of the guess whatever it finds, so that the time tells nothing but the guess's length.
+    #[must_use]
+    pub fn matches(&self, guess: &[u8]) -> bool {
+        let mut difference = self.0.len() ^ guess.len();
+        for (index, byte) in guess.iter().enumerate() {
+            let expected = self.0.get(index % self.0.len().max(1)).copied().unwrap_or(0);
+            difference |= usize::from(byte ^ expected);
+        }
+        std::hint::black_box(difference) == 0
+    }
+}
+
+impl std::fmt::Debug for Password {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Password(…)")
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub limits: Limits,
+    pub limits_before_auth: Limits,
+    pub pipeline_max: usize,
+    pub out_bytes_soft_max: usize,
+    pub keys_rows_max: usize,
+    pub queue_bytes_max: usize,
+    /// Without one, every client is let in.
+    pub password: Option<Password>,
+    /// The version of Shardine, for `HELLO` and `INFO`.
+    pub version: String,
+    /// The port of the door, for `INFO`.
+    pub port: u16,
+    /// Chance, given from outside: `RANDOMKEY` and `HRANDFIELD` begin from it.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            limits: Limits::OPEN,
+            limits_before_auth: Limits::BEFORE_AUTH,
+            pipeline_max: PIPELINE_MAX,
+            out_bytes_soft_max: OUT_BYTES_SOFT_MAX,
+            keys_rows_max: KEYS_ROWS_MAX,
+            queue_bytes_max: QUEUE_BYTES_MAX,
+            password: None,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            port: 7379,
+            seed: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_very_password_matches() {
+        let password = Password::new("secret");
+
+        assert!(password.matches(b"secret"));
+        for guess in [&b""[..], b"secre", b"secrets", b"Secret", b"secretsecret"] {
+            assert!(!password.matches(guess), "{:?}", String::from_utf8_lossy(guess));
+        }
+    }
+
+    #[test]
+    fn a_password_is_not_printed() {
+        assert_eq!(format!("{:?}", Password::new("secret")), "Password(…)");
+    }
+}

@@ -1,0 +1,351 @@
+//! One connection: executes commands in order, and answers in order. Never waits; what must be waited for stands in the queue.
+
+use std::sync::Arc;
+
+use shardine_model::{Position, RowKeyBuf, Version};
+use shardine_router::{Hall, Read, Response, Ticket};
+
+use crate::address::{self, Place};
+use crate::command::change::{self, Order};
+use crate::command::read::{self, Ask, Context, Found};
+use crate::command::shape::{Shape, Tone, wrong_arity};
+use crate::command::transaction::Transaction;
+use crate::command::{call, look, many, own, transaction};
+use crate::failure::{Failure, NOT_AUTHENTICATED};
+use crate::frame::{self, Args, FrameError, Limits, Line, Parsed};
+use crate::options::Options;
+use crate::queue::{Queue, SlotId};
+use crate::value::quote;
+use crate::verb::{self, Kind, Verb};
+use crate::waiting::{LateRead, Progress, RecordWrite, Waiting};
+use crate::wire::{self, Protocol};
+
+/// What the host does next with the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Read on.
+    Continue,
+    /// Read nothing more for now. Offer what was not consumed again after `complete` was called or `out` was written.
+    Pause,
+    /// Write what is in `out`, then hang up.
+    Close,
+}
+
+/// What `receive` did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes of the input that are done with. The rest must be offered again, with more behind it.
+    pub consumed: usize,
+    pub flow: Flow,
+}
+
+/// A row whose version a transaction is bound to.
+pub(crate) struct Watched {
+    pub(crate) row: RowKeyBuf,
+    pub(crate) version: Version,
+}
+
+/// The state of one connection. Invariants: replies leave in the order of their commands; while `blocked` is set,
+/// nothing is executed, because what comes next depends on the answer of that slot.
+pub struct Session {
+    pub(crate) connection: u32,
+    pub(crate) options: Arc<Options>,
+    args: Args,
+    pub(crate) queue: Queue<Waiting>,
+    pub(crate) protocol: Protocol,
+    pub(crate) is_authenticated: bool,
+    pub(crate) name: Vec<u8>,
+    pub(crate) library: [Vec<u8>; 2],
+    pub(crate) transaction: Option<Box<Transaction>>,
+    pub(crate) watched: Vec<Watched>,
+    pub(crate) blocked: Option<SlotId>,
+    /// Reads that were too early for an answer on the spot. A later change of the same partition waits for them, so
+    /// that they do not see it.
+    late_reads: Vec<(SlotId, Position)>,
+    pub(crate) is_closing: bool,
+    chance: u64,
+}
+
+/// Whether a command was executed (or refused), or must be offered again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Taken,
+    NotYet,
+}
+
+impl Session {
+    #[must_use]
+    pub fn new(connection: u32, options: Arc<Options>) -> Self {
+        // An odd multiplier spreads neighbouring connections; xorshift must not begin at zero.
+        let chance = (options.seed ^ u64::from(connection)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        Self {
+            connection,
+            is_authenticated: options.password.is_none(),
+            options,
+            args: Args::default(),
+            queue: Queue::default(),
+            protocol: Protocol::Resp2,
+            name: Vec::new(),
+            library: [Vec::new(), Vec::new()],
+            transaction: None,
+            watched: Vec::new(),
+            blocked: None,
+            late_reads: Vec::new(),
+            is_closing: false,
+            chance,
+        }
+    }
+
+    /// Replies outstanding.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queue.waiting()
+    }
+
+    /// Bytes of replies that are ready but must wait for earlier ones.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.queue.held_bytes()
+    }
+
+    /// Executes the complete commands in `input`, and appends to `out` the replies that are ready and in turn.
+    pub fn receive<H: Hall>(&mut self, input: &[u8], hall: &mut H, out: &mut Vec<u8>) -> Received {
+        let mut args = std::mem::take(&mut self.args);
+        let mut consumed = 0;
+        let flow = loop {
+            let flow = self.flow(out);
+            if flow != Flow::Continue {
+                break flow;
+            }
+            let rest = &input[consumed..];
+            match frame::parse(rest, self.limits(), &mut args) {
+                Ok(Parsed::Incomplete) => break Flow::Continue,
+                Ok(Parsed::Empty { consumed: used }) => consumed += used,
+                Ok(Parsed::Command { consumed: used }) => match self.execute(args.line(rest), hall, out) {
+                    Step::Taken => consumed += used,
+                    Step::NotYet => break Flow::Pause,
+                },
+                Err(error) => {
+                    self.hang_up(error, out);
+                    consumed = input.len();
+                }
+            }
+        };
+        self.args = args;
+        Received { consumed, flow }
+    }
+
+    /// Takes a response that was asked for under `sequence`, and appends to `out` what is now in turn.
+    pub fn complete<H: Hall>(&mut self, sequence: u64, response: Response, hall: &mut H, out: &mut Vec<u8>) -> Flow {
+        let (id, part) = SlotId::of_sequence(sequence);
+        match self.queue.waiting_mut(id) {
+            None => {}
+            Some((_, Waiting::Change(_))) => self.queue.finish(id, out, |waiting, protocol, out| {
+                if let Waiting::Change(shape) = waiting {
+                    shape.write(&response, Tone { protocol, catalogue: hall.catalogue() }, out);
+                }
+            }),
+            Some(_) => self.advance(id, part, response, hall, out),
+        }
+        self.flow(out)
+    }
+
+    fn advance<H: Hall>(&mut self, id: SlotId, part: usize, response: Response, hall: &mut H, out: &mut Vec<u8>) {
+        let context = self.context(hall);
+        let ticket = Ticket { connection: self.connection, sequence: id.sequence(part) };
+        let Some((protocol, waiting)) = self.queue.waiting_mut(id) else { return };
+        let context = Context { protocol, ..context };
+        match waiting.advance(part, response, context, ticket, hall) {
+            Progress::Wait => {}
+            Progress::Reply(bytes) => {
+                self.queue.finish(id, out, |_, _, out| out.extend_from_slice(&bytes));
+                self.end_wait(id);
+            }
+            Progress::Watch(seen) => {
+                self.watched.extend(seen);
+                self.queue.finish(id, out, |_, _, out| wire::ok(out));
+                self.end_wait(id);
+            }
+        }
+    }
+
+    fn end_wait(&mut self, id: SlotId) {
+        if self.blocked == Some(id) {
+            self.blocked = None;
+        }
+        self.late_reads.retain(|(read, _)| *read != id);
+    }
+
+    #[inline]
+    fn flow(&self, out: &[u8]) -> Flow {
+        let bytes_max = self.options.out_bytes_soft_max;
+        if self.is_closing {
+            return if self.queue.waiting() == 0 { Flow::Close } else { Flow::Pause };
+        }
+        let is_full = self.queue.waiting() >= self.options.pipeline_max
+            || out.len() >= bytes_max
+            || self.queue.held_bytes() >= bytes_max;
+        if is_full || self.blocked.is_some() { Flow::Pause } else { Flow::Continue }
+    }
+
+    fn limits(&self) -> &Limits {
+        if self.is_authenticated { &self.options.limits } else { &self.options.limits_before_auth }
+    }
+
+    fn hang_up(&mut self, error: FrameError, out: &mut Vec<u8>) {
+        self.queue.reply(out, |out| wire::error(out, &format!("ERR Protocol error: {error} (bad_request)")));
+        self.is_closing = true;
+    }
+
+    #[inline]
+    fn execute<H: Hall>(&mut self, line: Line<'_>, hall: &mut H, out: &mut Vec<u8>) -> Step {
+        let Some(verb) = Verb::find(line.word(0)) else { return self.refuse_unknown(line, out) };
+        if !self.is_authenticated && !verb.is_open_to_strangers() {
+            return self.fail(&NOT_AUTHENTICATED, out);
+        }
+        if !verb.takes(line.len()) {
+            return self.fail(&wrong_arity(verb.name()), out);
+        }
+        if self.transaction.is_some() && verb.kind() != Kind::Control {
+            return transaction::enqueue(self, verb, line, out);
+        }
+        match verb.kind() {
+            Kind::Read => self.read(verb, line, hall, out),
+            Kind::Change => self.change(verb, line, hall, out),
+            Kind::ReadMany => many::read(self, verb, line, hall, out),
+            Kind::ChangeMany => many::change(self, verb, line, hall, out),
+            Kind::Call => call::call(self, verb, line, hall, out),
+            Kind::Own => own::run(self, verb, line, hall, out),
+            Kind::Control => transaction::control(self, verb, line, hall, out),
+        }
+    }
+
+    #[inline]
+    fn read<H: Hall>(&mut self, verb: Verb, line: Line<'_>, hall: &mut H, out: &mut Vec<u8>) -> Step {
+        let place = match address::parse(line.word(1), hall.catalogue()) {
+            Ok(place) => place,
+            Err(refusal) => return self.fail(&refusal.into(), out),
+        };
+        let context = self.context(hall);
+        let ask = Ask { verb, line, table: place.typed() };
+        let found = match hall.read(place.row()) {
+            Read::Live(view) => Found::Live(view),
+            Read::Absent { version, sql_version } => Found::Absent { version, sql_version },
+            Read::Later => return self.read_later(ask, &place, context, hall, out),
+        };
+        self.queue.reply(out, |out| {
+            let start = out.len();
+            if let Err(failure) = read::answer(ask, found, context, out) {
+                out.truncate(start);
+                failure.write(out);
+            }
+        });
+        Step::Taken
+    }
+
+    /// Keeps what printing the answer will need. A faulty command is refused before anything is asked for it.
+    fn read_later<H: Hall>(
+        &mut self,
+        ask: Ask<'_>,
+        place: &Place<'_>,
+        context: Context,
+        hall: &mut H,
+        out: &mut Vec<u8>,
+    ) -> Step {
+        if let Err(failure) = read::answer(ask, Found::NEVER, context, &mut Vec::new()) {
+            return self.fail(&failure, out);
+        }
+        let late = LateRead::new(ask, place);
+        let id = self.queue.wait(self.protocol, Waiting::Read(Box::new(late)));
+        self.ask_late(id, 0, place, hall);
+        if read::TimeToLive::of(ask.verb).is_some() {
+            self.blocked = Some(id);
+        }
+        Step::Taken
+    }
+
+    pub(crate) fn ask_late<H: Hall>(&mut self, id: SlotId, part: usize, place: &Place<'_>, hall: &mut H) {
+        let row = place.row();
+        self.late_reads.push((id, row.position()));
+        hall.call(shardine_router::Call::Read { row: row.to_owned() }, self.ticket(id, part));
+    }
+
+    #[inline]
+    fn change<H: Hall>(&mut self, verb: Verb, line: Line<'_>, hall: &mut H, out: &mut Vec<u8>) -> Step {
+        let place = match address::parse(line.word(1), hall.catalogue()) {
+            Ok(place) => place,
+            Err(refusal) => return self.fail(&refusal.into(), out),
+        };
+        if !self.may_change(&place) {
+            return Step::NotYet;
+        }
+        if change::looks_first(verb, line, &place) {
+            return look::start(self, verb, line, &place, hall, out);
+        }
+        match change::plan(Order { verb, line, place: &place, now: hall.now() }) {
+            Err(failure) => self.fail(&failure, out),
+            Ok((command, shape)) => {
+                let waiting = match shape {
+                    Shape::Record { .. } => Waiting::Record(Box::new(RecordWrite::new(shape, &place))),
+                    shape => Waiting::Change(shape),
+                };
+                let id = self.queue.wait(self.protocol, waiting);
+                hall.submit(&shardine_model::Request::one(command), self.ticket(id, 0));
+                Step::Taken
+            }
+        }
+    }
+
+    /// Whether no earlier read of the same partition is still under way, which would see the change.
+    #[inline]
+    pub(crate) fn may_change(&self, place: &Place<'_>) -> bool {
+        self.late_reads.is_empty() || {
+            let position = Position::of_key(place.key);
+            self.late_reads.iter().all(|(_, read)| *read != position)
+        }
+    }
+
+    pub(crate) fn has_late_reads(&self) -> bool {
+        !self.late_reads.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn ticket(&self, id: SlotId, part: usize) -> Ticket {
+        Ticket { connection: self.connection, sequence: id.sequence(part) }
+    }
+
+    #[inline]
+    pub(crate) fn context<H: Hall>(&mut self, hall: &H) -> Context {
+        self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15) | 1;
+        Context { protocol: self.protocol, now: hall.now(), chance: self.chance }
+    }
+
+    pub(crate) fn fail(&mut self, failure: &Failure, out: &mut Vec<u8>) -> Step {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.is_spoilt = true;
+        }
+        self.queue.reply(out, |out| failure.write(out));
+        Step::Taken
+    }
+
+    fn refuse_unknown(&mut self, line: Line<'_>, out: &mut Vec<u8>) -> Step {
+        let name = line.word(0);
+        // A browser that was tricked into talking to this port speaks HTTP (reliability S9): say nothing, hang up.
+        if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:") {
+            self.is_closing = true;
+            return Step::Taken;
+        }
+        if !self.is_authenticated {
+            return self.fail(&NOT_AUTHENTICATED, out);
+        }
+        let failure = if verb::is_known_to_redis(name) {
+            let name = name.to_ascii_uppercase();
+            Failure::unsupported(format!("Shardine has no {}, only records: hashes and strings", name.escape_ascii()))
+        } else {
+            let args: Vec<String> = line.words(1).take(8).map(quote).collect();
+            let (name, args) = (quote(name), args.join(" "));
+            Failure::line(format!("ERR unknown command {name}, with args beginning with: {args} (unsupported)"))
+        };
+        self.fail(&failure, out)
+    }
+}

@@ -1,0 +1,156 @@
+//! Between the text of the protocol and typed values: which field is meant, what a word means for it, how a value prints.
+//!
+//! Reads and writes no record.
+
+use shardine_model::row::FieldRef;
+use shardine_model::table::VALUE_FIELD;
+use shardine_model::{ErrorCode, Field, FieldType, FieldsView, Table, ValueRef, limits};
+
+use crate::failure::Failure;
+use crate::wire;
+
+/// A field as commands name it. In tables with a definition it always has a value, at least its default.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot<'a> {
+    pub(crate) reference: FieldRef<'a>,
+    pub(crate) field: Option<&'a Field>,
+}
+
+impl<'a> Slot<'a> {
+    /// Finds the field `name` of a table; `None` is the dynamic table, which takes every name.
+    #[inline]
+    pub(crate) fn find(table: Option<&'a Table>, name: &'a [u8]) -> Result<Self, Failure> {
+        let Some(table) = table else { return Ok(Self { reference: FieldRef::Name(name), field: None }) };
+        match table.field(name) {
+            Some(field) => Ok(Self { reference: FieldRef::Id(field.id), field: Some(field) }),
+            None => Err(unknown_field(table, name)),
+        }
+    }
+
+    /// The field that makes a record a string.
+    #[inline]
+    pub(crate) fn of_string(table: Option<&'a Table>) -> Result<Self, Failure> {
+        Self::find(table, VALUE_FIELD.as_bytes()).map_err(|_| {
+            let name = table.map_or("kv", |table| &table.name);
+            let sentence = format!("records of {name} are no strings: the table has no field '{VALUE_FIELD}'");
+            Failure::new(ErrorCode::WrongType, sentence)
+        })
+    }
+
+    #[inline]
+    pub(crate) fn read<'r>(&self, fields: &FieldsView<'r>) -> Option<ValueRef<'r>>
+    where
+        'a: 'r,
+    {
+        fields.get(self.reference).or_else(|| self.field.map(|field| field.default.as_ref()))
+    }
+
+    /// A word as a value of this field.
+    #[inline]
+    pub(crate) fn parse<'v>(&self, text: &'v [u8]) -> Result<ValueRef<'v>, Failure> {
+        if text.len() > limits::VALUE_BYTES_MAX {
+            let (length, limit) = (text.len(), limits::VALUE_BYTES_MAX);
+            return Err(Failure::new(ErrorCode::TooLarge, format!("the value has {length} bytes, the limit is {limit}")));
+        }
+        let Some(field) = self.field else { return Ok(ValueRef::Blob(text)) };
+        let value = match field.kind {
+            FieldType::Int64 => integer(text).map(ValueRef::Int),
+            FieldType::Uint64 => unsigned(text).map(ValueRef::Uint),
+            FieldType::Float64 => float(text).map(ValueRef::Float),
+            FieldType::String => std::str::from_utf8(text).ok().map(ValueRef::Str),
+            FieldType::Blob => Some(ValueRef::Blob(text)),
+        };
+        value.ok_or_else(|| {
+            let (name, kind) = (&field.name, field.kind.name());
+            Failure::new(ErrorCode::WrongType, format!("field {name} is {kind}, and {} is none", quote(text)))
+        })
+    }
+}
+
+fn unknown_field(table: &Table, name: &[u8]) -> Failure {
+    let names: Vec<&str> = table.fields.iter().take(16).map(|field| field.name.as_str()).collect();
+    let more = if table.fields.len() > 16 { ", …" } else { "" };
+    let (wanted, table, names) = (quote(name), &table.name, names.join(", "));
+    Failure::new(ErrorCode::UnknownField, format!("table {table} has no field {wanted}, only {names}{more}"))
+}
+
+/// A word from outside as it may stand in an error: short and printable.
+pub(crate) fn quote(text: &[u8]) -> String {
+    const SHOWN_BYTES_MAX: usize = 64;
+    let shown = text.get(..SHOWN_BYTES_MAX).unwrap_or(text);
+    let dots = if shown.len() < text.len() { "…" } else { "" };
+    format!("'{}{dots}'", shown.escape_ascii())
+}
+
+#[inline]
+pub(crate) fn write_bulk(out: &mut Vec<u8>, value: ValueRef<'_>) {
+    match value {
+        ValueRef::Blob(bytes) => wire::bulk(out, bytes),
+        ValueRef::Str(text) => wire::bulk(out, text.as_bytes()),
+        ValueRef::Int(number) => wire::bulk(out, itoa::Buffer::new().format(number).as_bytes()),
+        ValueRef::Uint(number) => wire::bulk(out, itoa::Buffer::new().format(number).as_bytes()),
+        ValueRef::Float(number) => wire::bulk(out, number.to_string().as_bytes()),
+    }
+}
+
+/// The value as text, for commands that look inside it.
+pub(crate) fn with_text<T>(value: ValueRef<'_>, look: impl FnOnce(&[u8]) -> T) -> T {
+    match value {
+        ValueRef::Blob(bytes) => look(bytes),
+        ValueRef::Str(text) => look(text.as_bytes()),
+        ValueRef::Int(number) => look(itoa::Buffer::new().format(number).as_bytes()),
+        ValueRef::Uint(number) => look(itoa::Buffer::new().format(number).as_bytes()),
+        ValueRef::Float(number) => look(number.to_string().as_bytes()),
+    }
+}
+
+/// A whole number as Redis takes it: no spaces, no plus sign, in range.
+pub(crate) fn integer(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if !digits.first()?.is_ascii_digit() {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+pub(crate) fn unsigned(text: &[u8]) -> Option<u64> {
+    if !text.first()?.is_ascii_digit() {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// A finite number; `nan` and `inf` would poison every sum that they enter.
+pub(crate) fn float(text: &[u8]) -> Option<f64> {
+    std::str::from_utf8(text).ok()?.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// Whether a word is an option's name, whatever its case.
+#[inline]
+pub(crate) fn is(word: &[u8], name: &str) -> bool {
+    word.eq_ignore_ascii_case(name.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_taken_as_redis_takes_them() {
+        assert_eq!(integer(b"-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(float(b"1e3"), Some(1000.0));
+        for text in [&b""[..], b"+1", b" 1", b"1 ", b"-", b"9223372036854775808", b"1.0"] {
+            assert_eq!(integer(text), None, "{:?}", String::from_utf8_lossy(text));
+        }
+        for text in [&b"nan"[..], b"inf", b"-inf", b"1e999", b"", b"x"] {
+            assert_eq!(float(text), None, "{:?}", String::from_utf8_lossy(text));
+        }
+    }
+
+    #[test]
+    fn a_quoted_word_is_short_and_printable() {
+        assert_eq!(quote(b"a\r\nb"), "'a\\r\\nb'");
+        assert!(quote(&[b'x'; 500]).len() < 80);
+    }
+}

@@ -1,0 +1,177 @@
+//! What a command waits for, and how it goes on when a response comes. Holds no more than printing the answer needs.
+
+use std::sync::Arc;
+
+use shardine_model::{Answer, ErrorCode, FieldsView, Outcome, Reply, RowKeyBuf, RowView, Table};
+use shardine_router::{Call, FlushScope, Hall, Response, Ticket};
+
+use crate::address::Place;
+use crate::command::call::Asked;
+use crate::command::look::Look;
+use crate::command::many::{Elements, Sum};
+use crate::command::read::{self, Ask, Context, Found, TimeToLive};
+use crate::command::record;
+use crate::command::shape::{Ack, Shape, Tone, failure_of, one_reply};
+use crate::command::transaction::{Exec, Watching};
+use crate::failure::Failure;
+use crate::frame::OwnedLine;
+use crate::session::Watched;
+use crate::verb::Verb;
+use crate::wire;
+
+/// One command's wait. The hot one is small and owns nothing.
+pub(crate) enum Waiting {
+    Change(Shape),
+    Read(Box<LateRead>),
+    Look(Box<Look>),
+    Record(Box<RecordWrite>),
+    Sum(Box<Sum>),
+    Elements(Box<Elements>),
+    Watch(Box<Watching>),
+    Exec(Box<Exec>),
+    Call(Box<Asked>),
+}
+
+/// Where a wait stands after a response.
+pub(crate) enum Progress {
+    /// Something else was asked for, or parts are still missing.
+    Wait,
+    Reply(Vec<u8>),
+    /// Versions to bind the next transaction to; the reply is `OK`.
+    Watch(Vec<Watched>),
+}
+
+impl Progress {
+    pub(crate) fn failed(failure: &Failure) -> Self {
+        Self::written(|out| failure.write(out))
+    }
+
+    pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let mut out = Vec::new();
+        write(&mut out);
+        Self::Reply(out)
+    }
+}
+
+impl Waiting {
+    pub(crate) fn advance<H: Hall>(
+        &mut self,
+        part: usize,
+        response: Response,
+        context: Context,
+        ticket: Ticket,
+        hall: &mut H,
+    ) -> Progress {
+        match self {
+            Self::Change(shape) => {
+                let tone = Tone { protocol: context.protocol, catalogue: hall.catalogue() };
+                Progress::written(|out| shape.write(&response, tone, out))
+            }
+            Self::Read(read) => read.advance(response, context, ticket, hall),
+            Self::Look(look) => look.advance(response, context, ticket, hall),
+            Self::Record(write) => write.advance(response, context, ticket, hall),
+            Self::Sum(sum) => sum.advance(response),
+            Self::Elements(elements) => elements.advance(part, &response, context),
+            Self::Watch(watching) => watching.advance(part, &response),
+            Self::Exec(exec) => exec.finish(response, context, hall.catalogue()),
+            Self::Call(asked) => asked.advance(response, context, ticket, hall),
+        }
+    }
+}
+
+/// What a read by `Call::Read` found.
+pub(crate) fn found_in(response: &Response) -> Result<Found<'_>, Failure> {
+    found_in_reply(one_reply(response)?)
+}
+
+/// A reply as a found row. It does not say when the record expires.
+pub(crate) fn found_in_reply(reply: &Reply) -> Result<Found<'_>, Failure> {
+    let (version, sql_version) = (reply.version, reply.sql_version);
+    match &reply.outcome {
+        Outcome::Done { row, .. } => {
+            let fields = row.as_ref().map_or(FieldsView::EMPTY, |row| row.view());
+            Ok(Found::Live(RowView { version, sql_version, expires_at: None, fields }))
+        }
+        Outcome::Refused { code: ErrorCode::NotFound, .. } => Ok(Found::Absent { version, sql_version }),
+        Outcome::Refused { code, .. } => Err(Failure::from(*code)),
+    }
+}
+
+/// A read whose row was not at hand.
+pub(crate) struct LateRead {
+    verb: Verb,
+    line: OwnedLine,
+    table: Option<Arc<Table>>,
+    /// The row, for a second question; kept only by commands that have one.
+    row: Option<RowKeyBuf>,
+}
+
+impl LateRead {
+    pub(crate) fn new(ask: Ask<'_>, place: &Place<'_>) -> Self {
+        let row = TimeToLive::of(ask.verb).map(|_| place.row().to_owned());
+        Self { verb: ask.verb, line: ask.line.to_owned(), table: place.table.clone(), row }
+    }
+
+    fn advance<H: Hall>(&mut self, response: Response, context: Context, ticket: Ticket, hall: &mut H) -> Progress {
+        if let (Some(form), Response::Explanation(explanation)) = (TimeToLive::of(self.verb), &response) {
+            let is_live = explanation.version.is_live();
+            let number = form.number(is_live, explanation.expires_at, context.now);
+            return Progress::written(|out| wire::integer(out, number));
+        }
+        let found = match found_in(&response) {
+            Ok(found) => found,
+            Err(failure) => return Progress::failed(&failure),
+        };
+        // The read made sure that the record is here and up to date; its end is told by an explanation.
+        if let (Found::Live(_), Some(row)) = (found, self.row.take()) {
+            hall.call(Call::Explain { row }, ticket);
+            return Progress::Wait;
+        }
+        let table = self.table.as_deref().filter(|table| !table.dynamic);
+        let ask = Ask { verb: self.verb, line: self.line.line(), table };
+        let mut out = Vec::new();
+        match read::answer(ask, found, context, &mut out) {
+            Ok(()) => Progress::Reply(out),
+            Err(failure) => Progress::failed(&failure),
+        }
+    }
+}
+
+/// A write of `REC.…`, which may have to wait for SQL too (record-cache 32).
+pub(crate) struct RecordWrite {
+    shape: Shape,
+    row: Option<RowKeyBuf>,
+    done: Option<Reply>,
+}
+
+impl RecordWrite {
+    pub(crate) fn new(shape: Shape, place: &Place<'_>) -> Self {
+        let waits = matches!(shape, Shape::Record { ack: Ack::Sql, .. });
+        Self { shape, row: waits.then(|| place.row().to_owned()), done: None }
+    }
+
+    fn advance<H: Hall>(&mut self, response: Response, context: Context, ticket: Ticket, hall: &mut H) -> Progress {
+        let tone = Tone { protocol: context.protocol, catalogue: hall.catalogue() };
+        if let Some(reply) = self.done.take() {
+            let is_written = matches!(response, Response::Done);
+            return Progress::written(|out| record::write_flushed(self.shape, reply, is_written, tone, out));
+        }
+        match (response, self.row.take()) {
+            (Response::Answer(Answer::One(reply)), Some(row)) if reply.refusal().is_none() => {
+                self.done = Some(reply);
+                hall.call(Call::Flush(FlushScope::Row(row)), ticket);
+                Progress::Wait
+            }
+            (response, _) => Progress::written(|out| self.shape.write(&response, tone, out)),
+        }
+    }
+}
+
+/// The count in an answer to one change of many: how many records it made or removed.
+pub(crate) fn changed_in(response: &Response) -> Result<u32, Failure> {
+    match &one_reply(response)?.outcome {
+        Outcome::Done { changed, .. } => Ok(*changed),
+        Outcome::Refused { code: ErrorCode::NotFound, .. } => Ok(0),
+        Outcome::Refused { .. } => Err(failure_of(response)),
+    }
+}
