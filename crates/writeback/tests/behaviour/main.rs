@@ -1,8 +1,7 @@
 //! What every database behind the back door must do, told through the public handle. Each story runs on each database
 //! that `Rig::each` knows; stories that need one database's own ways stand in a file of its name.
 
-// All of this is test code, helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
 mod flush;
 mod load;

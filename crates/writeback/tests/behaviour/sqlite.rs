@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use rusqlite::types::Value as Stored;
-use shardine_model::{Value, Version};
+use shardine_model::{FieldId, FieldRef, Value, Version};
 use shardine_writeback::{Backend, Class, Done, Error, FlushResult, Options, Url};
 
 use crate::rig::{Rig, aged, at, image, message, messages, user, users};
@@ -36,6 +36,18 @@ fn people_read_keys_and_sort_parts_with_plain_sql() {
                 WHERE __key__ = CAST('room' AS BLOB)";
 
     assert_eq!(rig.ask(read), Stored::Text("room 3 lili hi".into()));
+}
+
+#[test]
+fn numbers_that_sqlite_writes_in_its_own_way_are_as_documented() {
+    let rig = Rig::sqlite(|_| {});
+    rig.create(&users());
+    let fields = image(&[(2, Value::Uint(u64::MAX)), (3, Value::Float(-0.0))]);
+    rig.flush(&users(), vec![at(user("lili"), 1, fields)]);
+
+    assert_eq!(rig.ask("SELECT printf('%llu', flags) FROM users"), Stored::Text(u64::MAX.to_string()));
+    let score = rig.load_one(&users(), &user("lili")).fields.value(FieldRef::Id(FieldId(3)));
+    assert_eq!(score.unwrap(), Value::Float(0.0));
 }
 
 #[test]
