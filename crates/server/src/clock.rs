@@ -1,0 +1,27 @@
+//! The process's clocks, read once per turn and passed in as arguments from there on.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use shardine_model::Timestamp;
+use shardine_shard::Time;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    started: Instant,
+}
+
+impl Clock {
+    pub fn start() -> Self {
+        Self { started: Instant::now() }
+    }
+
+    pub fn now(&self) -> Time {
+        let monotonic_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Time { monotonic_ms, wall: wall() }
+    }
+}
+
+pub(crate) fn wall() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

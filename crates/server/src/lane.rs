@@ -1,0 +1,213 @@
+//! The turn of a lane: read what ready connections brought, execute, hand one log write to the log thread, go on
+//! reading while it syncs, then commit, apply, and write all replies.
+
+mod calls;
+mod connections;
+mod core;
+mod scan;
+mod sql;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token};
+use shardine_model::{Catalogue, ShardId};
+use shardine_router::Ticket;
+
+pub(crate) use self::connections::Connections;
+pub(crate) use self::core::{Core, Seat};
+pub(crate) use self::sql::lane_of as sql_lane;
+use crate::clock::Clock;
+use crate::exchange::Exchange;
+use crate::letter::{Letter, Mailbox};
+
+const WAKER: Token = Token(usize::MAX);
+const LISTENER: Token = Token(usize::MAX - 1);
+
+/// One step of the groups' timers. An election takes ten to twenty of them.
+const TICK_MS: u64 = 100;
+
+/// Events taken from the kernel at once. More than connections that are usually ready, less than a turn should handle.
+const EVENTS_MAX: usize = 1_024;
+
+pub(crate) struct Lane {
+    poll: Poll,
+    mailbox: Mailbox,
+    core: Core,
+    connections: Connections,
+    listener: Option<TcpListener>,
+    exchange: Arc<Exchange>,
+    clock: Clock,
+    next_tick_ms: u64,
+    next_lane: usize,
+    stopping: bool,
+}
+
+impl Lane {
+    pub fn new(
+        poll: Poll,
+        mailbox: Mailbox,
+        core: Core,
+        connections: Connections,
+        exchange: Arc<Exchange>,
+        clock: Clock,
+    ) -> Self {
+        let (listener, next_tick_ms, next_lane, stopping) = (None, 0, 0, false);
+        Self { poll, mailbox, core, connections, listener, exchange, clock, next_tick_ms, next_lane, stopping }
+    }
+
+    /// Turns until every shard of the lane serves: what the disk held is applied by then.
+    pub fn bring_up(&mut self) {
+        self.core.set_time(self.clock.now());
+        self.core.campaign();
+        self.settle();
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        while !self.core.is_serving() {
+            if let Err(error) = self.poll.poll(&mut events, Some(self.patience())) {
+                tracing::warn!(%error, "waiting for the log was interrupted");
+            }
+            self.turn(&events);
+        }
+    }
+
+    pub fn catalogues(&self) -> Vec<(ShardId, usize, Catalogue)> {
+        self.core.catalogues()
+    }
+
+    /// Serves new Redis connections from now on, dealing them out to all lanes.
+    fn listen(&mut self, listener: std::net::TcpListener) -> std::io::Result<()> {
+        let mut listener = TcpListener::from_std(listener);
+        self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        self.listener = Some(listener);
+        Ok(())
+    }
+
+    pub fn run(mut self) {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        while !self.stopping {
+            if let Err(error) = self.poll.poll(&mut events, Some(self.patience())) {
+                if error.kind() == std::io::ErrorKind::Interrupted {
+                    continue;
+                }
+                tracing::error!(%error, "a lane cannot wait for events: stopping at once");
+                std::process::exit(71);
+            }
+            self.turn(&events);
+        }
+        self.core.close();
+    }
+
+    fn turn(&mut self, events: &Events) {
+        self.core.set_time(self.clock.now());
+        let mut letters = false;
+        for event in events {
+            match event.token() {
+                WAKER => letters = true,
+                LISTENER => self.accept(),
+                Token(key) => self.connections.ready(key, event, &mut self.core),
+            }
+        }
+        if letters {
+            self.mailbox.open();
+            while let Some(letter) = self.mailbox.next() {
+                self.read_letter(letter);
+            }
+        }
+        self.connections.resume(&mut self.core);
+        self.tick_if_due();
+        self.settle();
+        self.connections.write_all(&mut self.core);
+    }
+
+    /// Performs actions until there are none, proposing what has gathered as soon as the log is free.
+    fn settle(&mut self) {
+        loop {
+            self.core.perform();
+            self.deliver();
+            if !self.core.flush_if_free() && !self.core.has_answers() {
+                return;
+            }
+        }
+    }
+
+    /// Hands finished answers to the connections that wait for them.
+    fn deliver(&mut self) {
+        for (ticket, response) in self.core.take_answers() {
+            self.connections.complete(ticket, response, &mut self.core);
+        }
+    }
+
+    fn read_letter(&mut self, letter: Letter) {
+        match letter {
+            Letter::Listen(listener) => {
+                if let Err(error) = self.listen(listener) {
+                    tracing::error!(%error, "the Redis door cannot be opened: stopping");
+                    std::process::exit(71);
+                }
+            }
+            Letter::Connection(stream) => self.connections.add(stream, self.poll.registry()),
+            Letter::Response { ticket, response } => self.connections.complete(ticket, response, &mut self.core),
+            Letter::Status { done } => done(self.core.status(self.connections.count())),
+            Letter::Stop => self.stopping = true,
+            Letter::Call { call, done } => self.core.call_from_outside(call, done),
+            Letter::ToShard { shard, what, done } => self.core.ask_shard(shard, what, done),
+            Letter::Persisted(confirmed) => self.core.persisted(&confirmed),
+            Letter::SnapshotSaved { seat, index } => self.core.snapshot_saved(seat, index),
+            Letter::Sql(done) => self.core.sql_done(done),
+            Letter::Catalogue(catalogue) => self.core.set_catalogue(catalogue),
+        }
+    }
+
+    fn accept(&mut self) {
+        let Some(listener) = &self.listener else { return };
+        loop {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    let lane = self.next_lane % self.exchange.inboxes.len();
+                    self.next_lane += 1;
+                    if lane == self.core.number() {
+                        self.connections.add_mio(stream, self.poll.registry());
+                    } else {
+                        self.exchange.inboxes[lane].send(Letter::Connection(stream.into()));
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // Out of descriptors, or a client that left already: the door stays open (I78).
+                    tracing::warn!(%error, "a Redis client could not be let in");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn tick_if_due(&mut self) {
+        let now = self.core.time().monotonic_ms;
+        if now < self.next_tick_ms {
+            return;
+        }
+        self.next_tick_ms = now + TICK_MS;
+        self.core.tick();
+        self.connections.close_idle(self.core.time().monotonic_ms, &mut self.core);
+    }
+
+    /// How long to wait for the next event: not at all with work at hand, else until the next tick.
+    fn patience(&self) -> Duration {
+        if self.connections.has_ready() || self.core.is_cutting() {
+            return Duration::ZERO;
+        }
+        let now = self.clock.now().monotonic_ms;
+        Duration::from_millis(self.next_tick_ms.saturating_sub(now).max(1))
+    }
+}
+
+/// The token of the waker, for whoever makes the lane's poll.
+pub(crate) fn waker_token() -> Token {
+    WAKER
+}
+
+/// A ticket as the source of a caller, and back.
+pub(crate) fn source_of(ticket: Ticket) -> u64 {
+    u64::from(ticket.connection)
+}

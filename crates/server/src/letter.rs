@@ -1,0 +1,90 @@
+//! Letters to a lane, and the inbox they arrive in.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+
+use mio::Waker;
+use shardine_model::{Catalogue, ErrorCode, ShardId, TableId};
+use shardine_router::{Call, Response, ShardStatus, Ticket};
+
+pub(crate) type Done = Box<dyn FnOnce(Response) + Send>;
+pub(crate) type ShardDone = Box<dyn FnOnce(Result<u64, ErrorCode>) + Send>;
+
+pub(crate) enum Letter {
+    /// The Redis door opens: this lane lets clients in from now on.
+    Listen(std::net::TcpListener),
+    /// A new Redis client.
+    Connection(TcpStream),
+    /// A call whose row lives on this lane.
+    Call { call: Call, done: Done },
+    /// The response to a call that a connection of this lane made elsewhere.
+    Response { ticket: Ticket, response: Response },
+    /// Something for one whole shard of this lane.
+    ToShard { shard: ShardId, what: ShardCall, done: ShardDone },
+    /// These log writes are on disk: (seat, number).
+    Persisted(Vec<(usize, u64)>),
+    /// A snapshot is on disk.
+    SnapshotSaved { seat: usize, index: u64 },
+    Sql(shardine_writeback::Done),
+    Catalogue(Arc<Catalogue>),
+    Status { done: Box<dyn FnOnce(LaneStatus) + Send> },
+    Stop,
+}
+
+pub(crate) enum ShardCall {
+    Count(Option<TableId>),
+    Flush(Option<TableId>),
+    /// An entry of the steward's making.
+    Propose(Vec<u8>),
+}
+
+/// What one lane tells about itself.
+pub(crate) struct LaneStatus {
+    pub shards: Vec<ShardStatus>,
+    pub connections: u64,
+    pub counters: Vec<(&'static str, u64)>,
+}
+
+/// The sending side. Wakes the lane once for many letters.
+#[derive(Clone)]
+pub(crate) struct Inbox {
+    sender: Sender<Letter>,
+    waker: Arc<Waker>,
+    awake: Arc<AtomicBool>,
+}
+
+impl Inbox {
+    pub fn new(waker: Waker) -> (Self, Mailbox) {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let awake = Arc::new(AtomicBool::new(false));
+        let mailbox = Mailbox { receiver, awake: Arc::clone(&awake) };
+        (Self { sender, waker: Arc::new(waker), awake }, mailbox)
+    }
+
+    /// A lane that is gone takes no letters; the process is stopping then.
+    pub fn send(&self, letter: Letter) {
+        let _ = self.sender.send(letter);
+        if !self.awake.swap(true, Ordering::AcqRel) {
+            let _ = self.waker.wake();
+        }
+    }
+}
+
+/// The lane's side.
+pub(crate) struct Mailbox {
+    receiver: Receiver<Letter>,
+    awake: Arc<AtomicBool>,
+}
+
+impl Mailbox {
+    /// Called before reading: a letter sent from now on wakes the lane again.
+    pub fn open(&self) {
+        self.awake.store(false, Ordering::Release);
+    }
+
+    pub fn next(&self) -> Option<Letter> {
+        self.receiver.try_recv().ok()
+    }
+}

@@ -1,0 +1,225 @@
+//! Starts a node from its data directory, and stops it.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, RwLock};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use mio::{Poll, Waker};
+use shardine_model::key::Interval;
+use shardine_model::{NodeId, ShardId};
+use shardine_resp::Options as RespOptions;
+use shardine_router::{Engine, ShardMap, ShardPlace};
+use shardine_shard::{Options as ReplicaOptions, Replica};
+use shardine_store::{DataDir, Identity, LogStore, SegmentLog};
+use shardine_writeback::{Backend, Handle, Url};
+
+use crate::clock::Clock;
+use crate::exchange::{Desk, Exchange};
+use crate::lane::{self, Core, Lane, Seat};
+use crate::letter::{Inbox, Letter};
+use crate::options::UpOptions;
+use crate::steward::{self, STEWARD_LANE, Steward};
+use crate::{log_thread, restore, snapshot_thread};
+
+/// Where the doors of a running node are.
+#[derive(Clone, Debug)]
+pub struct Addresses {
+    pub redis: SocketAddr,
+    pub grpc: SocketAddr,
+    pub http: SocketAddr,
+    pub sql: String,
+}
+
+/// A running node. Dropping it does not stop it; [`Node::stop`] does.
+pub struct Node {
+    addresses: Addresses,
+    exchange: Arc<Exchange>,
+    lanes: Vec<JoinHandle<()>>,
+    /// Held until the last thread that writes has ended.
+    _data: DataDir,
+}
+
+/// The one node of `up`. Clusters come with their own numbering.
+const NODE: NodeId = NodeId(1);
+
+impl Node {
+    pub fn start(options: &UpOptions) -> anyhow::Result<Self> {
+        check_exposure(options)?;
+        let data = DataDir::lock(&options.data)?;
+        let identity = data.identity()?.unwrap_or_else(|| Identity { cluster: rand::random(), node: NODE });
+        data.adopt(identity)?;
+        let listener = TcpListener::bind(options.redis).with_context(|| format!("cannot listen on {}", options.redis))?;
+        listener.set_nonblocking(true)?;
+        let redis = listener.local_addr()?;
+        let resp = Arc::new(resp_options(options, redis.port()));
+        let log: Arc<dyn LogStore> = Arc::new(SegmentLog::open(&data.log_dir(), Default::default())?);
+
+        let (sql_url, url) = sql_url(options)?;
+        let mut posts = Vec::new();
+        for _ in 0..options.lane_count() {
+            let poll = Poll::new()?;
+            let (inbox, mailbox) = Inbox::new(Waker::new(poll.registry(), lane::waker_token())?);
+            posts.push((poll, inbox, mailbox));
+        }
+        let inboxes: Vec<Inbox> = posts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
+        let (sql, steward_sql) = start_sql(&url, &inboxes)?;
+        let (errands, errand_box) = steward::errands();
+        let map = shard_map(&log, &data.snapshot_dir(), options)?;
+        let log_for_size = Arc::clone(&log);
+        let exchange = Arc::new(Exchange {
+            map: map.clone(),
+            inboxes,
+            catalogue: RwLock::default(),
+            steward: Mutex::new(errands),
+            sql,
+            sql_url: sql_url.clone(),
+            node: NODE.0,
+            started: Instant::now(),
+            log_bytes: Box::new(move || log_for_size.bytes_on_disk()),
+        });
+
+        let clock = Clock::start();
+        let mut held = Vec::new();
+        let mut threads = Vec::new();
+        for (number, (poll, inbox, mailbox)) in posts.into_iter().enumerate() {
+            let seats = map.places().iter().filter(|place| place.lane == number);
+            let seats = seats.map(|place| seat(place, &*log, &data, options)).collect();
+            let log_thread = log_thread::start(number, Arc::clone(&log), data.snapshot_dir(), inbox.clone())?;
+            let tasks = log_thread.tasks.clone();
+            let snapshots = snapshot_thread::start(number, data.snapshot_dir(), inbox, tasks)?;
+            let core = Core::new(number, seats, Arc::clone(&exchange), log_thread, snapshots);
+            let connections = lane::Connections::new(Arc::clone(&resp), options.connections_max);
+            let mut lane = Lane::new(poll, mailbox, core, connections, Arc::clone(&exchange), clock);
+            lane.bring_up();
+            held.extend(lane.catalogues());
+            threads.push(std::thread::Builder::new().name(format!("lane-{number}")).spawn(move || lane.run())?);
+        }
+        let home = held.iter().find(|(shard, ..)| *shard == HOME).map(|(.., catalogue)| catalogue.clone());
+        let steward = Steward::new(Arc::clone(&exchange), home.unwrap_or_default(), steward_sql);
+        steward.reconcile(&held)?;
+        steward.start(errand_box)?;
+        exchange.inboxes[0].send(Letter::Listen(listener));
+        let addresses = Addresses { redis, grpc: options.grpc, http: options.http, sql: sql_url };
+        Ok(Self { addresses, exchange, lanes: threads, _data: data })
+    }
+
+    #[must_use]
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// The way in for doors on other threads.
+    #[must_use]
+    pub fn engine(&self) -> Arc<dyn Engine> {
+        Arc::new(Desk(Arc::clone(&self.exchange)))
+    }
+
+    /// Stops cleanly: every lane finishes its turn and its last log write.
+    pub fn stop(self) {
+        for inbox in &self.exchange.inboxes {
+            inbox.send(Letter::Stop);
+        }
+        for lane in self.lanes {
+            let _ = lane.join();
+        }
+        if let Some(sql) = &self.exchange.sql {
+            sql.stop();
+        }
+    }
+}
+
+/// The shard that holds the truth about definitions.
+const HOME: ShardId = ShardId(1);
+
+/// Listening beyond this machine without a token is refused: data would lie open (reliability S1).
+fn check_exposure(options: &UpOptions) -> anyhow::Result<()> {
+    let doors = [("redis", options.redis), ("grpc", options.grpc), ("http", options.http)];
+    for (door, address) in doors {
+        if !address.ip().is_loopback() && options.token.is_none() && !options.insecure {
+            bail!("--{door} {address} is reachable from other machines: give --token, or --insecure if that is meant");
+        }
+    }
+    Ok(())
+}
+
+fn resp_options(options: &UpOptions, port: u16) -> RespOptions {
+    RespOptions {
+        password: options.token.as_deref().map(shardine_resp::Password::new),
+        port,
+        seed: rand::random(),
+        ..RespOptions::default()
+    }
+}
+
+fn sql_url(options: &UpOptions) -> anyhow::Result<(String, Url)> {
+    let text = match &options.sql {
+        Some(text) => text.clone(),
+        None => format!("sqlite:{}", options.data.join("shardine.db").display()),
+    };
+    let url = text.parse().with_context(|| format!("--sql {text}"))?;
+    Ok((text, url))
+}
+
+/// Starts SQL, whose outcomes go to the lane that asked, or to the steward.
+fn start_sql(url: &Url, inboxes: &[Inbox]) -> anyhow::Result<(Option<Handle>, std::sync::mpsc::Receiver<shardine_writeback::Done>)> {
+    let (give, take) = channel();
+    if url.is_none() {
+        return Ok((None, take));
+    }
+    let inboxes = inboxes.to_vec();
+    let give = Mutex::new(give);
+    let notify = move |done: shardine_writeback::Done| {
+        let lane = lane::sql_lane(done.ticket());
+        if lane as u64 == STEWARD_LANE {
+            let give = give.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let _ = give.send(done);
+        } else if let Some(inbox) = inboxes.get(lane) {
+            inbox.send(Letter::Sql(done));
+        }
+    };
+    let handle = Backend::start(&shardine_writeback::Options::new(url.clone()), notify)?;
+    Ok((Some(handle), take))
+}
+
+/// The shards that the directory holds, or, if it is new, as many as asked for. Dealt out to the lanes in turn.
+fn shard_map(log: &Arc<dyn LogStore>, snapshots: &Path, options: &UpOptions) -> anyhow::Result<ShardMap> {
+    let mut known = log.shards();
+    known.extend(shardine_store::snapshot::shards(snapshots)?);
+    known.sort_unstable();
+    known.dedup();
+    let count = if known.is_empty() { options.shards } else { u32::try_from(known.len())? };
+    if known.iter().enumerate().any(|(place, shard)| shard.0 as usize != place + 1) {
+        bail!("the data directory holds shards {known:?}, which are not 1 to {count}: part of it is missing; restore it from a copy");
+    }
+    let lanes = options.lane_count();
+    let places = Interval::cut_evenly(count).into_iter().zip(1..).map(|(interval, number)| ShardPlace {
+        shard: ShardId(number),
+        interval,
+        lane: (number as usize - 1) % lanes,
+    });
+    Ok(ShardMap::new(places.collect()))
+}
+
+fn seat(place: &ShardPlace, log: &dyn LogStore, data: &DataDir, options: &UpOptions) -> Seat {
+    let seed = rand::random();
+    let restored = restore::restore(log, &data.snapshot_dir(), place.shard, NODE.0, seed);
+    let replica = restored.map_err(|error| {
+        let reason = format!("{error:#}");
+        tracing::error!(shard = %place.shard, %reason, "a shard cannot be read; the others go on");
+        reason
+    });
+    let replica = replica.map(|(records, restored)| {
+        let replica_options = ReplicaOptions {
+            incarnation: crate::clock::wall().0 & 0xffff_ffff,
+            seed,
+            snapshot_log_bytes: options.snapshot_log_bytes,
+            ..ReplicaOptions::new(NODE, place.shard, place.interval)
+        };
+        Replica::new(replica_options, records, restored)
+    });
+    Seat { shard: place.shard, lo: place.interval.lo, hi: place.interval.hi, replica }
+}

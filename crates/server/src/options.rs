@@ -1,0 +1,53 @@
+//! What a node is started with.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug)]
+pub struct UpOptions {
+    pub data: PathBuf,
+    pub redis: SocketAddr,
+    pub grpc: SocketAddr,
+    pub http: SocketAddr,
+    /// `sqlite:PATH` or `none`; `None` means SQLite inside the data directory.
+    pub sql: Option<String>,
+    /// Shards of the keyspace `default`, when the data directory is new.
+    pub shards: u32,
+    /// Threads that own shards and connections; `None` lets the machine decide.
+    pub lanes: Option<usize>,
+    /// Redis `AUTH` password and bearer token of the other doors.
+    pub token: Option<String>,
+    /// Allows listening beyond loopback without a token.
+    pub insecure: bool,
+    pub connections_max: usize,
+    /// Log bytes behind a snapshot before the next one is cut, per shard.
+    pub snapshot_log_bytes: u64,
+}
+
+impl Default for UpOptions {
+    fn default() -> Self {
+        let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        Self {
+            data: PathBuf::from("shardine-data"),
+            redis: loopback(7379),
+            grpc: loopback(7400),
+            http: loopback(7480),
+            sql: None,
+            shards: 4,
+            lanes: None,
+            token: None,
+            insecure: false,
+            connections_max: 10_000,
+            snapshot_log_bytes: 64 << 20,
+        }
+    }
+}
+
+impl UpOptions {
+    /// Half of the cores: the other half syncs, talks to SQL and serves the other doors.
+    #[must_use]
+    pub fn lane_count(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.lanes.unwrap_or((cores / 2).clamp(1, 16)).clamp(1, self.shards.max(1) as usize)
+    }
+}

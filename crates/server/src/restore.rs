@@ -1,0 +1,44 @@
+//! Brings a shard back from disk: the newest snapshot, then the log behind it.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use shardine_model::ShardId;
+use shardine_model::log::{Membership, SnapshotMeta};
+use shardine_records::Records;
+use shardine_shard::Restored;
+use shardine_store::{LogStore, SnapshotReader};
+
+/// The records of the snapshot and what the group needs to go on. An error is about this shard alone.
+pub(crate) fn restore(
+    log: &dyn LogStore,
+    snapshots: &Path,
+    shard: ShardId,
+    node: u64,
+    seed: u64,
+) -> anyhow::Result<(Records, Restored)> {
+    let mut records = Records::new(seed);
+    let first = SnapshotMeta { index: 0, term: 0, membership: Membership { voters: vec![node], learners: Vec::new() } };
+    let mut snapshot = first;
+    if let Some(mut reader) = SnapshotReader::newest(snapshots, shard)? {
+        snapshot = reader.meta().clone();
+        while let Some(chunk) = reader.next_chunk()? {
+            let damaged = || format!("snapshot {} of shard {shard} cannot be read", reader.path().display());
+            records.restore_chunk(&chunk).with_context(damaged)?;
+        }
+    }
+    let kept = log.load(shard)?;
+    let mut entries = kept.entries;
+    entries.retain(|entry| entry.index > snapshot.index);
+    if let Some(first) = entries.first()
+        && first.index != snapshot.index + 1
+    {
+        bail!(
+            "shard {shard}: the snapshot ends at entry {} and the log begins at {}: entries between them are lost; \
+             restore the data directory from a copy",
+            snapshot.index,
+            first.index
+        );
+    }
+    Ok((records, Restored { snapshot, hard_state: kept.hard_state, entries }))
+}

@@ -1,0 +1,111 @@
+//! The thread that writes a lane's snapshots to disk, piece by piece as they are cut.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use shardine_model::ShardId;
+use shardine_shard::SnapshotPart;
+use shardine_store::SnapshotWriter;
+
+use crate::letter::{Inbox, Letter};
+use crate::log_thread::LogTask;
+
+/// Bytes that may wait for the disk; above, the lane cuts no further for now.
+const WAITING_BYTES_MAX: usize = 4 << 20;
+
+pub(crate) struct Part {
+    pub seat: usize,
+    pub shard: ShardId,
+    pub part: SnapshotPart,
+}
+
+/// The lane's side.
+pub(crate) struct SnapshotThread {
+    parts: Sender<Part>,
+    waiting: Arc<AtomicUsize>,
+    pub thread: JoinHandle<()>,
+}
+
+impl SnapshotThread {
+    pub fn send(&self, part: Part) {
+        self.waiting.fetch_add(size(&part.part), Ordering::Relaxed);
+        let _ = self.parts.send(part);
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) < WAITING_BYTES_MAX
+    }
+
+    /// Lets the thread end, and gives it back to be waited for.
+    pub fn close(self) -> JoinHandle<()> {
+        self.thread
+    }
+}
+
+fn size(part: &SnapshotPart) -> usize {
+    match part {
+        SnapshotPart::Chunk(chunk) => chunk.len(),
+        SnapshotPart::Begin(_) | SnapshotPart::End => 0,
+    }
+}
+
+pub(crate) fn start(lane: usize, dir: PathBuf, inbox: Inbox, log: Sender<LogTask>) -> std::io::Result<SnapshotThread> {
+    let (parts, receiver) = channel();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let room = Arc::clone(&waiting);
+    let name = format!("snapshot-{lane}");
+    let thread = std::thread::Builder::new().name(name).spawn(move || run(&receiver, &dir, &inbox, &log, &room))?;
+    Ok(SnapshotThread { parts, waiting, thread })
+}
+
+fn run(parts: &Receiver<Part>, dir: &Path, inbox: &Inbox, log: &Sender<LogTask>, waiting: &AtomicUsize) {
+    let mut open: BTreeMap<usize, (u64, SnapshotWriter)> = BTreeMap::new();
+    while let Ok(part) = parts.recv() {
+        waiting.fetch_sub(size(&part.part), Ordering::Relaxed);
+        let (seat, shard) = (part.seat, part.shard);
+        match write(&mut open, dir, part) {
+            Ok(None) => {}
+            Ok(Some(index)) => {
+                // The log up to here is in the snapshot, which is on disk: only now may it go.
+                let _ = log.send(LogTask::Truncate { shard, below: index + 1 });
+                inbox.send(Letter::SnapshotSaved { seat, index });
+            }
+            Err(error) => {
+                // The log still has everything; the next cut tries again.
+                open.remove(&seat);
+                tracing::warn!(%shard, %error, "snapshot failed, the log is kept instead");
+            }
+        }
+    }
+}
+
+/// Says the index of a snapshot that is complete on disk.
+fn write(
+    open: &mut BTreeMap<usize, (u64, SnapshotWriter)>,
+    dir: &Path,
+    part: Part,
+) -> Result<Option<u64>, shardine_store::Error> {
+    match part.part {
+        SnapshotPart::Begin(meta) => {
+            open.insert(part.seat, (meta.index, SnapshotWriter::create(dir, part.shard, &meta)?));
+            Ok(None)
+        }
+        SnapshotPart::Chunk(chunk) => {
+            if let Some((_, writer)) = open.get_mut(&part.seat) {
+                writer.push(&chunk)?;
+            }
+            Ok(None)
+        }
+        SnapshotPart::End => match open.remove(&part.seat) {
+            None => Ok(None),
+            Some((index, writer)) => {
+                writer.finish()?;
+                Ok(Some(index))
+            }
+        },
+    }
+}

@@ -1,0 +1,188 @@
+//! Changes of table definitions, one at a time: SQL first, then every shard's log, then the doors are told.
+//!
+//! The first shard is the home of definitions: it gets each one first, and on start the others are brought to what it
+//! holds. So a crash in the middle leaves a definition that is either nowhere or comes everywhere.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use shardine_model::{Backing, Catalogue, Entry, ErrorCode, Field, FieldId, Refusal, Table, limits};
+use shardine_router::{Call, FieldSpec, Response, TableSpec};
+use shardine_writeback::{Change, Done as SqlDone, Job, JobId, TableJob};
+
+use crate::exchange::Exchange;
+use crate::letter::{Done, ShardCall};
+
+/// A table call and who waits for it.
+pub(crate) struct Errand {
+    pub call: Call,
+    pub done: Done,
+}
+
+/// Jobs of the steward have this lane number; no lane does.
+pub(crate) const STEWARD_LANE: u64 = 0xffff;
+
+pub(crate) struct Steward {
+    exchange: Arc<Exchange>,
+    catalogue: Catalogue,
+    sql: Receiver<SqlDone>,
+    jobs: u64,
+}
+
+impl Steward {
+    pub fn new(exchange: Arc<Exchange>, catalogue: Catalogue, sql: Receiver<SqlDone>) -> Self {
+        Self { exchange, catalogue, sql, jobs: 0 }
+    }
+
+    /// Brings all shards to the same definitions and tells the doors. Called once, before they open.
+    pub fn reconcile(&self, held: &[(shardine_model::ShardId, usize, Catalogue)]) -> Result<(), Refusal> {
+        for table in self.catalogue.definitions() {
+            for (shard, lane, catalogue) in held {
+                let known = catalogue.definitions().find(|known| known.id == table.id).map(|known| known.version);
+                if known.is_none_or(|version| version < table.version) {
+                    self.propose(*shard, *lane, table)?;
+                }
+            }
+        }
+        self.exchange.publish(Arc::new(self.catalogue.clone()));
+        Ok(())
+    }
+
+    pub fn start(self, errands: Receiver<Errand>) -> std::io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name("steward".into()).spawn(move || self.run(&errands))
+    }
+
+    fn run(mut self, errands: &Receiver<Errand>) {
+        while let Ok(errand) = errands.recv() {
+            let response = match self.serve(errand.call) {
+                Ok(table) => Response::Table(table),
+                Err(refusal) => Response::Refused(refusal),
+            };
+            (errand.done)(response);
+        }
+    }
+
+    fn serve(&mut self, call: Call) -> Result<Arc<Table>, Refusal> {
+        match call {
+            Call::CreateTable(spec) => self.create(spec),
+            Call::AddField { table, field } => self.add_field(&table, field),
+            Call::DropTable { table } => self.drop_table(&table),
+            _ => Err(Refusal::new(ErrorCode::Internal, "not a table call")),
+        }
+    }
+
+    fn create(&mut self, spec: TableSpec) -> Result<Arc<Table>, Refusal> {
+        if self.catalogue.tables().any(|table| table.name.eq_ignore_ascii_case(&spec.name)) {
+            return Err(Refusal::new(ErrorCode::Exists, format!("there is a table {} already", spec.name)));
+        }
+        if self.catalogue.definitions().count() >= limits::TABLES_MAX {
+            return Err(Refusal::new(ErrorCode::TooLarge, format!("{} tables are the limit", limits::TABLES_MAX)));
+        }
+        let mut table = Table {
+            id: self.catalogue.next_id(),
+            name: spec.name,
+            version: 1,
+            fields: Vec::new(),
+            sort: spec.sort.into_iter().map(|(name, kind)| shardine_model::table::SortPart { name, kind }).collect(),
+            backing: spec.backing,
+            dynamic: false,
+            dropped: false,
+            next_field: FieldId(1),
+        };
+        for field in spec.fields {
+            push_field(&mut table, field)?;
+        }
+        table.check()?;
+        if table.backing == Backing::Sql && self.exchange.sql.is_none() {
+            let message = "this node runs without SQL (--sql none): create the table with --backing none";
+            return Err(Refusal::new(ErrorCode::Unsupported, message));
+        }
+        self.change_sql(&table, Change::Create)?;
+        self.settle(table)
+    }
+
+    fn add_field(&mut self, name: &str, field: FieldSpec) -> Result<Arc<Table>, Refusal> {
+        let mut table = self.known(name)?;
+        if table.dynamic {
+            return Err(Refusal::new(ErrorCode::Unsupported, format!("table {name} takes any field already")));
+        }
+        push_field(&mut table, field)?;
+        table.version += 1;
+        table.check()?;
+        let added = table.fields.last().map_or(FieldId(0), |field| field.id);
+        self.change_sql(&table, Change::AddField(added))?;
+        self.settle(table)
+    }
+
+    /// The definition goes first: nothing new is written to a table that is about to vanish.
+    fn drop_table(&mut self, name: &str) -> Result<Arc<Table>, Refusal> {
+        let mut table = self.known(name)?;
+        if table.id == shardine_model::table::KV {
+            return Err(Refusal::new(ErrorCode::Forbidden, "the table kv is always there"));
+        }
+        table.version += 1;
+        table.dropped = true;
+        let kept = self.settle(table.clone())?;
+        self.change_sql(&table, Change::Drop)?;
+        Ok(kept)
+    }
+
+    fn known(&self, name: &str) -> Result<Table, Refusal> {
+        let unknown = || Refusal::new(ErrorCode::UnknownTable, format!("there is no table {name}"));
+        self.catalogue.named(name).map(|table| Table::clone(table)).ok_or_else(unknown)
+    }
+
+    /// Puts a definition into every shard's log, the home shard first, then tells the doors.
+    fn settle(&mut self, table: Table) -> Result<Arc<Table>, Refusal> {
+        for place in self.exchange.map.places() {
+            self.propose(place.shard, place.lane, &table)?;
+        }
+        self.catalogue.put(table.clone());
+        self.exchange.publish(Arc::new(self.catalogue.clone()));
+        Ok(Arc::new(table))
+    }
+
+    fn propose(&self, shard: shardine_model::ShardId, lane: usize, table: &Table) -> Result<(), Refusal> {
+        let (give, take) = channel();
+        let entry = Entry::Schema(Box::new(table.clone())).to_bytes();
+        let done = Box::new(move |result| {
+            // The steward waits for it unless the process is stopping.
+            let _ = give.send(result);
+        });
+        self.exchange.ask(shard, lane, ShardCall::Propose(entry), done);
+        let result = take.recv().unwrap_or(Err(ErrorCode::Internal));
+        result.map(|_| ()).map_err(|code| Refusal::new(code, format!("shard {shard} did not take the definition of {}", table.name)))
+    }
+
+    fn change_sql(&mut self, table: &Table, change: Change) -> Result<(), Refusal> {
+        if table.backing == Backing::None {
+            return Ok(());
+        }
+        let unavailable = |message: String| Refusal::new(ErrorCode::BackendUnavailable, message);
+        let sql = self.exchange.sql.clone().ok_or_else(|| unavailable("this node runs without SQL".into()))?;
+        self.jobs += 1;
+        let ticket = JobId(STEWARD_LANE << 48 | self.jobs);
+        let job = Job::Table(TableJob { ticket, table: Arc::new(table.clone()), change });
+        sql.submit(job).map_err(|rejected| unavailable(format!("SQL takes no jobs: {:?}", rejected.why)))?;
+        match self.sql.recv() {
+            Ok(SqlDone::Failed { error, .. }) => Err(unavailable(error.to_string())),
+            Ok(_) => Ok(()),
+            Err(_) => Err(unavailable("SQL has stopped".into())),
+        }
+    }
+}
+
+fn push_field(table: &mut Table, spec: FieldSpec) -> Result<(), Refusal> {
+    let id = table.next_field;
+    let next = id.0.checked_add(1).ok_or_else(|| Refusal::new(ErrorCode::TooLarge, "a table has too many fields"))?;
+    table.next_field = FieldId(next);
+    let default = spec.default.unwrap_or_else(|| spec.kind.zero());
+    table.fields.push(Field { id, name: spec.name, kind: spec.kind, default });
+    Ok(())
+}
+
+/// Where errands are sent before the steward has started.
+pub(crate) fn errands() -> (Sender<Errand>, Receiver<Errand>) {
+    channel()
+}
