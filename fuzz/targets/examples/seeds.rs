@@ -23,6 +23,8 @@ type Seeds = Vec<(String, Vec<u8>)>;
 fn main() -> Result<(), Box<dyn Error>> {
     write("commands", commands())?;
     write("log_entry", log_entries())?;
+    write("resp_request", conversations())?;
+    write("resp_session", conversations())?;
     write("state_chunk", state_chunks())?;
     write("stored_answer", answers())?;
     let dir = tempfile::tempdir()?;
@@ -122,6 +124,134 @@ fn state_chunks() -> Seeds {
     let rows = chunks[1..].iter().find(|chunk| chunk.len() > 2).expect("there are rows");
     let head = u8::try_from(chunks[0].len()).expect("the head is short");
     vec![("head_and_rows".to_owned(), [&[head][..], &chunks[0], rows].concat())]
+}
+
+/// What clients say to the Redis door, one conversation per family of commands.
+fn conversations() -> Seeds {
+    let spoken: [(&str, &[&str]); 10] = [
+        (
+            "hashes",
+            &[
+                "HSET u:1 name bob age 10",
+                "HGET u:1 name",
+                "HMGET u:1 name no",
+                "HGETALL u:1",
+                "HDEL u:1 age",
+                "HLEN u:1",
+            ],
+        ),
+        (
+            "hash_numbers",
+            &[
+                "HINCRBY u:1 n 5",
+                "HINCRBYFLOAT u:1 f 1.5",
+                "HSETNX u:1 n 1",
+                "HRANDFIELD u:1 2 WITHVALUES",
+                "HSCAN u:1 0",
+            ],
+        ),
+        (
+            "strings",
+            &[
+                "SET k v EX 10 NX GET",
+                "GET k",
+                "APPEND k x",
+                "STRLEN k",
+                "INCRBY n 3",
+                "GETDEL k",
+                "MSET a 1 b 2",
+                "MGET a b",
+            ],
+        ),
+        (
+            "typed",
+            &[
+                "HSET typed:1 f1 -5 f2 0.5 f4 text",
+                "HGETALL typed:1",
+                "HINCRBY typed:1 f1 9223372036854775807",
+                "HSET typed:1 no 1",
+            ],
+        ),
+        (
+            "keys",
+            &[
+                "EXISTS k j",
+                "TYPE k",
+                "EXPIRE k 5 NX",
+                "PTTL k",
+                "PERSIST k",
+                "SCAN 0 MATCH u* COUNT 5",
+                "KEYS *",
+                "DBSIZE",
+                "DEL k j",
+            ],
+        ),
+        (
+            "transaction",
+            &["WATCH {t}a", "MULTI", "SET {t}a 1", "INCR {t}a", "HGET {t}a value", "EXEC", "MULTI", "DISCARD", "EXEC"],
+        ),
+        (
+            "session",
+            &[
+                "HELLO 3 AUTH default x SETNAME me",
+                "HELLO 3",
+                "CLIENT ID",
+                "CLIENT INFO",
+                "INFO",
+                "CONFIG GET *",
+                "RESET",
+                "QUIT",
+            ],
+        ),
+        (
+            "describe",
+            &[
+                "COMMAND COUNT",
+                "COMMAND DOCS GET",
+                "COMMAND INFO HSET",
+                "TIME",
+                "ECHO hi",
+                "PING",
+                "PING hi",
+                "SELECT 1",
+                "EVAL x 0",
+            ],
+        ),
+        (
+            "own",
+            &[
+                "REC.SET typed:1 f1 7 IFVERSION 0",
+                "REC.GET typed:1 FIELDS 1 f1",
+                "REC.CAS typed:1 f1 7 8",
+                "REC.SCAN typed",
+                "REC.DEL typed:1",
+            ],
+        ),
+        (
+            "own_updates",
+            &[
+                "REC.INSERT typed:2 f4 abc",
+                "REC.UPDATE typed:2 f1 + 5",
+                "REC.REPLACE typed:2 f1 1",
+                "REC.KICK typed:2",
+                "REC.FLUSH",
+                "REC.EXPLAIN typed:2",
+            ],
+        ),
+    ];
+    let mut seeds: Seeds = spoken.iter().map(|(name, lines)| ((*name).to_owned(), arrays(lines))).collect();
+    seeds.push(("inline".to_owned(), b"SET k 'a b'\r\nGET \"k\"\nset x \"\\x00\\n\"\r\n\r\nPING\r\n".to_vec()));
+    seeds.push(("broken".to_owned(), b"*2\r\n$3\r\nGET\r\n$99999999999\r\n".to_vec()));
+    seeds
+}
+
+fn arrays(lines: &[&str]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for words in lines.iter().map(|line| line.split(' ').collect::<Vec<_>>()) {
+        bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+        words.iter().for_each(|word| bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes()));
+    }
+    bytes
 }
 
 fn log_entries() -> Seeds {

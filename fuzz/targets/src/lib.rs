@@ -2,11 +2,13 @@
 //! and returns; a panic is a finding. Beyond not panicking, each checks what must hold for every input that is accepted.
 
 mod apply;
+mod door;
 
 use shardine_model::codec::Reader;
 use shardine_model::{Answer, Entry, Request};
 
 pub use apply::{chunks, commands, replica, state_chunk};
+pub use door::{resp_request, resp_session};
 
 /// A function under its name, which is also that of its program and of its folder of inputs.
 pub struct Target {
@@ -15,10 +17,12 @@ pub struct Target {
 }
 
 /// All targets, for the tests that replay the stored inputs.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 8] = [
     Target { name: "commands", run: commands },
     Target { name: "log_entry", run: log_entry },
     Target { name: "log_segment", run: log_segment },
+    Target { name: "resp_request", run: resp_request },
+    Target { name: "resp_session", run: resp_session },
     Target { name: "snapshot", run: snapshot },
     Target { name: "state_chunk", run: state_chunk },
     Target { name: "stored_answer", run: stored_answer },

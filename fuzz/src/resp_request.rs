@@ -1,0 +1,4 @@
+//! Feeds the parser of the Redis door with whatever libFuzzer finds.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| shardine_fuzz_targets::resp_request(data));
