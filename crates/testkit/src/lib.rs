@@ -16,7 +16,7 @@ pub use port::Port;
 pub use process::Process;
 pub use redis_server::{Appendonly, RedisServer};
 pub use resp::{Client, Reply};
-pub use shardine::{Options, Shardine, Sql, find_binary};
+pub use shardine::{Doors, Options, Shardine, Sql, find_binary};
 pub use wait::wait_for;
 
 use std::time::Duration;

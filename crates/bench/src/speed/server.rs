@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::ValueEnum;
-use shardine_testkit::{Appendonly, Client, Port, RedisServer, Shardine, Sql};
+use shardine_testkit::{Appendonly, Client, Doors, Port, RedisServer, Shardine, Sql};
 
 use super::{args::Options, workplace::Workplace};
 
@@ -51,7 +51,8 @@ impl Server {
             }
             Kind::Shardine => {
                 let binary = options.subject_bin.clone();
-                let up = shardine_testkit::Options { sql: Sql::None, binary, ..Default::default() };
+                let up =
+                    shardine_testkit::Options { sql: Sql::None, doors: Doors::Redis, binary, ..Default::default() };
                 Ok(Server::Shardine(Shardine::start_in(dir, up)?))
             }
         }
