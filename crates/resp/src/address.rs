@@ -251,7 +251,9 @@ mod tests {
     #[test]
     fn what_cannot_be_a_sort_key_is_refused() {
         let catalogue = catalogue();
-        for text in ["messages:a", "messages:a@x", "messages:a@x,y", "messages:a@%,1", "messages:a@%zz,1", "messages:a@x,1,2"] {
+        for text in
+            ["messages:a", "messages:a@x", "messages:a@x,y", "messages:a@%,1", "messages:a@%zz,1", "messages:a@x,1,2"]
+        {
             assert_eq!(parse(text.as_bytes(), &catalogue).unwrap_err().code, ErrorCode::BadRequest, "{text}");
         }
         let long = vec![b'x'; limits::KEY_BYTES_MAX + 1];

@@ -1,16 +1,16 @@
 //! What each command does. A command file turns words into a question to the hall, or an answer into bytes.
 
 // In the order in which a newcomer should read them.
-pub(crate) mod read;
-pub(crate) mod change;
-pub(crate) mod shape;
-pub(crate) mod record;
-pub(crate) mod many;
-pub(crate) mod look;
-pub(crate) mod transaction;
-pub(crate) mod scan;
 pub(crate) mod call;
-pub(crate) mod info;
-pub(crate) mod own;
+pub(crate) mod change;
 pub(crate) mod client;
 pub(crate) mod describe;
+pub(crate) mod info;
+pub(crate) mod look;
+pub(crate) mod many;
+pub(crate) mod own;
+pub(crate) mod read;
+pub(crate) mod record;
+pub(crate) mod scan;
+pub(crate) mod shape;
+pub(crate) mod transaction;

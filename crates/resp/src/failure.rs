@@ -21,10 +21,10 @@ pub(crate) const HASH_NOT_A_FLOAT: Failure = Failure(Cow::Borrowed("ERR hash val
 pub(crate) const OVERFLOW: Failure = Failure(Cow::Borrowed("ERR increment or decrement would overflow (overflow)"));
 pub(crate) const WRONG_KIND: Failure =
     Failure(Cow::Borrowed("WRONGTYPE Operation against a key holding the wrong kind of value (wrong_type)"));
-pub(crate) const NOT_AUTHENTICATED: Failure = Failure(Cow::Borrowed("NOAUTH Authentication required. (unauthenticated)"));
-pub(crate) const WRONG_PASSWORD: Failure = Failure(Cow::Borrowed(
-    "WRONGPASS invalid username-password pair or user is disabled. (unauthenticated)",
-));
+pub(crate) const NOT_AUTHENTICATED: Failure =
+    Failure(Cow::Borrowed("NOAUTH Authentication required. (unauthenticated)"));
+pub(crate) const WRONG_PASSWORD: Failure =
+    Failure(Cow::Borrowed("WRONGPASS invalid username-password pair or user is disabled. (unauthenticated)"));
 pub(crate) const CROSS_PARTITION: Failure = Failure(Cow::Borrowed(
     "CROSSSLOT bad_request: all keys of a transaction must share one partition: give them the same {tag}",
 ));

@@ -5,18 +5,18 @@
 //! What it speaks is told in `docs/redis.md`.
 
 // In the order in which a newcomer should read them.
-mod options;
-pub mod frame;
-mod wire;
-mod verb;
 pub mod address;
-mod value;
+mod command;
 mod failure;
+pub mod frame;
 mod glob;
+mod options;
 mod queue;
 mod session;
+mod value;
+mod verb;
 mod waiting;
-mod command;
+mod wire;
 
 pub use options::{Options, Password};
 pub use session::{Flow, Received, Session};

@@ -50,7 +50,10 @@ impl<'a> Slot<'a> {
     pub(crate) fn parse<'v>(&self, text: &'v [u8]) -> Result<ValueRef<'v>, Failure> {
         if text.len() > limits::VALUE_BYTES_MAX {
             let (length, limit) = (text.len(), limits::VALUE_BYTES_MAX);
-            return Err(Failure::new(ErrorCode::TooLarge, format!("the value has {length} bytes, the limit is {limit}")));
+            return Err(Failure::new(
+                ErrorCode::TooLarge,
+                format!("the value has {length} bytes, the limit is {limit}"),
+            ));
         }
         let Some(field) = self.field else { return Ok(ValueRef::Blob(text)) };
         let value = match field.kind {

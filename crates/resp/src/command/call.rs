@@ -24,7 +24,10 @@ pub(crate) enum Asked {
     /// The answer is `OK`.
     Deed,
     Count,
-    Info { sections: OwnedLine, about: info::About },
+    Info {
+        sections: OwnedLine,
+        about: info::About,
+    },
     Explain,
     Page(Page),
     Keys(Keys),

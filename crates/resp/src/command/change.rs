@@ -91,11 +91,7 @@ pub(crate) fn looks_first(verb: Verb, line: Line<'_>, place: &Place<'_>) -> bool
 }
 
 /// Plans a command that looks first, given what it saw. `scratch` holds bytes that the plan borrows.
-pub(crate) fn decide<'a>(
-    order: Order<'a>,
-    seen: Found<'_>,
-    scratch: &'a mut Vec<u8>,
-) -> Result<Decision<'a>, Failure> {
+pub(crate) fn decide<'a>(order: Order<'a>, seen: Found<'_>, scratch: &'a mut Vec<u8>) -> Result<Decision<'a>, Failure> {
     let decision = match order.verb {
         Verb::Setrange => string::setrange(order, seen, scratch),
         Verb::Persist => key::decide_persist(order, seen),

@@ -99,7 +99,8 @@ pub(super) fn config(session: &Session, line: Line<'_>, out: &mut Vec<u8>) -> Re
             return Ok(());
         }
         other => {
-            let sentence = format!("Shardine has no CONFIG {}: settings are given when the server starts", quote(other));
+            let sentence =
+                format!("Shardine has no CONFIG {}: settings are given when the server starts", quote(other));
             return Err(Failure::unsupported(sentence));
         }
     }

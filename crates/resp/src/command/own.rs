@@ -11,13 +11,7 @@ use crate::value::{integer, is};
 use crate::verb::Verb;
 use crate::wire::{self, Protocol};
 
-pub(crate) fn run<H: Hall>(
-    session: &mut Session,
-    verb: Verb,
-    line: Line<'_>,
-    hall: &mut H,
-    out: &mut Vec<u8>,
-) -> Step {
+pub(crate) fn run<H: Hall>(session: &mut Session, verb: Verb, line: Line<'_>, hall: &mut H, out: &mut Vec<u8>) -> Step {
     if verb == Verb::Ping && line.len() == 1 {
         session.queue.reply(out, |out| out.extend_from_slice(b"+PONG\r\n"));
         return Step::Taken;
@@ -180,7 +174,8 @@ fn time<H: Hall>(hall: &H, out: &mut Vec<u8>) {
 /// Every answered write is on a majority already, so there is nothing to wait for, and there are no Redis replicas.
 fn wait(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     integer(line.word(1)).ok_or(NOT_AN_INTEGER)?;
-    let timeout = integer(line.word(2)).ok_or(Failure::line("ERR timeout is not an integer or out of range (wrong_type)"))?;
+    let timeout =
+        integer(line.word(2)).ok_or(Failure::line("ERR timeout is not an integer or out of range (wrong_type)"))?;
     if timeout < 0 {
         return Err(Failure::line("ERR timeout is negative (bad_request)"));
     }

@@ -94,12 +94,7 @@ fn write_view(fields: &FieldsView<'_>, table: Option<&Table>, protocol: Protocol
 }
 
 /// All fields of a record by name, whichever kind of table it is of.
-pub(crate) fn write_fields(
-    fields: &FieldsView<'_>,
-    table: Option<&Arc<Table>>,
-    protocol: Protocol,
-    out: &mut Vec<u8>,
-) {
+pub(crate) fn write_fields(fields: &FieldsView<'_>, table: Option<&Arc<Table>>, protocol: Protocol, out: &mut Vec<u8>) {
     write_view(fields, table.map(|table| &**table).filter(|table| !table.dynamic), protocol, out);
 }
 
@@ -274,7 +269,9 @@ fn write_given(fields: &FieldsView<'_>, table: TableId, tone: Tone<'_>, out: &mu
 fn refusal(code: ErrorCode, reply: &Reply) -> Failure {
     let version = reply.version;
     match code {
-        ErrorCode::VersionMismatch | ErrorCode::Exists => Failure::new(code, format!("the record is at version {version}")),
+        ErrorCode::VersionMismatch | ErrorCode::Exists => {
+            Failure::new(code, format!("the record is at version {version}"))
+        }
         ErrorCode::NotFound => Failure::new(code, format!("the record does not exist, its version is {version}")),
         ErrorCode::CasMismatch => {
             let held = reply.row().and_then(|row| row.view().iter().next().map(|entry| with_text(entry.value, quote)));

@@ -120,13 +120,7 @@ fn reset(session: &mut Session, out: &mut Vec<u8>) -> Step {
     Step::Taken
 }
 
-fn watch<H: Hall>(
-    session: &mut Session,
-    verb: Verb,
-    line: Line<'_>,
-    hall: &mut H,
-    out: &mut Vec<u8>,
-) -> Step {
+fn watch<H: Hall>(session: &mut Session, verb: Verb, line: Line<'_>, hall: &mut H, out: &mut Vec<u8>) -> Step {
     if session.transaction.is_some() {
         session.queue.reply(out, |out| wire::error(out, "ERR WATCH inside MULTI is not allowed (bad_request)"));
         return Step::Taken;
@@ -184,4 +178,3 @@ impl Watching {
         if self.missing > 0 { Progress::Wait } else { Progress::Watch(std::mem::take(&mut self.rows)) }
     }
 }
-

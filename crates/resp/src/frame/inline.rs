@@ -4,7 +4,11 @@ use super::{Args, FrameError, Limits, Parsed, Span};
 
 pub(super) fn parse(input: &[u8], limits: &Limits, args: &mut Args) -> Result<Parsed, FrameError> {
     let Some(end) = memchr::memchr(b'\n', input) else {
-        return if input.len() > limits.inline_bytes_max { Err(FrameError::InlineTooBig) } else { Ok(Parsed::Incomplete) };
+        return if input.len() > limits.inline_bytes_max {
+            Err(FrameError::InlineTooBig)
+        } else {
+            Ok(Parsed::Incomplete)
+        };
     };
     if end > limits.inline_bytes_max {
         return Err(FrameError::InlineTooBig);

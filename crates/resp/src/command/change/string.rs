@@ -64,11 +64,7 @@ fn set_with_options<'a>(order: Order<'a>, mut command: Command<'a>) -> Result<Pl
 }
 
 /// `EX s`, `PX ms`, `EXAT s` or `PXAT ms`.
-fn ttl_option<'a>(
-    order: Order<'a>,
-    word: &[u8],
-    words: &mut impl Iterator<Item = &'a [u8]>,
-) -> Result<Ttl, Failure> {
+fn ttl_option<'a>(order: Order<'a>, word: &[u8], words: &mut impl Iterator<Item = &'a [u8]>) -> Result<Ttl, Failure> {
     let unit = Unit::option(word).ok_or(SYNTAX)?;
     let number = integer(words.next().ok_or(SYNTAX)?).ok_or(NOT_AN_INTEGER)?;
     positive_expiry(order, number, unit).map(Ttl::At)

@@ -41,7 +41,8 @@ pub(super) fn parse(order: Order<'_>, index: usize) -> Result<(Operation<'_>, us
             paste: line.word(index + 4),
         },
         other => {
-            let sentence = format!("there is no operation {}: use = + - & | ^ min max append splice unset", quote(other));
+            let sentence =
+                format!("there is no operation {}: use = + - & | ^ min max append splice unset", quote(other));
             return Err(Failure::bad_request(sentence));
         }
     };

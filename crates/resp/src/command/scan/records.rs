@@ -83,7 +83,8 @@ fn target<'a, 'c>(text: &'a [u8], catalogue: &'c Catalogue) -> Result<(&'c Table
     let colon = memchr::memchr(b':', text);
     let name = &text[..colon.unwrap_or(text.len())];
     let table = std::str::from_utf8(name).ok().and_then(|name| catalogue.named(name));
-    let table = table.ok_or_else(|| Failure::new(ErrorCode::UnknownTable, format!("there is no table {}", quote(name))))?;
+    let table =
+        table.ok_or_else(|| Failure::new(ErrorCode::UnknownTable, format!("there is no table {}", quote(name))))?;
     let Some(colon) = colon else { return Ok((table, None)) };
     if !table.has_sort() {
         let name = &table.name;

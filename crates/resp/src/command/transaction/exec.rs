@@ -218,13 +218,7 @@ fn write_read(queued: &Queued, table: Option<&Arc<Table>>, reply: Option<&Reply>
     }
 }
 
-fn write_many(
-    queued: &Queued,
-    tables: &[Option<Arc<Table>>],
-    replies: &[&Reply],
-    context: Context,
-    out: &mut Vec<u8>,
-) {
+fn write_many(queued: &Queued, tables: &[Option<Arc<Table>>], replies: &[&Reply], context: Context, out: &mut Vec<u8>) {
     match queued.verb {
         Verb::Mget => {
             wire::array(out, tables.len());

@@ -1,0 +1,196 @@
+//! Nothing that a client sends makes the session panic, stall, or grow without bound.
+
+use proptest::prelude::*;
+use shardine_resp::{Flow, Options};
+
+use crate::talk::{Door, frame};
+
+#[test]
+fn a_claimed_length_costs_nothing() {
+    let mut door = Door::open();
+
+    for _ in 0..1_000 {
+        let received = door.receive(b"*65536\r\n$33554432\r\nx");
+        assert_eq!((received.consumed, received.flow), (0, Flow::Continue));
+    }
+
+    assert_eq!(door.out.capacity(), 0);
+}
+
+#[test]
+fn keys_above_the_limit_are_refused() {
+    let mut door = Door::with(Options { keys_rows_max: 3, ..Options::default() });
+    door.script(&[
+        ("MSET a 1 b 1 c 1", "+OK|"),
+        ("KEYS [a-b]", "*2|…"),
+        ("SET d 1", "+OK|"),
+        ("KEYS a", "-ERR too_large: KEYS…"),
+    ]);
+}
+
+#[test]
+fn a_value_above_its_limit_is_refused_and_the_connection_lives() {
+    let mut door = Door::open();
+
+    door.send(&frame(&[b"SET", &b"a"[..], &vec![b'x'; (32 << 20) + 1]]));
+
+    assert_eq!(door.take(), "-ERR too_large: the value has 33554433 bytes, the limit is 33554432|");
+    assert_eq!(door.say("PING"), "+PONG|");
+}
+
+/// Words that commands are made of, so that random lines often mean something.
+fn word() -> impl Strategy<Value = String> {
+    let known = [
+        "a",
+        "users:1",
+        "messages:c@1",
+        "notes:1",
+        "name",
+        "age",
+        "value",
+        "1",
+        "-1",
+        "0",
+        "9223372036854775807",
+        "1.5",
+        "x",
+        "EX",
+        "NX",
+        "XX",
+        "GET",
+        "GT",
+        "COUNT",
+        "MATCH",
+        "*",
+        "FIELDS",
+        "VERSION",
+        "IFVERSION",
+        "ACK",
+        "sql",
+        "splice",
+        "+",
+        "=",
+        "max",
+        "unset",
+        "CURSOR",
+        "FROM",
+        "DESC",
+        "WITHVALUES",
+        "INFO",
+        "",
+        "3",
+    ];
+    let verbs = [
+        "HGET",
+        "HSET",
+        "HMGET",
+        "HGETALL",
+        "HSETNX",
+        "HDEL",
+        "HINCRBY",
+        "HINCRBYFLOAT",
+        "HRANDFIELD",
+        "HSCAN",
+        "SET",
+        "GET",
+        "GETEX",
+        "GETDEL",
+        "GETSET",
+        "SETRANGE",
+        "GETRANGE",
+        "INCR",
+        "DECRBY",
+        "APPEND",
+        "MGET",
+        "MSET",
+        "DEL",
+        "EXISTS",
+        "TTL",
+        "EXPIRE",
+        "PERSIST",
+        "SCAN",
+        "KEYS",
+        "RANDOMKEY",
+        "DBSIZE",
+        "FLUSHDB",
+        "INFO",
+        "MULTI",
+        "EXEC",
+        "DISCARD",
+        "WATCH",
+        "UNWATCH",
+        "HELLO",
+        "CLIENT",
+        "COMMAND",
+        "CONFIG",
+        "RESET",
+        "REC.GET",
+        "REC.SET",
+        "REC.CAS",
+        "REC.DEL",
+        "REC.SCAN",
+        "REC.KICK",
+        "REC.FLUSH",
+        "REC.EXPLAIN",
+        "REC.INSERT",
+        "REC.REPLACE",
+        "TYPE",
+        "AUTH",
+        "WAIT",
+        "TIME",
+    ];
+    prop_oneof![
+        3 => prop::sample::select(known.to_vec()).prop_map(str::to_owned),
+        1 => prop::sample::select(verbs.to_vec()).prop_map(str::to_owned),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn every_command_gets_exactly_one_reply(
+        lines in prop::collection::vec(prop::collection::vec(word(), 1..7), 1..12), is_late in any::<bool>(),
+    ) {
+        let mut door = Door::open();
+        door.hall.is_late = is_late;
+
+        for line in &lines {
+            let flow = door.send(&frame(line));
+
+            prop_assert_eq!(flow, Flow::Continue, "{:?}", line);
+            prop_assert_eq!(count_replies(&door.out), Some(1), "{:?} {:?}", line, door.take());
+            door.out.clear();
+            prop_assert_eq!(door.session.waiting(), 0);
+        }
+    }
+}
+
+/// How many whole replies stand in the bytes; `None` if they are not well formed.
+fn count_replies(mut bytes: &[u8]) -> Option<usize> {
+    let mut count = 0;
+    while !bytes.is_empty() {
+        bytes = skip_reply(bytes)?;
+        count += 1;
+    }
+    Some(count)
+}
+
+fn skip_reply(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    let (line, rest) = (&bytes[1..end], &bytes[end + 2..]);
+    let number = || std::str::from_utf8(line).ok()?.parse::<i64>().ok();
+    let parts = match bytes[0] {
+        b'+' | b'-' | b'_' | b':' => 0,
+        b'$' | b'=' => {
+            return match number()? {
+                -1 => Some(rest),
+                length => rest.get(length as usize..)?.strip_prefix(b"\r\n"),
+            };
+        }
+        b'*' | b'~' => number()?.max(0),
+        b'%' => number()? * 2,
+        _ => return None,
+    };
+    (0..parts).try_fold(rest, |rest, _| skip_reply(rest))
+}

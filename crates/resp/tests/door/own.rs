@@ -1,0 +1,131 @@
+//! What the connection answers by itself.
+
+use shardine_resp::{Flow, Options, Password};
+
+use crate::talk::{Door, frame};
+
+#[test]
+fn greetings_and_small_talk() {
+    Door::open().script(&[
+        ("PING", "+PONG|"),
+        ("PING hello", "$5|hello|"),
+        ("ECHO hello", "$5|hello|"),
+        ("SELECT 0", "+OK|"),
+        ("SELECT 1", "-ERR DB index is out of range (bad_request): there is only database 0|"),
+        ("TIME", "*2|$4|1000|$1|0|"),
+        ("WAIT 1 100", ":0|"),
+        ("HELLO 4", "-NOPROTO unsupported protocol version (unsupported)|"),
+        (
+            "HELLO 2",
+            "*14|$6|server|$5|redis|$7|version|$5|7.2.0|$4|mode|$10|standalone|$4|role|$6|master|$5|proto|:2|$2|id|:7|\
+             $7|modules|*0|",
+        ),
+        ("RESET", "+RESET|"),
+        ("REC.CALL f", "-ERR unsupported: REC.CALL is not offered: Shardine runs no stored functions yet|"),
+        ("LPUSH l 1", "-ERR unsupported: Shardine has no LPUSH, only records: hashes and strings|"),
+        ("FOO a b", "-ERR unknown command 'FOO', with args beginning with: 'a' 'b' (unsupported)|"),
+    ]);
+}
+
+#[test]
+fn clients_say_who_they_are() {
+    Door::open().script(&[
+        ("CLIENT ID", ":7|"),
+        ("CLIENT GETNAME", "$-1|"),
+        ("CLIENT SETNAME me", "+OK|"),
+        ("CLIENT GETNAME", "$2|me|"),
+        ("CLIENT SETINFO LIB-NAME redis-py", "+OK|"),
+        ("CLIENT SETINFO lib-ver 5.0", "+OK|"),
+        ("CLIENT SETINFO BOGUS 5.0", "-ERR Unrecognized option 'BOGUS' (bad_request)|"),
+        ("CLIENT INFO", "$72|id=7 name=me db=0 multi=-1 watch=0 resp=2 lib-name=redis-py lib-ver=5.0\n|"),
+        ("CLIENT NO-EVICT on", "+OK|"),
+        ("CLIENT KILL x", "-ERR unsupported: …"),
+    ]);
+}
+
+#[test]
+fn libraries_find_what_they_ask_for() {
+    let mut door = Door::open();
+    door.script(&[
+        ("COMMAND COUNT", ":86|"),
+        ("COMMAND DOCS", "*0|"),
+        ("COMMAND INFO get nope", "*2|*10|$3|get|:2|*1|+readonly|:1|:1|:1|*0|*0|*0|*0|*-1|"),
+        ("COMMAND GETKEYS mset a 1 b 2", "*2|$1|a|$1|b|"),
+        ("COMMAND", "*86|*10|$4|hget|:3|…"),
+        ("CONFIG GET save", "*2|$4|save|$0||"),
+        ("CONFIG GET append*", "*4|$11|appendfsync|$6|always|$10|appendonly|$3|yes|"),
+        ("CONFIG GET nope", "*0|"),
+        ("CONFIG SET save x", "-ERR unsupported: …"),
+    ]);
+    let info = door.say("INFO");
+    for text in
+        ["# Server|", "redis_version:7.2.0|", "connected_clients:0|", "db0:keys=3,", "users:backing=sql,fields=5|"]
+    {
+        assert!(info.contains(text), "{text} in {info}");
+    }
+    let one = door.say("INFO keyspace");
+    assert!(one.contains("# Keyspace|") && !one.contains("# Server|"), "{one}");
+}
+
+fn locked() -> Door {
+    Door::with(Options { password: Some(Password::new("secret")), ..Options::default() })
+}
+
+#[test]
+fn strangers_may_only_say_who_they_are() {
+    locked().script(&[
+        ("PING", "-NOAUTH Authentication required. (unauthenticated)|"),
+        ("GET a", "-NOAUTH …"),
+        ("NOPE", "-NOAUTH …"),
+        ("HELLO 3", "-NOAUTH HELLO must be called with the client already authenticated…"),
+        ("AUTH wrong", "-WRONGPASS …"),
+        ("AUTH other secret", "-WRONGPASS …"),
+        ("AUTH secret", "+OK|"),
+        ("PING", "+PONG|"),
+        ("RESET", "+RESET|"),
+        ("PING", "-NOAUTH …"),
+        ("AUTH default secret", "+OK|"),
+        ("PING", "+PONG|"),
+    ]);
+    locked().script(&[("HELLO 3 AUTH default secret SETNAME me", "%7|…"), ("CLIENT GETNAME", "$2|me|")]);
+    Door::open().script(&[("AUTH x", "-ERR AUTH <password> called without any password…"), ("PING", "+PONG|")]);
+}
+
+#[test]
+fn strangers_have_tiny_limits() {
+    let mut door = locked();
+    let flow = door.send(b"*11\r\n");
+    assert_eq!(
+        (flow, door.take().as_str()),
+        (Flow::Close, "-ERR Protocol error: unauthenticated multibulk length (bad_request)|")
+    );
+
+    let mut door = locked();
+    let flow = door.send(b"*1\r\n$16385\r\n");
+    assert_eq!(
+        (flow, door.take().as_str()),
+        (Flow::Close, "-ERR Protocol error: unauthenticated bulk length (bad_request)|")
+    );
+}
+
+#[test]
+fn a_browser_is_hung_up_on() {
+    for request in [&b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSET a 1\r\n"[..], b"Host: localhost\r\nSET a 1\r\n"] {
+        let mut door = Door::open();
+
+        let flow = door.send(request);
+
+        assert_eq!((flow, door.take().as_str()), (Flow::Close, ""), "reliability S9");
+        assert!(door.hall.state.rows.is_empty());
+    }
+}
+
+#[test]
+fn commands_may_be_typed_by_hand() {
+    let mut door = Door::open();
+
+    door.send(b"SET a \"x y\"\r\n\r\nGET a\r\n");
+
+    assert_eq!(door.take(), "+OK|$3|x y|");
+    assert_eq!(door.send(&frame(&["QUIT"])), Flow::Close);
+}

@@ -1,0 +1,98 @@
+//! `REC.…`: records with their versions.
+
+use shardine_model::ErrorCode;
+
+use crate::talk::Door;
+
+#[test]
+fn versions_travel_with_records() {
+    Door::open().script(&[
+        ("REC.GET users:lili", "*3|:0|:0|$-1|"),
+        ("REC.SET users:lili name Lili", "*2|:1|:0|"),
+        ("REC.GET users:lili FIELDS 2 name age", "*3|:1|:0|*4|$4|name|$4|Lili|$3|age|$2|18|"),
+        ("REC.GET users:lili VERSION 1", "+UNCHANGED|"),
+        ("REC.GET users:lili VERSION 7 FIELDS 1 age STALE", "*3|:1|:0|*2|$3|age|$2|18|"),
+        ("REC.GET users:lili FIELDS 1 size", "-ERR unknown_field: …"),
+        ("REC.GET users:lili FIELDS 3 age", "-ERR syntax error (bad_request)|"),
+        ("REC.SET users:lili age 20 IFVERSION 1", "*2|:2|:0|"),
+        ("REC.SET users:lili age 20 IFVERSION 1", "-ERR version_mismatch: the record is at version 2|"),
+        ("REC.INSERT users:lili age 3", "-ERR exists: the record is at version 2|"),
+        ("REC.INSERT users:new", "*2|:1|:0|"),
+        ("REC.REPLACE users:lili age 5", "*2|:3|:0|"),
+        ("HGET users:lili name", "$0||"),
+        ("REC.CAS users:lili age 5 6", "*2|:4|:0|"),
+        ("REC.CAS users:lili age 5 6", "-ERR cas_mismatch: the record is at version 4|"),
+        ("REC.CAS users:absent age 5 6", "-ERR not_found: the record does not exist, its version is 0|"),
+        ("REC.CAS users:absent age 5 6 NX", "*2|:1|:0|"),
+    ]);
+}
+
+#[test]
+fn a_delete_tells_what_it_found() {
+    Door::open().script(&[
+        ("REC.SET users:lili age 6", "*2|:1|:0|"),
+        ("REC.DEL users:lili RETURN IFVERSION 1", "*3|:-2|:0|*2|$3|age|$1|6|"),
+        ("REC.DEL users:lili RETURN", "*3|:-2|:0|$-1|"),
+        ("REC.DEL users:lili", "*3|:-2|:0|:0|"),
+        ("REC.SET users:lili age 6", "*2|:3|:0|"),
+        ("REC.DEL users:lili", "*3|:-4|:0|:1|"),
+    ]);
+}
+
+#[test]
+fn updates_are_lists_of_operations() {
+    Door::open().script(&[
+        ("REC.UPDATE users:lili age + 2", "-ERR not_found: the record does not exist, its version is 0|"),
+        ("REC.UPDATE users:lili age + 2 points = 7 CREATE", "*3|:1|:0|*4|$3|age|$2|20|$6|points|$1|7|"),
+        ("REC.UPDATE users:lili age max 30 IFVERSION 1", "*3|:2|:0|*2|$3|age|$2|30|"),
+        ("REC.UPDATE users:lili photo append ab", "*3|:3|:0|*2|$5|photo|$2|ab|"),
+        ("REC.UPDATE users:lili photo splice 1 1 cd", "*3|:4|:0|*2|$5|photo|$3|acd|"),
+        ("REC.UPDATE users:lili photo unset", "*3|:5|:0|*0|"),
+        ("REC.UPDATE users:lili age ? 3", "-ERR bad_request: there is no operation '?': …"),
+        ("REC.UPDATE users:lili age +", "-ERR bad_request: the operation on 'age' is not complete…"),
+        ("REC.UPDATE users:lili age + 1 photo splice 1", "-ERR bad_request: the operation on 'photo' is not complete…"),
+        ("REC.UPDATE users:lili age + 1 BOGUS x y", "-ERR unknown_field: …"),
+        ("REC.SET users:lili age 1 IFVERSION", "-ERR syntax error (bad_request)|"),
+        ("REC.SET users:lili age 1 ACK never", "-ERR bad_request: ACK is raft or sql, not 'never'|"),
+        ("REC.SET users:lili age 1 RETURN", "-ERR bad_request: REC.SET does not know 'RETURN'…"),
+        ("REC.SET users:lili age", "-ERR wrong number…"),
+    ]);
+}
+
+#[test]
+fn a_write_may_wait_for_sql() {
+    let mut door = Door::open();
+
+    door.script(&[
+        ("REC.SET users:lili age 1 ACK sql", "*3|:1|:1|$7|written|"),
+        ("REC.SET users:lili age 2 ACK raft", "*2|:2|:0|"),
+    ]);
+    door.hall.flush_failure = Some(ErrorCode::BackendUnavailable);
+
+    door.script(&[("REC.SET users:lili age 3 ACK sql", "*3|:3|:0|$7|pending|")]);
+    assert!(
+        door.hall.calls.iter().all(|call| call.starts_with("Flush(Row(")),
+        "record-cache 32: {:?}",
+        door.hall.calls
+    );
+}
+
+#[test]
+fn kick_flush_and_explain_reach_the_hall() {
+    let mut door = Door::open();
+    door.script(&[
+        ("REC.KICK users:lili", "+OK|"),
+        ("REC.KICK users:lili NOWAIT", "+OK|"),
+        ("REC.KICK users:lili SOON", "-ERR syntax error (bad_request)|"),
+        ("REC.FLUSH", "+OK|"),
+        ("REC.FLUSH users", "+OK|"),
+        ("REC.FLUSH users:lili", "+OK|"),
+        ("REC.EXPLAIN lili", "*20|$5|table|$2|kv|$13|partition_key|$4|lili|$8|position|$16|638ab9d9025032e2|…"),
+    ]);
+
+    let beginnings = ["Kick", "Kick", "Flush(All)", "Flush(Table(TableId(2)))", "Flush(Row(", "Explain"];
+    assert_eq!(door.hall.calls.len(), beginnings.len());
+    for (call, beginning) in door.hall.calls.iter().zip(beginnings) {
+        assert!(call.starts_with(beginning), "{call}");
+    }
+}

@@ -1,0 +1,168 @@
+//! `MULTI`, `EXEC`, `DISCARD` and `WATCH` within one partition.
+
+use shardine_model::ErrorCode;
+
+use crate::talk::{Door, frame, words};
+
+#[test]
+fn queued_commands_are_executed_at_once() {
+    Door::open().script(&[
+        ("MULTI", "+OK|"),
+        ("SET {u}a 1", "+QUEUED|"),
+        ("INCR {u}a", "+QUEUED|"),
+        ("GET {u}a", "+QUEUED|"),
+        ("HSET {u}h x 1 y 2", "+QUEUED|"),
+        ("HGETALL {u}h", "+QUEUED|"),
+        ("MGET {u}a {u}b", "+QUEUED|"),
+        ("MSET {u}c 1 {u}d 2", "+QUEUED|"),
+        ("EXISTS {u}c {u}d {u}x", "+QUEUED|"),
+        ("DEL {u}c {u}d {u}x", "+QUEUED|"),
+        ("PING", "+QUEUED|"),
+        ("EXEC", "*10|+OK|:2|$1|2|:2|*4|$1|x|$1|1|$1|y|$1|2|*2|$1|2|$-1|+OK|:2|:2|+PONG|"),
+        ("EXEC", "-ERR EXEC without MULTI (bad_request)|"),
+    ]);
+}
+
+#[test]
+fn a_faulty_command_fails_alone_when_executed() {
+    Door::open().script(&[
+        ("MULTI", "+OK|"),
+        ("SET a text", "+QUEUED|"),
+        ("INCR a", "+QUEUED|"),
+        ("SET a 1 EX nan", "+QUEUED|"),
+        ("GET a", "+QUEUED|"),
+        (
+            "EXEC",
+            "*4|+OK|-ERR value is not an integer or out of range (wrong_type)|\
+             -ERR value is not an integer or out of range (wrong_type)|$4|text|",
+        ),
+    ]);
+}
+
+#[test]
+fn a_command_that_cannot_be_queued_spoils_the_rest() {
+    Door::open().script(&[
+        ("MULTI", "+OK|"),
+        ("SET a 1", "+QUEUED|"),
+        ("GET", "-ERR wrong number of arguments for 'get' command (bad_request)|"),
+        ("EXEC", "-EXECABORT Transaction discarded because of previous errors. (bad_request)|"),
+        ("GET a", "$-1|"),
+        ("MULTI", "+OK|"),
+        ("NOPE", "-ERR unknown command 'NOPE'…"),
+        ("EXEC", "-EXECABORT …"),
+        ("MULTI", "+OK|"),
+        ("DBSIZE", "-ERR unsupported: DBSIZE cannot be part of a transaction…"),
+        ("EXEC", "-EXECABORT …"),
+    ]);
+}
+
+#[test]
+fn keys_of_different_partitions_are_refused() {
+    Door::open().script(&[
+        ("MULTI", "+OK|"),
+        ("SET a 1", "+QUEUED|"),
+        ("SET b 1", "+QUEUED|"),
+        ("EXEC", "-CROSSSLOT bad_request: all keys of a transaction must share one partition…"),
+        ("EXISTS a b", ":0|"),
+        ("MULTI", "+OK|"),
+        ("HSET users:1 age 1", "+QUEUED|"),
+        ("SET 1 x", "+QUEUED|"),
+        ("EXEC", "*2|:1|+OK|"),
+    ]);
+}
+
+#[test]
+fn discard_forgets_and_controls_do_not_nest() {
+    Door::open().script(&[
+        ("DISCARD", "-ERR DISCARD without MULTI (bad_request)|"),
+        ("MULTI", "+OK|"),
+        ("MULTI", "-ERR MULTI calls can not be nested (bad_request)|"),
+        ("WATCH a", "-ERR WATCH inside MULTI is not allowed (bad_request)|"),
+        ("SET a 1", "+QUEUED|"),
+        ("DISCARD", "+OK|"),
+        ("GET a", "$-1|"),
+        ("MULTI", "+OK|"),
+        ("EXEC", "*0|"),
+    ]);
+}
+
+fn watch_then_change(late: bool) -> Door {
+    let mut door = Door::open();
+    door.hall.is_late = late;
+    door.script(&[("SET a 1", "+OK|"), ("WATCH a", "+OK|")]);
+    door
+}
+
+#[test]
+fn a_watched_key_that_changed_stops_the_transaction() {
+    for late in [false, true] {
+        let mut door = watch_then_change(late);
+        door.script(&[("SET a 2", "+OK|"), ("MULTI", "+OK|"), ("SET a 3", "+QUEUED|"), ("EXEC", "*-1|")]);
+        door.script(&[("GET a", "$1|2|"), ("MULTI", "+OK|"), ("SET a 3", "+QUEUED|"), ("EXEC", "*1|+OK|")]);
+        door.script(&[
+            ("HELLO 3", "%7|…"),
+            ("WATCH a", "+OK|"),
+            ("SET a 4", "+OK|"),
+            ("MULTI", "+OK|"),
+            ("EXEC", "_|"),
+        ]);
+    }
+}
+
+#[test]
+fn a_watched_key_that_did_not_change_does_not() {
+    for late in [false, true] {
+        let mut door = watch_then_change(late);
+        door.script(&[("MULTI", "+OK|"), ("INCR a", "+QUEUED|"), ("EXEC", "*1|:2|")]);
+        door.script(&[("WATCH absent", "+OK|"), ("MULTI", "+OK|"), ("SET absent 3", "+QUEUED|"), ("EXEC", "*1|+OK|")]);
+    }
+}
+
+#[test]
+fn unwatch_frees_the_next_transaction() {
+    let mut door = watch_then_change(false);
+
+    door.script(&[
+        ("UNWATCH", "+OK|"),
+        ("SET a 2", "+OK|"),
+        ("MULTI", "+OK|"),
+        ("GET a", "+QUEUED|"),
+        ("EXEC", "*1|$1|2|"),
+    ]);
+}
+
+#[test]
+fn a_whole_transaction_may_come_in_one_packet() {
+    let lines = ["WATCH a", "GET a", "MULTI", "SET a 2", "GET a", "EXEC", "GET a"];
+    let input: Vec<u8> = lines.iter().flat_map(|line| frame(&words(line))).collect();
+    for late in [false, true] {
+        let mut door = Door::open();
+        door.say("SET a 1");
+        door.hall.is_late = late;
+
+        door.send(&input);
+
+        assert_eq!(door.take(), "+OK|$1|1|+OK|+QUEUED|+QUEUED|*2|+OK|$1|2|$1|2|");
+    }
+}
+
+#[test]
+fn a_batch_that_fails_as_a_whole_answers_with_its_code() {
+    let mut door = Door::open();
+    door.script(&[("MULTI", "+OK|"), ("SET a 1", "+QUEUED|")]);
+    door.hall.failure = Some(ErrorCode::InDoubt);
+
+    assert!(door.say("EXEC").starts_with("-INDOUBT in_doubt: "));
+}
+
+#[test]
+fn the_queue_has_a_limit() {
+    let mut door = Door::open();
+    door.say("MULTI");
+    for _ in 0..1_024 {
+        assert_eq!(door.say("GET a"), "+QUEUED|");
+    }
+
+    assert!(door.say("GET a").starts_with("-ERR too_large: "));
+    assert!(door.say("EXEC").starts_with("-EXECABORT"));
+}
