@@ -1,5 +1,6 @@
 //! What the log does when the disk does not give back what was written. The contract is record-cache statement 74:
 //! a torn tail is cut, damage elsewhere stops the store.
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
 mod common;
 

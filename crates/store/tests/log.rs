@@ -1,4 +1,5 @@
 //! What the log keeps, forgets and gives back when nothing is wrong with the disk.
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
 mod common;
 

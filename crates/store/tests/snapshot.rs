@@ -1,4 +1,5 @@
 //! Snapshots on disk: whole or not there, checked in every byte, and frozen in their form.
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
 use std::fs;
 use std::path::Path;
