@@ -232,7 +232,10 @@ impl Catalogue {
             return false;
         }
         if table.dropped {
-            self.by_name.remove(&table.name);
+            // The name may belong to a newer table by now.
+            if self.by_name.get(&table.name) == Some(&table.id) {
+                self.by_name.remove(&table.name);
+            }
         } else {
             self.by_name.insert(table.name.clone(), table.id);
         }

@@ -20,6 +20,14 @@ impl Version {
         self.0.unsigned_abs()
     }
 
+    /// Whether there is a number left for another change (record-cache 7). Only a row that somebody else wrote to SQL
+    /// can come near the end.
+    #[inline]
+    #[must_use]
+    pub fn has_next(self) -> bool {
+        self.magnitude() < i64::MAX as u64
+    }
+
     /// The version of the record's next live content.
     #[must_use]
     pub fn next_live(self) -> Self {
@@ -35,7 +43,7 @@ impl Version {
     /// `i64::MIN` is never made: PostgreSQL's `abs` fails on it (record-cache 7).
     fn next_magnitude(self) -> i64 {
         let magnitude = i64::try_from(self.magnitude()).expect("i64::MIN is never a version");
-        magnitude.checked_add(1).expect("a record does not change 2^63 times")
+        magnitude.checked_add(1).expect("the caller saw that there is a next version")
     }
 }
 

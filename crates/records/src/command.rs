@@ -3,7 +3,7 @@
 use shardine_model::command::{Command, Give, Ttl};
 use shardine_model::{
     Backing, ErrorCode, FieldRef, FieldValue, FieldsView, Outcome, Position, Reply, RowImage, RowKey, RowView, Table,
-    Timestamp, ValueRef, Version, limits,
+    TableId, Timestamp, ValueRef, Version, limits,
 };
 
 use crate::apply::{NotResident, Sink, refused};
@@ -46,6 +46,9 @@ impl Records {
                 let outcome = Outcome::Done { changed: 0, row: give_row(command.give, current.as_ref()) };
                 Ok(Reply { version: before.version, sql_version: before.sql_version, outcome })
             }
+            Ok(Plan::Delete | Plan::Put { .. }) if !self.base(row.table, before).has_next() => {
+                Ok(refuse(&table, before, current.as_ref(), command, ErrorCode::Overflow))
+            }
             Ok(Plan::Delete) => {
                 let given = give_row(command.give, current.as_ref());
                 let version = self.bury(position, row, before, sink);
@@ -69,15 +72,16 @@ impl Records {
         sink: &mut impl Sink,
     ) -> Reply {
         let row = command.row;
-        let base = if before.version == Version::NEVER { self.floor(row.table) } else { before.version };
+        let base = self.base(row.table, before);
         let expires_at = match command.ttl {
             Ttl::Keep => before.expires_at,
             Ttl::Clear => None,
             Ttl::At(at) => Some(at),
         };
         let versions = Versions { version: base.next_live(), sql_version: before.sql_version, expires_at };
-        let found = self.index.find(position, row.table, row.key).and_then(|slot| slot.row(row.sort));
-        let current = found.filter(|view| view.version.is_live());
+        let slot = self.index.find(position, row.table, row.key);
+        let measured = slot.and_then(|slot| slot.measure(row.sort));
+        let current = slot.and_then(|slot| slot.row(row.sort)).filter(|view| view.version.is_live());
         let old = give_old(command.give, current.as_ref());
         if !clear && matches!(current.map(|view| view.fields), Some(FieldsView::Wide(_))) {
             return self.put_wide(table, position, before, versions, command, changes, old, sink);
@@ -104,25 +108,26 @@ impl Records {
             return Reply { version: before.version, sql_version: before.sql_version, outcome };
         }
         let Some(content) = content else {
+            if !before.version.is_live() {
+                // No fields for no record: nothing came of it, and nothing to bury.
+                let outcome = Outcome::Done { changed: 0, row: None };
+                return Reply { version: before.version, sql_version: before.sql_version, outcome };
+            }
             // The last field of a dynamic record is gone, and the record with it, as in Redis.
             let version = self.bury(position, row, before, sink);
             let outcome = Outcome::Done { changed: merged.removed, row: old };
             return Reply { version, sql_version: before.sql_version, outcome };
         };
-        if content.bytes() > limits::RECORD_BYTES_MAX {
+        if content.measure(0).1 > limits::RECORD_BYTES_MAX {
             return refused(before.version, before.sql_version, ErrorCode::TooLarge);
         }
-        self.put_row(position, row, Some(content));
+        self.exchange_row(position, row, measured, Some(content));
         if table.backing == Backing::Sql {
             sink.dirty(row);
         }
         let given = match command.give {
             Give::Nothing | Give::Old => old,
-            Give::New => self
-                .index
-                .find(position, row.table, row.key)
-                .and_then(|slot| slot.row(row.sort))
-                .map(|view| view.fields.to_image()),
+            Give::New => self.index.find(position, row.table, row.key).and_then(|slot| slot.row(row.sort)).map(image),
             Give::Touched => Some(self.touched(table, position, row, changes)),
         };
         let created = if table.dynamic || !before.version.is_live() { merged.created } else { 0 };
@@ -179,9 +184,11 @@ impl Records {
             let outcome = Outcome::Done { changed: merged.removed, row: old };
             return Reply { version, sql_version: before.sql_version, outcome };
         }
+        self.narrow(position, row, versions);
         let given = match command.give {
             Give::Nothing | Give::Old => old,
-            Give::New | Give::Touched => Some(self.touched(table, position, row, changes)),
+            Give::New => self.index.find(position, row.table, row.key).and_then(|slot| slot.row(row.sort)).map(image),
+            Give::Touched => Some(self.touched(table, position, row, changes)),
         };
         let changed = if changes.is_empty() { 1 } else { merged.created + merged.removed };
         Reply {
@@ -189,6 +196,25 @@ impl Records {
             sql_version: before.sql_version,
             outcome: Outcome::Done { changed, row: given },
         }
+    }
+
+    /// Packs a tree that has become small. A record's form must follow from its fields alone: it shows in the order in
+    /// which an answer lists them, and a replica made from a snapshot knows nothing else of its past.
+    fn narrow(&mut self, position: Position, row: RowKey<'_>, versions: Versions) {
+        let Some(Slot::Big(big)) = self.index.find(position, row.table, row.key) else { return };
+        let Big::Wide(wide) = &**big else { return };
+        if wide.fields.len() > limits::PACKED_FIELDS_MAX {
+            return;
+        }
+        let mut bytes = Vec::new();
+        open_packed(&mut bytes, row, &versions);
+        wide.view().fields.pack(&mut bytes);
+        self.put_row(position, row, Some(Content::Packed(bytes.into_boxed_slice())));
+    }
+
+    /// The version that the record's next one is counted from: its own, or, if it has none, its table's floor.
+    fn base(&self, table: TableId, before: Versions) -> Version {
+        if before.version == Version::NEVER { self.floor(table) } else { before.version }
     }
 
     fn touched(&self, table: &Table, position: Position, row: RowKey<'_>, changes: &Changes<'_>) -> RowImage {
@@ -231,7 +257,8 @@ impl Records {
             return;
         }
         let Some(versions) = self.versions(position, row) else { return };
-        if versions.version.is_live() && versions.expires_at.is_some_and(|at| at <= now) {
+        let is_over = versions.expires_at.is_some_and(|at| at <= now);
+        if versions.version.is_live() && is_over && versions.version.has_next() {
             self.bury(position, row, versions, sink);
         }
     }
@@ -260,15 +287,6 @@ impl Records {
         open_packed(&mut bytes, row, versions);
         slot.row(row.sort)?.fields.pack(&mut bytes);
         Some(Content::Packed(bytes.into_boxed_slice()))
-    }
-}
-
-impl Content {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Packed(bytes) => bytes.len(),
-            Self::Wide(wide) => wide.bytes,
-        }
     }
 }
 
@@ -308,6 +326,10 @@ fn refuse(
         _ => give_row(command.give, current),
     };
     Reply { version: before.version, sql_version: before.sql_version, outcome: Outcome::Refused { code, row } }
+}
+
+fn image(view: RowView<'_>) -> RowImage {
+    view.fields.to_image()
 }
 
 fn one_field(field: FieldRef<'_>, value: ValueRef<'_>) -> RowImage {

@@ -1,5 +1,7 @@
 //! Makes the new fields of a record out of the old ones and a plan's changes.
 
+use std::collections::BTreeMap;
+
 use shardine_model::codec::Reader;
 use shardine_model::row::WideFields;
 use shardine_model::{FieldRef, FieldsView, ValueRef, limits};
@@ -82,8 +84,8 @@ pub(crate) fn widen(old: &FieldsView<'_>) -> WideFields {
 /// Changes a tree of fields in place: copying it for every change would make a hash of many fields slow.
 pub(crate) fn merge_wide(wide: &mut Wide, changes: &Changes<'_>) -> Merged {
     let mut merged = Merged::default();
-    for (field, new) in changes {
-        let Some(name) = name(*field) else { continue };
+    for (field, new) in last_changes(changes) {
+        let Some(name) = name(field) else { continue };
         let name_bytes = name.len();
         let gone = match new {
             NewValue::Unset => {
@@ -104,6 +106,17 @@ pub(crate) fn merge_wide(wide: &mut Wide, changes: &Changes<'_>) -> Merged {
         }
     }
     merged
+}
+
+/// What comes of each field in the end. A field set and unset by one command counts as in a packed record: by the
+/// outcome, not by the steps. Commands that only set, or only unset, count the same either way and are not sorted.
+fn last_changes<'c, 'a>(changes: &'c Changes<'a>) -> Box<dyn Iterator<Item = (FieldRef<'a>, &'c NewValue<'a>)> + 'c> {
+    let unset = changes.iter().filter(|(_, new)| matches!(new, NewValue::Unset)).count();
+    let in_order = changes.iter().map(|(field, new)| (*field, new));
+    if unset == 0 || unset == changes.len() {
+        return Box::new(in_order);
+    }
+    Box::new(in_order.collect::<BTreeMap<_, _>>().into_iter())
 }
 
 fn name(field: FieldRef<'_>) -> Option<Box<[u8]>> {
