@@ -19,6 +19,7 @@ pub enum DecodeError {
     LeftOver { what: &'static str, count: usize },
 }
 
+#[inline]
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -32,6 +33,7 @@ pub fn put_signed(out: &mut Vec<u8>, value: i64) {
     put_varint(out, zigzag(value));
 }
 
+#[inline]
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
@@ -69,14 +71,26 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
+    #[inline]
     pub fn u8(&mut self, what: &'static str) -> Result<u8, DecodeError> {
         let (&first, rest) = self.rest.split_first().ok_or(DecodeError::Truncated { what })?;
         self.rest = rest;
         Ok(first)
     }
 
+    /// Most are one byte long; those are read without a loop.
     #[inline]
     pub fn varint(&mut self, what: &'static str) -> Result<u64, DecodeError> {
+        if let Some((&first, rest)) = self.rest.split_first()
+            && first < 0x80
+        {
+            self.rest = rest;
+            return Ok(u64::from(first));
+        }
+        self.long_varint(what)
+    }
+
+    fn long_varint(&mut self, what: &'static str) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for (position, &byte) in self.rest.iter().enumerate() {
             let shift = 7 * position as u32;
@@ -92,6 +106,7 @@ impl<'a> Reader<'a> {
         Err(DecodeError::Truncated { what })
     }
 
+    #[inline]
     pub fn signed(&mut self, what: &'static str) -> Result<i64, DecodeError> {
         self.varint(what).map(unzigzag)
     }
@@ -105,6 +120,7 @@ impl<'a> Reader<'a> {
         Ok(value as usize)
     }
 
+    #[inline]
     pub fn take(&mut self, length: usize, what: &'static str) -> Result<&'a [u8], DecodeError> {
         if length > self.rest.len() {
             return Err(DecodeError::Truncated { what });

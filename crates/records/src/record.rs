@@ -65,6 +65,21 @@ impl Slot {
         }
     }
 
+    /// Versions of a row, and its bytes as the shard counts them.
+    #[inline]
+    pub fn measure(&self, sort: &[u8]) -> Option<(Versions, usize)> {
+        match self {
+            Self::Packed(bytes) => Some((Versions::of(&view(bytes)), bytes.len())),
+            Self::Big(big) => match &**big {
+                Big::Wide(wide) => Some((wide.versions, wide.bytes)),
+                Big::Partition(partition) => {
+                    let bytes = partition.rows.get(sort)?;
+                    Some((Versions::of(&view(bytes)), sort.len() + bytes.len()))
+                }
+            },
+        }
+    }
+
     /// A tree without fields: a dynamic record that is no more.
     pub fn is_bare(&self) -> bool {
         matches!(self, Self::Big(big) if matches!(&**big, Big::Wide(wide) if wide.fields.is_empty()))

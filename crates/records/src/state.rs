@@ -80,6 +80,16 @@ pub(crate) enum Content {
     Wide(Wide),
 }
 
+impl Content {
+    /// Versions, and bytes as the shard counts them.
+    pub(crate) fn measure(&self, sort_bytes: usize) -> (Versions, usize) {
+        match self {
+            Self::Packed(bytes) => (Versions::of(&view(bytes)), sort_bytes + bytes.len()),
+            Self::Wide(wide) => (wide.versions, wide.bytes),
+        }
+    }
+}
+
 impl Records {
     /// An empty shard that knows the table `kv`. The seed only spreads the in-memory hash tables.
     #[must_use]
@@ -252,21 +262,35 @@ impl Records {
         Version(-(self.floors.get(&table).copied().unwrap_or(0) as i64))
     }
 
-    /// Puts or removes one row and keeps everything derived true. The only way records change.
+    /// Puts or removes one row and keeps everything derived true. The only way records change, beside `change_wide`.
     pub(crate) fn put_row(&mut self, position: Position, row: RowKey<'_>, content: Option<Content>) {
+        let before = self.measure(position, row);
+        self.exchange_row(position, row, before, content);
+    }
+
+    /// The same for a caller that has already looked at the row as it is.
+    #[inline]
+    pub(crate) fn exchange_row(
+        &mut self,
+        position: Position,
+        row: RowKey<'_>,
+        before: Option<(Versions, usize)>,
+        content: Option<Content>,
+    ) {
         let segment = self.index.segment_of(position);
         self.save_before_change(segment);
-        if let Some((versions, bytes)) = self.measure(position, row) {
+        if let Some((versions, bytes)) = before {
             self.uncount(row, &versions, bytes);
+        }
+        if let Some(content) = &content {
+            let (versions, bytes) = content.measure(row.sort.len());
+            self.count(row, &versions, bytes);
         }
         match content {
             None => self.remove_row(segment, row),
             Some(Content::Packed(bytes)) if row.sort.is_empty() => self.index.put(segment, Slot::Packed(bytes)),
             Some(Content::Packed(bytes)) => self.put_in_partition(segment, row, bytes),
             Some(Content::Wide(wide)) => self.index.put(segment, Slot::Big(Box::new(Big::Wide(wide)))),
-        }
-        if let Some((versions, bytes)) = self.measure(position, row) {
-            self.count(row, &versions, bytes);
         }
     }
 
@@ -294,15 +318,7 @@ impl Records {
     }
 
     fn measure(&self, position: Position, row: RowKey<'_>) -> Option<(Versions, usize)> {
-        let slot = self.index.find(position, row.table, row.key)?;
-        let bytes = match slot {
-            Slot::Packed(bytes) => bytes.len(),
-            Slot::Big(big) => match &**big {
-                Big::Wide(wide) => wide.bytes,
-                Big::Partition(partition) => row.sort.len() + partition.rows.get(row.sort)?.len(),
-            },
-        };
-        Some((Versions::of(&slot.row(row.sort)?), bytes))
+        self.index.find(position, row.table, row.key)?.measure(row.sort)
     }
 
     fn remove_row(&mut self, segment: usize, row: RowKey<'_>) {
