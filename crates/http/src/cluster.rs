@@ -1,0 +1,130 @@
+//! The cluster as a person wants to see it: status, shards, explain, write-back.
+
+use axum::Json as JsonReply;
+use axum::extract::State;
+use http::request;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+use shardine_desk::{RowAddress, address};
+use shardine_model::ErrorCode;
+use shardine_router::{Explanation, Residence, ShardStatus, WritebackStatus};
+
+use crate::gate::deadline;
+use crate::problem::Problem;
+use crate::{Door, body, json, query};
+
+#[utoipa::path(get, path = "/v1/status", tag = "cluster",
+    responses((status = 200, description = "the node, its shards, write-back and counters", body = serde_json::Value)))]
+pub(crate) async fn status(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
+    let status = door.clerk.status(deadline(&parts)).await?;
+    let counters: Map<String, Json> =
+        status.counters.iter().map(|(name, count)| ((*name).to_owned(), json::unsigned(*count))).collect();
+    Ok(JsonReply(json!({
+        "node": json::unsigned(status.node.0),
+        "version": status.version,
+        "uptime_ms": json::unsigned(status.uptime_ms),
+        "lanes": status.lanes,
+        "connections": json::unsigned(status.connections),
+        "log_bytes": json::unsigned(status.log_bytes),
+        "shards": status.shards.iter().map(shard_out).collect::<Vec<_>>(),
+        "writeback": status.writeback.as_ref().map(writeback_out),
+        "counters": counters,
+    })))
+}
+
+#[utoipa::path(get, path = "/v1/shards", tag = "cluster",
+    responses((status = 200, description = "all shards with their intervals of positions", body = serde_json::Value)))]
+pub(crate) async fn shards(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
+    let status = door.clerk.status(deadline(&parts)).await?;
+    Ok(JsonReply(json!({ "shards": status.shards.iter().map(shard_out).collect::<Vec<_>>() })))
+}
+
+#[utoipa::path(get, path = "/v1/writeback", tag = "cluster",
+    responses((status = 200, description = "the SQL database and what it does not have yet; null without one", body = serde_json::Value)))]
+pub(crate) async fn writeback(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
+    let status = door.clerk.status(deadline(&parts)).await?;
+    Ok(JsonReply(json!({ "writeback": status.writeback.as_ref().map(writeback_out) })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExplainParameters {
+    key: Option<String>,
+    scan: Option<String>,
+}
+
+#[utoipa::path(get, path = "/v1/explain", tag = "cluster",
+    params(("key" = Option<String>, Query, description = "table:key, or table:key@sort"),
+        ("scan" = Option<String>, Query, description = "table, or table:key")),
+    responses((status = 200, description = "where a key lives and how it stands, or which shards a scan visits", body = serde_json::Value)))]
+pub(crate) async fn explain(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
+    let parameters: ExplainParameters = query::read(&parts.uri)?;
+    let until = deadline(&parts);
+    match (parameters.key, parameters.scan) {
+        (Some(text), None) => {
+            let (table, rest) = address::split_table(&text)?;
+            let definition = door.clerk.table(table)?;
+            let (key, sort) = address::split_sort(rest, &definition.sort_types())?;
+            let row = RowAddress { table: table.to_owned(), key: key.as_bytes().to_vec(), sort };
+            Ok(JsonReply(explanation_out(&door.clerk.explain(&row, until).await?)))
+        }
+        (None, Some(text)) => {
+            let (table, partition) = match text.split_once(':') {
+                Some((table, key)) => (table, Some(key.as_bytes())),
+                None => (text.as_str(), None),
+            };
+            let plan = door.clerk.explain_scan(table, partition, until).await?;
+            let shards: Vec<Json> = plan.shards.iter().map(shard_out).collect();
+            let access = if plan.single { "SINGLE_SHARD" } else { "SHARD_MERGE" };
+            Ok(JsonReply(json!({ "access": access, "table": plan.table, "shards": shards })))
+        }
+        (_, _) => Err(Problem::new(ErrorCode::BadRequest, "give either key=table:key or scan=table[:key]")),
+    }
+}
+
+/// Positions are 64-bit numbers that nobody computes with: hexadecimal, as `docs/encoding.md` lists them.
+fn shard_out(shard: &ShardStatus) -> Json {
+    json!({
+        "id": shard.shard.0,
+        "lo": format!("{:016x}", shard.lo.0),
+        "hi": shard.hi.map(|hi| format!("{:016x}", hi.0)),
+        "lane": shard.lane,
+        "leader": shard.leader.map(|leader| json::unsigned(leader.0)),
+        "term": json::unsigned(shard.term),
+        "applied": json::unsigned(shard.applied),
+        "committed": json::unsigned(shard.committed),
+        "snapshot": json::unsigned(shard.snapshot),
+        "records": json::unsigned(shard.records),
+        "bytes": json::unsigned(shard.bytes),
+        "dirty": json::unsigned(shard.dirty),
+        "stopped": shard.stopped,
+    })
+}
+
+fn writeback_out(writeback: &WritebackStatus) -> Json {
+    json!({
+        "url": writeback.url,
+        "connected": writeback.connected,
+        "dirty": json::unsigned(writeback.dirty),
+        "last_error": writeback.last_error,
+    })
+}
+
+fn explanation_out(explanation: &Explanation) -> Json {
+    let residence = match explanation.residence {
+        Residence::Live => "live",
+        Residence::Absent => "absent",
+        Residence::NotInMemory => "not_in_memory",
+    };
+    json!({
+        "access": "SINGLE_SHARD",
+        "table": explanation.table,
+        "partition_key": body::shown(&explanation.partition_key),
+        "position": format!("{:016x}", explanation.position.0),
+        "shards": [shard_out(&explanation.shard)],
+        "residence": residence,
+        "version": json::integer(explanation.version.0),
+        "sql_version": json::integer(explanation.sql_version.0),
+        "expires_at_ms": explanation.expires_at.map(|at| json::unsigned(at.0)),
+    })
+}

@@ -1,0 +1,93 @@
+//! What a request passes before its body is read: where it comes from, the token, a place, and its deadline.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, ORIGIN};
+use http::{HeaderMap, HeaderValue, request};
+use shardine_desk::{DEADLINE_MAX, Gate};
+use shardine_model::{ErrorCode, Refusal};
+use tokio::time::{Instant, timeout_at};
+
+use crate::problem::Problem;
+use crate::{BODY_BYTES_MAX, Door, Options};
+
+/// How long a client will wait, in milliseconds.
+pub(crate) const TIMEOUT_HEADER: &str = "shardine-timeout-ms";
+
+/// How long after the deadline a handler may take to say so itself. What ends here was still reading its body.
+const DEADLINE_SLACK: Duration = Duration::from_secs(1);
+
+#[derive(Clone)]
+struct Guard {
+    gate: Gate,
+    request_time: Duration,
+}
+
+#[derive(Clone, Copy)]
+struct Deadline(Instant);
+
+pub(crate) fn guard(router: Router<Door>, options: Options) -> Router<Door> {
+    let guard = Guard { gate: Gate::new(options.gate), request_time: options.request_time };
+    router.layer(from_fn_with_state(guard, pass))
+}
+
+/// What the guard noted.
+pub(crate) fn deadline(parts: &request::Parts) -> Instant {
+    parts.extensions.get::<Deadline>().map_or_else(Instant::now, |deadline| deadline.0)
+}
+
+async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    if let Err(refusal) = check_origin(headers).and_then(|()| check_length(headers)) {
+        return Problem::from(refusal).into_response();
+    }
+    let _place = match guard.gate.enter(headers.get(AUTHORIZATION).map(HeaderValue::as_bytes)) {
+        Ok(place) => place,
+        Err(refusal) => return Problem::from(refusal).into_response(),
+    };
+    let length = match time_of(headers) {
+        Ok(length) => length.unwrap_or(guard.request_time).min(DEADLINE_MAX),
+        Err(refusal) => return Problem::from(refusal).into_response(),
+    };
+    let deadline = Instant::now() + length;
+    request.extensions_mut().insert(Deadline(deadline));
+    match timeout_at(deadline + DEADLINE_SLACK, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::new(ErrorCode::Expired, "the request did not arrive in time").into_response(),
+    }
+}
+
+/// A page of another site may make a browser send requests to loopback; browsers then say whose page it was.
+fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
+    let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
+    let site = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    if site.is_some() && site == host {
+        return Ok(());
+    }
+    Err(Refusal::new(ErrorCode::Forbidden, "requests from pages of other sites are not served"))
+}
+
+/// A body that says it is too long is not read at all; one that lies is cut off while it is read.
+fn check_length(headers: &HeaderMap) -> Result<(), Refusal> {
+    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    match length {
+        Some(length) if length > BODY_BYTES_MAX as u64 => Err(Refusal::new(
+            ErrorCode::TooLarge,
+            format!("the body has {length} bytes, the limit is {BODY_BYTES_MAX}"),
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn time_of(headers: &HeaderMap) -> Result<Option<Duration>, Refusal> {
+    let Some(header) = headers.get(TIMEOUT_HEADER) else { return Ok(None) };
+    match header.to_str().ok().and_then(|text| text.parse().ok()) {
+        Some(ms) => Ok(Some(Duration::from_millis(ms))),
+        None => Err(Refusal::new(ErrorCode::BadRequest, format!("{TIMEOUT_HEADER} is a number of milliseconds"))),
+    }
+}

@@ -1,0 +1,224 @@
+//! One record: read, replace, set, insert, update, delete.
+
+use axum::Json as JsonReply;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderValue, StatusCode, request};
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+use shardine_desk::{Ack, Changed, Deed, Delivery, Expiry, Get, Order, RowAddress, Terms};
+use shardine_model::command::{Existence, Give, Origin};
+use shardine_model::{ClientId, ErrorCode, Refusal, Table, Version};
+
+use crate::body::{self, Body};
+use crate::gate::deadline;
+use crate::place::{Place, sort_of};
+use crate::problem::Problem;
+use crate::{Door, json, query};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GetParameters {
+    sort: Option<String>,
+    /// Names with commas between them.
+    fields: Option<String>,
+    /// Any replica may answer; the leader does.
+    #[serde(default, rename = "stale")]
+    _stale: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangeParameters {
+    sort: Option<String>,
+    ttl_ms: Option<u64>,
+    #[serde(default)]
+    persist: bool,
+    #[serde(rename = "return")]
+    give: Option<String>,
+    ack: Option<String>,
+    client: Option<u64>,
+    sequence: Option<u64>,
+}
+
+#[utoipa::path(get, path = "/v1/tables/{table}/records/{key}", tag = "records",
+    params(("table" = String, Path), ("key" = String, Path, description = "percent-encoded bytes"),
+        ("sort" = Option<String>, Query, description = "the sort key, parts joined by commas"),
+        ("fields" = Option<String>, Query, description = "names joined by commas; all without it"),
+        ("stale" = Option<bool>, Query, description = "any replica may answer"),
+        ("If-None-Match" = Option<String>, Header, description = "a known version; 304 if it still holds")),
+    responses((status = 200, description = "the record, its version in ETag", body = serde_json::Value),
+        (status = 304, description = "unchanged"), (status = 404, description = "not_found, unknown_table")))]
+pub(crate) async fn get(State(door): State<Door>, parts: request::Parts) -> Result<Response, Problem> {
+    let parameters: GetParameters = query::read(&parts.uri)?;
+    let (_, row) = address(&door, &parts, parameters.sort.as_deref())?;
+    let fields = parameters.fields.map(|names| names.split(',').map(|name| name.as_bytes().to_vec()).collect());
+    let known_version = match parts.headers.get(IF_NONE_MATCH) {
+        Some(tag) => Some(version_of(tag)?),
+        None => None,
+    };
+    let get = Get { row, fields: fields.unwrap_or_default(), known_version };
+    let got = door.clerk.get(get, deadline(&parts)).await?;
+    let tag = etag(got.record.version);
+    if got.unchanged {
+        return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response());
+    }
+    Ok(([(ETAG, tag)], JsonReply(json::record(&got.record))).into_response())
+}
+
+#[utoipa::path(put, path = "/v1/tables/{table}/records/{key}", tag = "records",
+    params(("table" = String, Path), ("key" = String, Path), ("sort" = Option<String>, Query),
+        ("ttl_ms" = Option<u64>, Query), ("persist" = Option<bool>, Query), ("return" = Option<String>, Query, description = "old, new or touched"),
+        ("ack" = Option<String>, Query, description = "raft or sql"), ("client" = Option<u64>, Query), ("sequence" = Option<u64>, Query),
+        ("If-Match" = Option<String>, Header, description = "the version to change, or * for any that lives"),
+        ("If-None-Match" = Option<String>, Header, description = "* to create only")),
+    request_body(content = serde_json::Value, description = "fields by name; those not named return to their defaults"),
+    responses((status = 200, description = "version, sql_version, changed", body = serde_json::Value),
+        (status = 412, description = "version_mismatch")))]
+pub(crate) async fn replace(State(door): State<Door>, parts: request::Parts, body: Body) -> Result<Response, Problem> {
+    let object: Map<String, Json> = body::read(body)?;
+    submit(&door, &parts, |table| Ok(Deed::Replace(body::fields(table, &object)?))).await
+}
+
+#[utoipa::path(patch, path = "/v1/tables/{table}/records/{key}", tag = "records",
+    params(("table" = String, Path), ("key" = String, Path), ("sort" = Option<String>, Query), ("ack" = Option<String>, Query),
+        ("If-Match" = Option<String>, Header)),
+    request_body(content = serde_json::Value, description = "fields to set; the others stay. Parameters as for PUT"),
+    responses((status = 200, description = "version, sql_version, changed", body = serde_json::Value),
+        (status = 412, description = "version_mismatch")))]
+pub(crate) async fn set(State(door): State<Door>, parts: request::Parts, body: Body) -> Result<Response, Problem> {
+    let object: Map<String, Json> = body::read(body)?;
+    submit(&door, &parts, |table| Ok(Deed::Set(body::fields(table, &object)?))).await
+}
+
+#[utoipa::path(post, path = "/v1/tables/{table}/records/{key}", tag = "records",
+    params(("table" = String, Path), ("key" = String, Path), ("sort" = Option<String>, Query), ("ack" = Option<String>, Query),
+        ("If-Match" = Option<String>, Header)),
+    request_body(content = serde_json::Value,
+        description = "fields to insert, or {\"update\": [{\"op\": \"+\", \"field\": \"age\", \"value\": 1}], \"create\": true}, {\"cas\": {\"field\", \"old\", \"new\", \"create\"}}, {\"incr\": {\"field\", \"by\"}}. Parameters as for PUT"),
+    responses((status = 200, description = "version, sql_version, changed", body = serde_json::Value),
+        (status = 201, description = "inserted", body = serde_json::Value), (status = 409, description = "exists, cas_mismatch")))]
+pub(crate) async fn change(State(door): State<Door>, parts: request::Parts, body: Body) -> Result<Response, Problem> {
+    let object: Map<String, Json> = body::read(body)?;
+    let mut inserted = false;
+    let mut response = submit(&door, &parts, |table| {
+        let deed = body::deed(table, &object)?;
+        inserted = matches!(deed, Deed::Insert(_));
+        Ok(deed)
+    })
+    .await?;
+    if inserted {
+        *response.status_mut() = StatusCode::CREATED;
+    }
+    Ok(response)
+}
+
+#[utoipa::path(delete, path = "/v1/tables/{table}/records/{key}", tag = "records",
+    params(("table" = String, Path), ("key" = String, Path), ("sort" = Option<String>, Query),
+        ("return" = Option<String>, Query, description = "old"), ("If-Match" = Option<String>, Header)),
+    responses((status = 200, description = "version, sql_version, existed", body = serde_json::Value)))]
+pub(crate) async fn delete(State(door): State<Door>, parts: request::Parts) -> Result<Response, Problem> {
+    submit(&door, &parts, |_| Ok(Deed::Delete)).await
+}
+
+async fn submit(
+    door: &Door,
+    parts: &request::Parts,
+    deed: impl FnOnce(&Table) -> Result<Deed, Refusal>,
+) -> Result<Response, Problem> {
+    let parameters: ChangeParameters = query::read(&parts.uri)?;
+    let (table, row) = address(door, parts, parameters.sort.as_deref())?;
+    let deed = deed(&table)?;
+    let deleted = matches!(deed, Deed::Delete);
+    let order = Order { row, terms: terms(&parameters, &parts.headers)?, deed };
+    let changed = door.clerk.change(order, delivery(&parameters)?, deadline(parts)).await?;
+    Ok(([(ETAG, etag(changed.version))], JsonReply(changed_out(&changed, deleted))).into_response())
+}
+
+fn address(
+    door: &Door,
+    parts: &request::Parts,
+    sort: Option<&str>,
+) -> Result<(std::sync::Arc<Table>, RowAddress), Problem> {
+    let place = Place::of(&parts.uri)?;
+    let table = door.clerk.table(&place.table)?;
+    let sort = sort_of(&table, sort)?;
+    Ok((table, RowAddress { table: place.table, key: place.key, sort }))
+}
+
+fn changed_out(changed: &Changed, deleted: bool) -> Json {
+    let mut object = Map::new();
+    object.insert("version".into(), json::integer(changed.version.0));
+    object.insert("sql_version".into(), json::integer(changed.sql_version.0));
+    if deleted {
+        object.insert("existed".into(), json!(changed.changed > 0));
+    } else {
+        object.insert("changed".into(), json!(changed.changed));
+    }
+    if let Some(record) = changed.record.as_ref().filter(|_| !deleted || changed.changed > 0) {
+        object.insert("record".into(), json::record(record));
+    }
+    Json::Object(object)
+}
+
+fn terms(parameters: &ChangeParameters, headers: &HeaderMap) -> Result<Terms, Refusal> {
+    let mut terms = Terms::default();
+    match headers.get(IF_MATCH).map(HeaderValue::as_bytes) {
+        Some(b"*") => terms.existence = Existence::Live,
+        Some(_) => terms.if_version = headers.get(IF_MATCH).map(version_of).transpose()?,
+        None => {}
+    }
+    match headers.get(IF_NONE_MATCH).map(HeaderValue::as_bytes) {
+        Some(b"*") => terms.existence = Existence::Absent,
+        Some(_) => {
+            return Err(Refusal::new(
+                ErrorCode::BadRequest,
+                "If-None-Match of a change is *, which means: create only",
+            ));
+        }
+        None => {}
+    }
+    terms.give = match parameters.give.as_deref() {
+        None => Give::Nothing,
+        Some("old") => Give::Old,
+        Some("new") => Give::New,
+        Some("touched") => Give::Touched,
+        Some(other) => {
+            return Err(Refusal::new(ErrorCode::BadRequest, format!("return is old, new or touched, not {other:?}")));
+        }
+    };
+    terms.expiry = match (parameters.ttl_ms, parameters.persist) {
+        (Some(_), true) => return Err(Refusal::new(ErrorCode::BadRequest, "ttl_ms and persist exclude each other")),
+        (Some(ms), false) => Expiry::AfterMs(ms),
+        (None, true) => Expiry::Clear,
+        (None, false) => Expiry::Keep,
+    };
+    Ok(terms)
+}
+
+fn delivery(parameters: &ChangeParameters) -> Result<Delivery, Refusal> {
+    let ack = match parameters.ack.as_deref() {
+        None | Some("raft") => Ack::Raft,
+        Some("sql") => Ack::Sql,
+        Some(other) => return Err(Refusal::new(ErrorCode::BadRequest, format!("ack is raft or sql, not {other:?}"))),
+    };
+    let origin = match (parameters.client, parameters.sequence) {
+        (Some(client), Some(sequence)) => Some(Origin { client: ClientId(client), sequence }),
+        (None, None) => None,
+        (_, _) => return Err(Refusal::new(ErrorCode::BadRequest, "client and sequence go together")),
+    };
+    Ok(Delivery { origin, ack })
+}
+
+fn etag(version: Version) -> HeaderValue {
+    HeaderValue::try_from(format!("\"{version}\"")).expect("a number between quotes is a header value")
+}
+
+/// `"7"`, the form of our own ETags.
+fn version_of(tag: &HeaderValue) -> Result<Version, Refusal> {
+    let number = tag.to_str().ok().and_then(|tag| tag.trim().trim_matches('"').parse().ok());
+    number.map(Version).ok_or_else(|| {
+        Refusal::new(ErrorCode::BadRequest, format!("{tag:?} is not a version between quotes, like \"7\""))
+    })
+}

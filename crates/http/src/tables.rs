@@ -1,0 +1,137 @@
+//! Tables: list, create, show, add a field, drop.
+
+use axum::Json as JsonReply;
+use axum::extract::State;
+use http::{StatusCode, request};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+use shardine_desk::text;
+use shardine_model::{Backing, ErrorCode, Refusal, Table};
+use shardine_router::{FieldSpec, TableSpec};
+use utoipa::ToSchema;
+
+use crate::body::{self, Body};
+use crate::gate::deadline;
+use crate::place::Place;
+use crate::problem::Problem;
+use crate::{Door, json};
+
+/// A field of a definition.
+#[derive(Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FieldBody {
+    name: String,
+    /// int64, uint64, float64, string or blob
+    #[serde(rename = "type")]
+    kind: String,
+    /// Absent means the zero of the type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<Json>,
+}
+
+/// What a table is made of.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TableBody {
+    name: String,
+    fields: Vec<FieldBody>,
+    /// Up to two parts, int64 or string, that order rows inside one key.
+    #[serde(default)]
+    sort: Vec<FieldBody>,
+    /// sql (the default) or none
+    backing: Option<String>,
+}
+
+#[utoipa::path(get, path = "/v1/tables", tag = "tables",
+    responses((status = 200, description = "all definitions", body = serde_json::Value)))]
+pub(crate) async fn list(State(door): State<Door>) -> JsonReply<Json> {
+    let tables: Vec<Json> = door.clerk.tables().iter().map(|table| table_out(table)).collect();
+    JsonReply(json!({ "tables": tables }))
+}
+
+#[utoipa::path(post, path = "/v1/tables", tag = "tables", request_body = TableBody,
+    responses((status = 201, description = "the definition", body = serde_json::Value), (status = 409, description = "exists")))]
+pub(crate) async fn create(
+    State(door): State<Door>,
+    parts: request::Parts,
+    body: Body,
+) -> Result<(StatusCode, JsonReply<Json>), Problem> {
+    let spec = spec(body::read(body)?)?;
+    let table = door.clerk.create_table(spec, deadline(&parts)).await?;
+    Ok((StatusCode::CREATED, JsonReply(table_out(&table))))
+}
+
+#[utoipa::path(get, path = "/v1/tables/{table}", tag = "tables", params(("table" = String, Path)),
+    responses((status = 200, description = "the definition", body = serde_json::Value), (status = 404, description = "unknown_table")))]
+pub(crate) async fn show(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
+    let table = door.clerk.table(&Place::of(&parts.uri)?.table)?;
+    Ok(JsonReply(table_out(&table)))
+}
+
+#[utoipa::path(post, path = "/v1/tables/{table}/fields", tag = "tables", params(("table" = String, Path)), request_body = FieldBody,
+    responses((status = 200, description = "the new definition", body = serde_json::Value)))]
+pub(crate) async fn add_field(
+    State(door): State<Door>,
+    parts: request::Parts,
+    body: Body,
+) -> Result<JsonReply<Json>, Problem> {
+    let field = field(body::read(body)?)?;
+    let table = door.clerk.add_field(Place::of(&parts.uri)?.table, field, deadline(&parts)).await?;
+    Ok(JsonReply(table_out(&table)))
+}
+
+#[utoipa::path(delete, path = "/v1/tables/{table}", tag = "tables", params(("table" = String, Path)),
+    responses((status = 204, description = "dropped")))]
+pub(crate) async fn remove(State(door): State<Door>, parts: request::Parts) -> Result<StatusCode, Problem> {
+    door.clerk.drop_table(Place::of(&parts.uri)?.table, deadline(&parts)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn spec(body: TableBody) -> Result<TableSpec, Refusal> {
+    let backing = match body.backing.as_deref() {
+        None | Some("sql") => Backing::Sql,
+        Some("none") => Backing::None,
+        Some(other) => {
+            return Err(Refusal::new(ErrorCode::BadRequest, format!("backing is sql or none, not {other:?}")));
+        }
+    };
+    let sort = body.sort.into_iter().map(|part| Ok((part.name, text::parse_type(&part.kind)?)));
+    Ok(TableSpec {
+        name: body.name,
+        sort: sort.collect::<Result<_, Refusal>>()?,
+        fields: body.fields.into_iter().map(field).collect::<Result<_, _>>()?,
+        backing,
+    })
+}
+
+fn field(body: FieldBody) -> Result<FieldSpec, Refusal> {
+    let kind = text::parse_type(&body.kind)?;
+    let default = body.default.map(|default| json::parse(kind, &body.name, &default)).transpose()?;
+    Ok(FieldSpec { name: body.name, kind, default })
+}
+
+fn table_out(table: &Table) -> Json {
+    let fields: Vec<FieldBody> = table
+        .fields
+        .iter()
+        .map(|field| FieldBody {
+            name: field.name.clone(),
+            kind: field.kind.name().to_owned(),
+            default: Some(json::value(&field.default)),
+        })
+        .collect();
+    let sort: Vec<FieldBody> = table
+        .sort
+        .iter()
+        .map(|part| FieldBody { name: part.name.clone(), kind: part.kind.name().to_owned(), default: None })
+        .collect();
+    json!({
+        "name": table.name,
+        "id": table.id.0,
+        "definition_version": table.version,
+        "fields": fields,
+        "sort": sort,
+        "backing": table.backing.name(),
+        "dynamic": table.dynamic,
+    })
+}

@@ -1,0 +1,311 @@
+//! The HTTP door over a real socket, with a hall in memory behind it.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use shardine_desk::GateOptions;
+use shardine_desk::fake::{FakeEngine, Mood};
+use shardine_http::Options;
+use shardine_model::ErrorCode;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+struct Door {
+    engine: Arc<FakeEngine>,
+    address: SocketAddr,
+}
+
+struct Reply {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Reply {
+    fn json(&self) -> Json {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {}", self.body))
+    }
+
+    fn code(&self) -> (u16, String) {
+        assert!(self.head.contains("application/problem+json"), "{}", self.head);
+        (self.status, self.json()["code"].as_str().unwrap().to_owned())
+    }
+}
+
+async fn open(options: Options) -> Door {
+    let engine = FakeEngine::new();
+    let router = shardine_http::router(engine.clone(), options);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(shardine_accept::serve(listener, router, shardine_accept::Limits::default(), std::future::pending()));
+    Door { engine, address }
+}
+
+impl Door {
+    async fn ask(&self, line: &str, headers: &[&str], body: &[u8]) -> Reply {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let mut request = format!("{line} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", self.address);
+        for header in headers {
+            request.push_str(header);
+            request.push_str("\r\n");
+        }
+        request.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
+        stream.write_all(request.as_bytes()).await.unwrap();
+        // The door may refuse before it has read everything.
+        let _ = stream.write_all(body).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Reply { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    }
+
+    async fn send(&self, line: &str, body: Json) -> Reply {
+        self.ask(line, &[], body.to_string().as_bytes()).await
+    }
+
+    async fn get(&self, path: &str) -> Reply {
+        self.ask(&format!("GET {path}"), &[], b"").await
+    }
+}
+
+async fn with_tables() -> Door {
+    let door = open(Options::default()).await;
+    let users = json!({ "name": "users", "fields": [
+        { "name": "name", "type": "string" }, { "name": "age", "type": "int64", "default": 18 },
+        { "name": "coins", "type": "uint64" }, { "name": "photo", "type": "blob" }, { "name": "height", "type": "float64" },
+    ]});
+    let events = json!({ "name": "events", "backing": "none", "fields": [{ "name": "text", "type": "string" }],
+        "sort": [{ "name": "at", "type": "int64" }, { "name": "who", "type": "string" }] });
+    assert_eq!(door.send("POST /v1/tables", users).await.status, 201);
+    assert_eq!(door.send("POST /v1/tables", events).await.status, 201);
+    door
+}
+
+const LILI: &str = "/v1/tables/users/records/lili";
+
+#[tokio::test]
+async fn a_record_goes_through_its_life() {
+    let door = with_tables().await;
+
+    let created = door.send(&format!("POST {LILI}"), json!({ "name": "Lili", "photo": "AP8=" })).await;
+    assert_eq!((created.status, created.json()["version"].as_i64()), (201, Some(1)));
+    assert_eq!(door.send(&format!("POST {LILI}"), json!({ "insert": {} })).await.code(), (409, "exists".into()));
+    assert_eq!(door.send(&format!("PATCH {LILI}"), json!({ "age": 20 })).await.json()["version"], 2);
+    let read = door.get(LILI).await;
+    assert!(read.head.contains("etag: \"2\""));
+    assert_eq!(read.json()["fields"], json!({ "name": "Lili", "age": 20, "coins": 0, "photo": "AP8=", "height": 0.0 }));
+    door.send(&format!("PUT {LILI}"), json!({ "fields": { "age": 21 } })).await;
+    assert_eq!(door.get(&format!("{LILI}?fields=name,age")).await.json()["fields"], json!({ "name": "", "age": 21 }));
+    let deleted = door.ask(&format!("DELETE {LILI}?return=old"), &[], b"").await.json();
+    assert_eq!((&deleted["version"], &deleted["existed"]), (&json!(-4), &json!(true)));
+    assert_eq!(deleted["record"]["fields"]["age"], 21);
+    let gone = door.get(LILI).await;
+    assert_eq!(gone.code(), (404, "not_found".into()));
+    assert_eq!(gone.json()["version"], -4, "record-cache 10: a condition for the next creation");
+}
+
+#[tokio::test]
+async fn posts_update_cas_and_incr() {
+    let door = with_tables().await;
+    let post = |body: Json| door.send("POST /v1/tables/users/records/lili?return=new", body);
+
+    let updated = post(json!({ "create": true, "update": [
+        { "op": "=", "field": "age", "value": 5 }, { "op": "+", "field": "age", "value": 2 },
+        { "op": "append", "field": "name", "value": "Lyly" },
+        { "op": "splice", "field": "name", "at": 1, "cut": 1, "value": "i" },
+        { "op": "append", "field": "photo", "value": "AP8=" },
+    ]}))
+    .await;
+    assert_eq!(updated.status, 200, "{}", updated.body);
+    let fields = &updated.json()["record"]["fields"];
+    assert_eq!((&fields["age"], &fields["name"], &fields["photo"]), (&json!(7), &json!("Lily"), &json!("AP8=")));
+    let incremented = post(json!({ "incr": { "field": "coins", "by": 3 } })).await.json();
+    assert_eq!(incremented["record"]["fields"]["coins"], 3);
+    let overflow = post(json!({ "incr": { "field": "coins", "by": -4 } })).await;
+    assert_eq!(overflow.code(), (422, "overflow".into()));
+    let cas = json!({ "cas": { "field": "age", "old": 7, "new": 8 } });
+    assert_eq!(post(cas.clone()).await.status, 200);
+    assert_eq!(post(cas).await.code(), (409, "cas_mismatch".into()));
+    let unknown = post(json!({ "update": [{ "op": "*", "field": "age", "value": 2 }] })).await;
+    assert_eq!(unknown.code(), (400, "bad_request".into()));
+}
+
+#[tokio::test]
+async fn versions_are_etags() {
+    let door = with_tables().await;
+    let set = async |header: &str| door.ask(&format!("PATCH {LILI}"), &[header], b"{\"age\": 1}").await.status;
+
+    assert_eq!(set("if-match: *").await, 404);
+    assert_eq!(set("if-none-match: *").await, 200);
+    assert_eq!(set("if-none-match: *").await, 409);
+    assert_eq!(set("if-match: \"1\"").await, 200);
+    assert_eq!(set("if-match: \"1\"").await, 412);
+    assert_eq!(set("if-match: soon").await, 400);
+    assert_eq!(door.ask(&format!("GET {LILI}"), &["if-none-match: \"2\""], b"").await.status, 304);
+    assert_eq!(door.ask(&format!("GET {LILI}"), &["if-none-match: \"1\""], b"").await.status, 200);
+}
+
+#[tokio::test]
+async fn integers_beyond_doubles_travel_as_strings() {
+    let door = with_tables().await;
+
+    door.send(&format!("PATCH {LILI}"), json!({ "age": "-9223372036854775808", "coins": "18446744073709551615" }))
+        .await;
+
+    let fields = &door.get(LILI).await.json()["fields"];
+    assert_eq!(fields["age"], "-9223372036854775808");
+    assert_eq!(fields["coins"], "18446744073709551615");
+}
+
+#[tokio::test]
+async fn keys_are_bytes() {
+    let door = with_tables().await;
+
+    for (path, shown) in [("a%2Fb%20c", json!({ "key": "a/b c" })), ("%FF%00", json!({ "key_base64": "/wA=" }))] {
+        let line = format!("PATCH /v1/tables/users/records/{path}");
+        assert_eq!(door.send(&line, json!({ "age": 1 })).await.status, 200);
+        let record = door.get(&format!("/v1/tables/users/records/{path}")).await.json();
+        for (name, value) in shown.as_object().unwrap() {
+            assert_eq!(&record[name], value);
+        }
+    }
+}
+
+#[tokio::test]
+async fn partitions_are_read_by_range_and_pages() {
+    let door = with_tables().await;
+    for at in 1..=5 {
+        let line = format!("PATCH /v1/tables/events/records/lili?sort={at},a%252Cb");
+        assert_eq!(door.send(&line, json!({ "text": "x" })).await.status, 200);
+    }
+    let places = |page: &Json| {
+        let records = page["records"].as_array().unwrap().iter();
+        records.map(|record| record["sort"][0].as_i64().unwrap()).collect::<Vec<_>>()
+    };
+    let base = "/v1/tables/events/partitions/lili";
+
+    let first = door.get(&format!("{base}?from=2&limit=2")).await.json();
+    assert_eq!(places(&first), [2, 3]);
+    assert_eq!(first["records"][0]["sort"], json!([2, "a,b"]));
+    let next = first["next"].as_str().unwrap();
+    let second = door.get(&format!("{base}?from=2&limit=2&cursor={next}")).await.json();
+    assert_eq!((places(&second), &second["next"]), (vec![4, 5], &Json::Null));
+    assert_eq!(places(&door.get(&format!("{base}?order=desc&limit=1")).await.json()), [5]);
+    assert_eq!(door.get(&format!("{base}?order=up")).await.code(), (400, "bad_request".into()));
+    assert_eq!(door.get("/v1/tables/events/records?limit=3").await.json()["records"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn slips_are_refused_with_a_stable_code() {
+    let door = with_tables().await;
+
+    assert_eq!(door.get("/v1/tables/nobody/records/x").await.code(), (404, "unknown_table".into()));
+    assert_eq!(door.send(&format!("PATCH {LILI}"), json!({ "shoe": 1 })).await.code(), (400, "unknown_field".into()));
+    assert_eq!(door.send(&format!("PATCH {LILI}"), json!({ "age": "x" })).await.code(), (400, "wrong_type".into()));
+    assert_eq!(door.send(&format!("PATCH {LILI}"), json!({})).await.code(), (400, "bad_request".into()));
+    assert_eq!(door.ask(&format!("PATCH {LILI}"), &[], b"{").await.code(), (400, "bad_request".into()));
+    assert_eq!(door.get(&format!("{LILI}?filds=age")).await.code(), (400, "bad_request".into()));
+    assert_eq!(door.get("/v2").await.code(), (404, "not_found".into()));
+    assert_eq!(door.ask("PUT /v1/status", &[], b"").await.code(), (405, "unsupported".into()));
+    assert_eq!(door.get("/v1/tables/events/records/x").await.code(), (400, "bad_request".into()));
+}
+
+#[tokio::test]
+async fn a_body_above_the_limit_is_refused() {
+    let door = with_tables().await;
+    let body = vec![b' '; shardine_http::BODY_BYTES_MAX + 1];
+
+    let mut stream = TcpStream::connect(door.address).await.unwrap();
+    let head = format!("PATCH {LILI} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 4_096];
+    let length = stream.read(&mut answer).await.unwrap();
+
+    assert!(answer[..length].starts_with(b"HTTP/1.1 413"));
+}
+
+#[tokio::test]
+async fn only_the_token_opens_and_probes_need_none() {
+    let gate = GateOptions { token: Some("secret".into()), ..GateOptions::default() };
+    let door = open(Options { gate, ..Options::default() }).await;
+
+    assert_eq!(door.get("/v1/status").await.code(), (401, "unauthenticated".into()));
+    assert_eq!(door.get("/metrics").await.status, 401);
+    assert_eq!(door.ask("GET /v1/status", &["authorization: Bearer secret"], b"").await.status, 200);
+    assert_eq!(door.get("/healthz").await.status, 200);
+    assert_eq!(door.get("/readyz").await.status, 200);
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_are_not_served() {
+    let door = open(Options::default()).await;
+    let own = format!("origin: http://{}", door.address);
+
+    assert_eq!(
+        door.ask("GET /v1/status", &["origin: http://evil.example"], b"").await.code(),
+        (403, "forbidden".into())
+    );
+    assert_eq!(door.ask("GET /v1/status", &["origin: null"], b"").await.status, 403);
+    assert_eq!(door.ask("GET /v1/status", &[&own], b"").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_silent_hall_leaves_changes_in_doubt() {
+    let door = with_tables().await;
+    door.engine.set_mood(Mood::Silent);
+    let brief = ["shardine-timeout-ms: 50"];
+
+    // record-cache 34.
+    let changed = door.ask(&format!("PATCH {LILI}"), &brief, b"{\"age\": 1}").await;
+    assert_eq!(changed.code(), (504, "in_doubt".into()));
+    assert_eq!(door.ask(&format!("GET {LILI}"), &brief, b"").await.code(), (408, "expired".into()));
+    assert_eq!(door.get("/readyz").await.status, 503);
+    assert_eq!(door.get("/healthz").await.status, 200);
+    door.engine.set_mood(Mood::Refusing(ErrorCode::Busy));
+    let busy = door.get(LILI).await;
+    assert_eq!(busy.code(), (503, "busy".into()));
+    assert!(busy.head.contains("retry-after: 1"));
+}
+
+#[tokio::test]
+async fn the_cluster_shows_itself() {
+    let door = with_tables().await;
+
+    assert_eq!(door.get("/v1/status").await.json()["shards"][0]["leader"], 1);
+    assert_eq!(door.get("/v1/shards").await.json()["shards"][0]["lo"], "0000000000000000");
+    assert_eq!(door.get("/v1/writeback").await.json()["writeback"]["connected"], true);
+    let explained = door.get("/v1/explain?key=users:lili").await.json();
+    assert_eq!((&explained["position"], &explained["access"]), (&json!("638ab9d9025032e2"), &json!("SINGLE_SHARD")));
+    assert_eq!(door.get("/v1/explain?scan=users").await.json()["access"], "SHARD_MERGE");
+    assert_eq!(door.get("/v1/explain").await.status, 400);
+    assert!(door.get("/metrics").await.body.contains("shardine_shard_up{shard=\"1\"} 1"));
+}
+
+#[tokio::test]
+async fn the_document_names_every_address() {
+    let door = open(Options::default()).await;
+
+    let document = door.get("/openapi.json").await.json();
+
+    let paths = document["paths"].as_object().unwrap();
+    let methods = |path: &str| paths[path].as_object().unwrap().len();
+    assert_eq!(methods("/v1/tables/{table}/records/{key}"), 5);
+    for path in [
+        "/v1/tables",
+        "/v1/tables/{table}/partitions/{key}",
+        "/v1/status",
+        "/v1/shards",
+        "/v1/explain",
+        "/v1/writeback",
+        "/metrics",
+        "/healthz",
+        "/readyz",
+    ] {
+        assert!(paths.contains_key(path), "{path}");
+    }
+}
