@@ -1,6 +1,6 @@
 //! Calling cargo and other programs, from the root of the workspace, with their output passed through.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -64,7 +64,9 @@ pub fn has_program(package: &str) -> Result<bool> {
     Ok(targets.flatten().any(|target| target["kind"][0] == "bin"))
 }
 
+/// The command as a person would type it.
 fn shown(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let program = Path::new(command.get_program());
+    let words = program.file_name().into_iter().chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

@@ -60,12 +60,21 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 fn build(host: &str) -> Result<()> {
-    // Fuzzed with the versions that the product is built with; cargo adds what only libFuzzer needs.
-    fs::copy(workspace_root().join("Cargo.lock"), workspace_root().join("fuzz/Cargo.lock"))
-        .context("copy the lock file")?;
+    follow_lock_file()?;
     // Naming the target keeps the flags away from build scripts, which could not be linked with them.
     let mut build = cargo::cargo(&["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", host]);
     cargo::run(build.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", build_dir()))
+}
+
+/// Fuzzed with the versions that the product is built with; cargo adds what only libFuzzer needs.
+fn follow_lock_file() -> Result<()> {
+    let (source, copy) = (workspace_root().join("Cargo.lock"), workspace_root().join("fuzz/Cargo.lock"));
+    let changed = |path: &Path| fs::metadata(path).and_then(|file| file.modified());
+    // Adding takes a look at the registry, which is not worth it when nothing has changed.
+    if changed(&copy).is_ok_and(|copied| changed(&source).is_ok_and(|source| source < copied)) {
+        return Ok(());
+    }
+    fs::copy(source, copy).context("copy the lock file").map(drop)
 }
 
 /// Runs one target. libFuzzer talks a lot: one line is told when all is well, the end of its output when it is not.
