@@ -13,7 +13,7 @@ use crate::row;
 
 /// Row by row in one transaction: inside the process that is as fast as many rows per statement.
 pub(super) fn write(connection: &mut Connection, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
-    // Immediate, because a transaction that turns into a writer half-way fails at once where it should wait.
+    // Immediate: the lock is waited for once, before the first row, whatever the first statement will be.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(classify)?;
     let held = write_rows(&transaction, table, rows)?;
     transaction.commit().map_err(classify)?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use shardine_model::limits;
 use shardine_writeback::{Backend, Class, Done, FlushJob, Job, LoadJob, Options, Url, Why};
@@ -79,6 +80,25 @@ fn every_accepted_job_is_answered_also_by_a_stop() {
         assert_eq!(rig.handle.submit(flush(&rig)).unwrap_err().why, Why::Stopped);
         rig.handle.stop();
     }
+}
+
+#[test]
+fn a_stop_does_not_wait_for_what_has_not_begun() {
+    let rig = Rig::sqlite(|options| options.busy_timeout = Duration::from_millis(200));
+    rig.create(&users());
+    let blocker = rig.direct();
+    blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for _ in 0..3 {
+        rig.handle.submit(flush(&rig)).unwrap();
+    }
+
+    rig.handle.stop();
+
+    let said = [rig.outcome(), rig.outcome(), rig.outcome()].map(|done| match done {
+        Done::Failed { error, .. } => error.message,
+        other => panic!("{other:?}"),
+    });
+    assert!(said[1..].iter().all(|message| message.contains("stopping")), "{said:?}");
 }
 
 #[test]
