@@ -1,6 +1,6 @@
 //! What each command does. A command file turns words into a question to the hall, or an answer into bytes.
 
-// In the order in which a newcomer should read them.
+// A newcomer reads: read, change, shape, many, transaction, record; the rest in any order.
 pub(crate) mod call;
 pub(crate) mod change;
 pub(crate) mod client;

@@ -248,6 +248,17 @@ const DIGITS_MAX: usize = 18;
 #[inline]
 fn read_number(input: &[u8], at: usize) -> Number {
     let rest = input.get(at..).unwrap_or(&[]);
+    // Nearly every number on the wire has one or two digits.
+    match rest {
+        [one @ b'0'..=b'9', b'\r', b'\n', ..] => Number::Whole { value: i64::from(one - b'0'), next: at + 3 },
+        [ten @ b'0'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            Number::Whole { value: i64::from(ten - b'0') * 10 + i64::from(one - b'0'), next: at + 4 }
+        }
+        _ => read_long_number(rest, at),
+    }
+}
+
+fn read_long_number(rest: &[u8], at: usize) -> Number {
     let (negative, digits) = match rest {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),

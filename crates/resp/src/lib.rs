@@ -4,7 +4,7 @@
 //! hall, and appends replies to the host's buffer in the order of the commands, whatever order the answers come in.
 //! What it speaks is told in `docs/redis.md`.
 
-// In the order in which a newcomer should read them.
+// A newcomer reads: session, frame, verb, command, queue, waiting.
 pub mod address;
 mod command;
 mod failure;

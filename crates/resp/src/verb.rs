@@ -190,17 +190,21 @@ impl Verb {
     }
 }
 
-/// Names of up to 16 bytes as one number, in upper case, so that finding one is a search among integers.
+/// Names as one number, in upper case, with the length in the last byte, so that finding one is a search among integers.
 #[inline]
 fn fold(name: &[u8]) -> Option<u128> {
-    if name.len() > 16 || name.contains(&0) {
+    if name.len() > NAME_BYTES_MAX {
         return None;
     }
     let mut bytes = [0u8; 16];
-    bytes[..name.len()].copy_from_slice(name);
-    bytes.make_ascii_uppercase();
+    for (slot, byte) in bytes.iter_mut().zip(name) {
+        *slot = byte.to_ascii_uppercase();
+    }
+    bytes[NAME_BYTES_MAX] = name.len() as u8;
     Some(u128::from_le_bytes(bytes))
 }
+
+const NAME_BYTES_MAX: usize = 15;
 
 const fn fold_const(name: &str) -> u128 {
     let (name, mut bytes, mut index) = (name.as_bytes(), [0u8; 16], 0);
@@ -208,6 +212,7 @@ const fn fold_const(name: &str) -> u128 {
         bytes[index] = name[index];
         index += 1;
     }
+    bytes[NAME_BYTES_MAX] = name.len() as u8;
     u128::from_le_bytes(bytes)
 }
 

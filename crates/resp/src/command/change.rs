@@ -70,6 +70,7 @@ pub(crate) fn plan_pair<'a>(order: Order<'a>, value: &'a [u8]) -> Result<Plan<'a
 }
 
 /// What a command that looks first decides.
+#[allow(clippy::large_enum_variant)] // Lives on the stack, for a moment, one at a time.
 pub(crate) enum Decision<'a> {
     /// Go on, if the record is still as it was seen.
     Change(Plan<'a>),

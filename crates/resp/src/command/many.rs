@@ -102,7 +102,7 @@ pub(crate) fn change<H: Hall>(
     hall: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
-    if verb == Verb::Mset && line.len() % 2 == 0 {
+    if verb == Verb::Mset && line.len().is_multiple_of(2) {
         return session.fail(&wrong_arity(verb.name()), out);
     }
     let places = match places(verb, line, hall) {

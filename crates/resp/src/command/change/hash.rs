@@ -12,7 +12,7 @@ use crate::value::{Slot, float, integer};
 
 #[inline]
 pub(super) fn hset(order: Order<'_>, shape: Shape) -> Result<Plan<'_>, Failure> {
-    if order.line.len() % 2 != 0 {
+    if !order.line.len().is_multiple_of(2) {
         return Err(wrong_arity(order.verb.name()));
     }
     let mut fields = Fields::new();

@@ -227,10 +227,7 @@ fn write_many(queued: &Queued, tables: &[Option<Arc<Table>>], replies: &[&Reply]
             }
         }
         verb => {
-            let refusal = replies.iter().find_map(|reply| match found_in_reply(reply) {
-                Ok(_) => None,
-                Err(failure) => Some(failure),
-            });
+            let refusal = replies.iter().find_map(|reply| found_in_reply(reply).err());
             let counted = replies.iter().map(|reply| match &reply.outcome {
                 Outcome::Done { changed, .. } if verb.kind() == Kind::ChangeMany => i64::from(*changed),
                 Outcome::Done { .. } => 1,
