@@ -130,6 +130,8 @@ pub struct Request<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body<'a> {
     One(Command<'a>),
+    /// A read that must come behind the changes before it, or decide an expiry: it travels in the log.
+    Read(RowKey<'a>),
     Batch(Batch<'a>),
 }
 
@@ -374,6 +376,8 @@ impl<'a> Operation<'a> {
 const REQUEST_BATCH: u8 = 1 << 0;
 const REQUEST_ORIGIN: u8 = 1 << 1;
 const REQUEST_ALL_OR_NONE: u8 = 1 << 2;
+const REQUEST_READ: u8 = 1 << 3;
+const REQUEST_READ_SORT: u8 = 1 << 4;
 
 impl<'a> Request<'a> {
     #[must_use]
@@ -383,17 +387,19 @@ impl<'a> Request<'a> {
 
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let mut flags = u8::from(self.origin.is_some()) * REQUEST_ORIGIN;
-        if let Body::Batch(batch) = &self.body {
-            flags |= REQUEST_BATCH | u8::from(batch.mode == BatchMode::AllOrNone) * REQUEST_ALL_OR_NONE;
-        }
-        out.push(flags);
+        let form = match &self.body {
+            Body::One(_) => 0,
+            Body::Read(row) => REQUEST_READ | u8::from(!row.sort.is_empty()) * REQUEST_READ_SORT,
+            Body::Batch(batch) => REQUEST_BATCH | u8::from(batch.mode == BatchMode::AllOrNone) * REQUEST_ALL_OR_NONE,
+        };
+        out.push(form | u8::from(self.origin.is_some()) * REQUEST_ORIGIN);
         if let Some(origin) = self.origin {
             put_varint(out, origin.client.0);
             put_varint(out, origin.sequence);
         }
         match &self.body {
             Body::One(command) => command.encode(out),
+            Body::Read(row) => put_row_key(out, *row),
             Body::Batch(batch) => batch.encode(out),
         }
     }
@@ -405,8 +411,9 @@ impl<'a> Request<'a> {
             0 => None,
             _ => Some(Origin { client: ClientId(reader.varint("client id")?), sequence: reader.varint("sequence")? }),
         };
-        let body = match flags & REQUEST_BATCH {
+        let body = match flags & (REQUEST_BATCH | REQUEST_READ) {
             0 => Body::One(Command::decode(reader)?),
+            REQUEST_READ => Body::Read(read_row_key(reader, flags & REQUEST_READ_SORT != 0)?),
             _ => Body::Batch(Batch::decode(flags & REQUEST_ALL_OR_NONE != 0, reader)?),
         };
         Ok(Self { origin, body })
@@ -422,6 +429,7 @@ impl<'a> Request<'a> {
     pub fn rows(&self) -> impl Iterator<Item = RowKey<'a>> + '_ {
         let (one, batch) = match &self.body {
             Body::One(command) => (Some(command.row), None),
+            Body::Read(row) => (Some(*row), None),
             Body::Batch(batch) => (None, Some(batch)),
         };
         let items = batch.into_iter().flat_map(|batch| {

@@ -108,6 +108,12 @@ impl Records {
     fn execute(&mut self, body: &Body<'_>, sink: &mut impl Sink) -> Result<Answer, NotResident> {
         match body {
             Body::One(command) => self.execute_command(command, sink).map(Answer::One),
+            Body::Read(row) => match self.get(row.position(), *row) {
+                Lookup::NotResident => Err(NotResident(vec![(*row).to_owned()])),
+                Lookup::Live(_) | Lookup::Absent { .. } | Lookup::UnknownTable => {
+                    Ok(Answer::One(self.execute_read(*row, sink)))
+                }
+            },
             Body::Batch(batch) => self.execute_batch(batch, sink),
         }
     }

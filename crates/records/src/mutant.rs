@@ -64,6 +64,6 @@ impl Records {
 fn update_row<'a>(request: &Request<'a>) -> Option<shardine_model::RowKey<'a>> {
     match &request.body {
         Body::One(command) if matches!(command.action, Action::Update { .. }) => Some(command.row),
-        Body::One(_) | Body::Batch(_) => None,
+        Body::One(_) | Body::Read(_) | Body::Batch(_) => None,
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use shardine_model::codec::Reader;
 use shardine_model::{Catalogue, ErrorCode, Position, Refusal, Request, ShardId, Timestamp};
 use shardine_router::{Call, Engine, EngineStatus, FlushScope, Response, ScanCall, ShardMap, WritebackStatus};
+use shardine_store::LogStore;
 
 use crate::clock;
 use crate::letter::{Done, Inbox, LaneStatus, Letter, ShardCall, ShardDone};
@@ -21,7 +22,7 @@ pub(crate) struct Exchange {
     pub sql_url: String,
     pub node: u64,
     pub started: std::time::Instant,
-    pub log_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
+    pub log: Arc<dyn LogStore>,
 }
 
 impl Exchange {
@@ -117,7 +118,7 @@ impl Exchange {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             lanes: self.inboxes.len(),
-            log_bytes: (self.log_bytes)(),
+            log_bytes: self.log.bytes_on_disk(),
             ..EngineStatus::default()
         };
         for lane in lanes {

@@ -154,6 +154,7 @@ impl Lane {
             Letter::ToShard { shard, what, done } => self.core.ask_shard(shard, what, done),
             Letter::Persisted(confirmed) => self.core.persisted(&confirmed),
             Letter::SnapshotSaved { seat, index } => self.core.snapshot_saved(seat, index),
+            Letter::CutNow(shard) => self.core.cut_now(shard),
             Letter::Sql(done) => self.core.sql_done(done),
             Letter::Catalogue(catalogue) => self.core.set_catalogue(catalogue),
         }
@@ -189,7 +190,9 @@ impl Lane {
         }
         self.next_tick_ms = now + TICK_MS;
         self.core.tick();
-        self.connections.close_idle(self.core.time().monotonic_ms, &mut self.core);
+        self.connections.close_idle(now);
+        // A client that could not be let in for want of descriptors is still waiting outside.
+        self.accept();
     }
 
     /// How long to wait for the next event: not at all with work at hand, else until the next tick.

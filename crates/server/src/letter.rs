@@ -27,6 +27,8 @@ pub(crate) enum Letter {
     Persisted(Vec<(usize, u64)>),
     /// A snapshot is on disk.
     SnapshotSaved { seat: usize, index: u64 },
+    /// The log is large and this shard's entries are the oldest in it.
+    CutNow(ShardId),
     Sql(shardine_writeback::Done),
     Catalogue(Arc<Catalogue>),
     Status { done: Box<dyn FnOnce(LaneStatus) + Send> },

@@ -14,6 +14,7 @@ mod log_thread;
 mod snapshot_thread;
 mod exchange;
 mod steward;
+mod doors;
 mod clock;
 
 pub use node::{Addresses, Node};

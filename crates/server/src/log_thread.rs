@@ -11,6 +11,12 @@ use shardine_store::{LogStore, SnapshotWriter};
 
 use crate::letter::{Inbox, Letter};
 
+/// Disk that the log may take before the shard with its oldest entry is cut out of turn: the log is shared, and one
+/// quiet shard can hold back the space of all.
+const LOG_BYTES_SOFT_MAX: u64 = 512 << 20;
+/// Writes between two looks at the log's size.
+const LOOK_EVERY: u64 = 1_024;
+
 pub(crate) enum LogTask {
     /// Everything of one lane turn: (seat, what), in order.
     Write(Vec<(usize, Persist)>),
@@ -36,7 +42,15 @@ pub(crate) fn start(
 
 /// Ends when the lane lets go of its side.
 fn run(tasks: &Receiver<LogTask>, log: &dyn LogStore, snapshots: &std::path::Path, inbox: &Inbox) {
+    let mut writes = 0u64;
     while let Ok(task) = tasks.recv() {
+        writes += 1;
+        if writes.is_multiple_of(LOOK_EVERY)
+            && log.bytes_on_disk() > LOG_BYTES_SOFT_MAX
+            && let Some(oldest) = log.oldest_shard()
+        {
+            inbox.send(Letter::CutNow(oldest));
+        }
         let done = match task {
             LogTask::Write(persists) => write(log, snapshots, persists).map(|confirmed| {
                 inbox.send(Letter::Persisted(confirmed));

@@ -18,6 +18,7 @@ use shardine_store::{DataDir, Identity, LogStore, SegmentLog};
 use shardine_writeback::{Backend, Handle, Url};
 
 use crate::clock::Clock;
+use crate::doors::Doors;
 use crate::exchange::{Desk, Exchange};
 use crate::lane::{self, Core, Lane, Seat};
 use crate::letter::{Inbox, Letter};
@@ -39,6 +40,7 @@ pub struct Node {
     addresses: Addresses,
     exchange: Arc<Exchange>,
     lanes: Vec<JoinHandle<()>>,
+    doors: Doors,
     /// Held until the last thread that writes has ended.
     _data: DataDir,
 }
@@ -69,7 +71,6 @@ impl Node {
         let (sql, steward_sql) = start_sql(&url, &inboxes)?;
         let (errands, errand_box) = steward::errands();
         let map = shard_map(&log, &data.snapshot_dir(), options)?;
-        let log_for_size = Arc::clone(&log);
         let exchange = Arc::new(Exchange {
             map: map.clone(),
             inboxes,
@@ -79,7 +80,7 @@ impl Node {
             sql_url: sql_url.clone(),
             node: NODE.0,
             started: Instant::now(),
-            log_bytes: Box::new(move || log_for_size.bytes_on_disk()),
+            log: Arc::clone(&log),
         });
 
         let clock = Clock::start();
@@ -102,9 +103,11 @@ impl Node {
         let steward = Steward::new(Arc::clone(&exchange), home.unwrap_or_default(), steward_sql);
         steward.reconcile(&held)?;
         steward.start(errand_box)?;
+        let engine: Arc<dyn Engine> = Arc::new(Desk(Arc::clone(&exchange)));
+        let doors = Doors::open(&engine, options)?;
         exchange.inboxes[0].send(Letter::Listen(listener));
-        let addresses = Addresses { redis, grpc: options.grpc, http: options.http, sql: sql_url };
-        Ok(Self { addresses, exchange, lanes: threads, _data: data })
+        let addresses = Addresses { redis, grpc: doors.grpc, http: doors.http, sql: sql_url };
+        Ok(Self { addresses, exchange, lanes: threads, doors, _data: data })
     }
 
     #[must_use]
@@ -118,8 +121,9 @@ impl Node {
         Arc::new(Desk(Arc::clone(&self.exchange)))
     }
 
-    /// Stops cleanly: every lane finishes its turn and its last log write.
+    /// Stops cleanly: requests in flight end, every lane finishes its turn and its last log write.
     pub fn stop(self) {
+        self.doors.close();
         for inbox in &self.exchange.inboxes {
             inbox.send(Letter::Stop);
         }

@@ -44,7 +44,20 @@ impl Replica {
     pub(crate) fn cut_if_due(&mut self) {
         let wanted_by_peer = self.group.take_snapshot_wish();
         let due = self.cutting.log_bytes >= self.options.snapshot_log_bytes;
-        if self.cutting.running.is_some() || !(due || wanted_by_peer) {
+        if due || wanted_by_peer {
+            self.begin_cut(wanted_by_peer);
+        }
+    }
+
+    /// Cuts now, so that the log behind this shard can go: its oldest entries may hold back space that others share.
+    pub fn cut_now(&mut self) {
+        if self.applied > self.cutting.saved {
+            self.begin_cut(false);
+        }
+    }
+
+    fn begin_cut(&mut self, wanted_by_peer: bool) {
+        if self.cutting.running.is_some() {
             return;
         }
         self.records.begin_cut();

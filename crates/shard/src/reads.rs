@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use shardine_consensus::{ReadDone, Role};
-use shardine_model::command::{Batch, BatchItem, BatchMode, Body};
+use shardine_model::command::Body;
 use shardine_model::{Answer, ErrorCode, Position, Request, RowKey, RowKeyBuf, RowView, Version};
 use shardine_records::{Lookup, read_reply};
 
@@ -106,7 +106,7 @@ impl Replica {
         };
         if expired || self.is_touched(row) {
             // Through the log, behind the change: an expiry is decided by an entry, never by looking at a clock.
-            return self.submit(caller, &read_in_log(row), actions);
+            return self.submit(caller, &Request { origin: None, body: Body::Read(row) }, actions);
         }
         if self.may_read_at_once() {
             let reply = read_reply(self.records.get(row.position(), row));
@@ -153,11 +153,4 @@ impl Replica {
             }
         }
     }
-}
-
-/// A read that travels in the log like a change.
-pub(crate) fn read_in_log(row: RowKey<'_>) -> Request<'_> {
-    let commands = vec![BatchItem::Read(row)];
-    let batch = Batch { mode: BatchMode::EachItsOwn, conditions: Vec::new(), commands };
-    Request { origin: None, body: Body::Batch(batch) }
 }

@@ -33,7 +33,9 @@ struct Connection {
     input: Vec<u8>,
     out: Vec<u8>,
     written: usize,
-    flow: Flow,
+    /// Commands wait in `input` until replies have left.
+    is_paused: bool,
+    is_closing: bool,
     /// The socket may hold more than was read.
     is_readable: bool,
     is_writable: bool,
@@ -92,7 +94,8 @@ impl Connections {
             input: Vec::new(),
             out: Vec::new(),
             written: 0,
-            flow: Flow::Continue,
+            is_paused: false,
+            is_closing: false,
             is_readable: true,
             is_writable: true,
             is_listed: false,
@@ -134,7 +137,7 @@ impl Connections {
         let connection = &mut self.open[place];
         connection.active_ms = core.time().monotonic_ms;
         for _ in 0..READS_MAX {
-            if connection.flow != Flow::Continue || connection.is_over || !connection.is_readable {
+            if connection.is_paused || connection.is_closing || connection.is_over || !connection.is_readable {
                 return list(&mut self.listed, connection, place);
             }
             match connection.stream.read(&mut self.buffer) {
@@ -161,7 +164,8 @@ impl Connections {
         let Some(connection) = self.open.get_mut(place).filter(|connection| connection.id == ticket.connection) else {
             return;
         };
-        connection.flow = connection.session.complete(ticket.sequence, response, core, &mut connection.out);
+        let flow = connection.session.complete(ticket.sequence, response, core, &mut connection.out);
+        connection.is_closing |= flow == Flow::Close;
         list(&mut self.listed, connection, place);
     }
 
@@ -171,26 +175,24 @@ impl Connections {
             let Some(connection) = self.open.get_mut(place) else { continue };
             connection.is_listed = false;
             connection.write();
-            if connection.may_go_on() {
+            if connection.is_paused && !connection.is_closing && !connection.is_over {
                 connection.offer_again(core);
                 connection.write();
-                if connection.is_readable && connection.flow == Flow::Continue {
+                if connection.is_readable && !connection.is_paused {
                     self.readable.push(place);
                 }
             }
-            let drained = connection.written == connection.out.len();
-            if connection.is_over || (connection.flow == Flow::Close && drained) {
+            if connection.is_over || (connection.is_closing && connection.out.is_empty()) {
                 self.open.remove(place);
             }
         }
     }
 
-    pub fn close_idle(&mut self, now_ms: u64, core: &mut Core) {
+    pub fn close_idle(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         let idle = |connection: &Connection| {
             connection.session.waiting() == 0 && now_ms.saturating_sub(connection.active_ms) > IDLE_MS_MAX
         };
-        let _ = core;
         self.open.retain(|_, connection| !idle(connection));
     }
 }
@@ -210,13 +212,13 @@ impl Connection {
             return self.offer_again(core);
         }
         let received = self.session.receive(bytes, core, &mut self.out);
-        self.flow = received.flow;
+        self.take_flow(received.flow);
         self.input.extend_from_slice(&bytes[received.consumed..]);
     }
 
     fn offer_again(&mut self, core: &mut Core) {
         let received = self.session.receive(&self.input, core, &mut self.out);
-        self.flow = received.flow;
+        self.take_flow(received.flow);
         if received.consumed == self.input.len() {
             self.input.clear();
             self.input.shrink_to(KEEP_BYTES);
@@ -225,9 +227,9 @@ impl Connection {
         }
     }
 
-    /// Whether commands that had to wait may be tried again.
-    fn may_go_on(&self) -> bool {
-        self.flow == Flow::Pause && !self.is_over && !self.input.is_empty()
+    fn take_flow(&mut self, flow: Flow) {
+        self.is_paused = flow == Flow::Pause;
+        self.is_closing |= flow == Flow::Close;
     }
 
     fn write(&mut self) {

@@ -124,6 +124,13 @@ impl Core {
         self.each_replica(|replica, actions| replica.tick(time, actions));
     }
 
+    /// Cuts a snapshot of a shard out of turn.
+    pub fn cut_now(&mut self, shard: ShardId) {
+        if let Some(seat) = self.seats.iter().position(|seat| seat.shard == shard) {
+            self.with_replica(seat, |replica, _| replica.cut_now());
+        }
+    }
+
     fn each_replica(&mut self, mut act: impl FnMut(&mut Replica, &mut Actions)) {
         for number in 0..self.seats.len() {
             self.with_replica(number, &mut act);
@@ -165,7 +172,11 @@ impl Core {
     /// The seat of a position on this lane.
     #[inline]
     pub(super) fn seat_of(&self, position: Position) -> Option<usize> {
-        self.seats.iter().position(|seat| seat.lo <= position && seat.hi.is_none_or(|hi| position < hi))
+        let place = self.exchange.map.find(position);
+        if place.lane != self.number {
+            return None;
+        }
+        self.seats.binary_search_by_key(&place.shard, |seat| seat.shard).ok()
     }
 
     pub fn persisted(&mut self, confirmed: &[(usize, u64)]) {

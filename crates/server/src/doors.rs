@@ -1,0 +1,68 @@
+//! The gRPC and HTTP doors: a small tokio runtime beside the lanes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use shardine_accept::Limits;
+use shardine_desk::GateOptions;
+use shardine_router::Engine;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::options::UpOptions;
+
+/// Two threads are plenty: these doors translate, the work is done on lanes.
+const THREADS: usize = 2;
+
+/// How long the doors may take to let requests in flight end.
+const CLOSE_TIME: Duration = Duration::from_secs(10);
+
+pub(crate) struct Doors {
+    pub grpc: SocketAddr,
+    pub http: SocketAddr,
+    runtime: Runtime,
+    closing: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Doors {
+    pub fn open(engine: &Arc<dyn Engine>, options: &UpOptions) -> anyhow::Result<Self> {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(THREADS).thread_name("door").enable_all().build()?;
+        let bind = |address: SocketAddr| {
+            runtime.block_on(TcpListener::bind(address)).with_context(|| format!("cannot listen on {address}"))
+        };
+        let (grpc, http) = (bind(options.grpc)?, bind(options.http)?);
+        let (grpc_address, http_address) = (grpc.local_addr()?, http.local_addr()?);
+        let gate = GateOptions { token: options.token.clone(), ..GateOptions::default() };
+        let (closing, closed) = watch::channel(false);
+        let shutdown = || {
+            let mut closed = closed.clone();
+            async move {
+                let _ = closed.wait_for(|closed| *closed).await;
+            }
+        };
+        let records = shardine_grpc::service(Arc::clone(engine), shardine_grpc::Options { gate: gate.clone() });
+        let rest_options = shardine_http::Options { gate, ..shardine_http::Options::default() };
+        let rest = shardine_http::router(Arc::clone(engine), rest_options);
+        let tasks = vec![
+            runtime.spawn(shardine_accept::serve(grpc, records, Limits::grpc(), shutdown())),
+            runtime.spawn(shardine_accept::serve(http, rest, Limits::default(), shutdown())),
+        ];
+        Ok(Self { grpc: grpc_address, http: http_address, runtime, closing, tasks })
+    }
+
+    pub fn close(self) {
+        self.closing.send_replace(true);
+        self.runtime.block_on(async {
+            for task in self.tasks {
+                let _ = tokio::time::timeout(CLOSE_TIME, task).await;
+            }
+        });
+        self.runtime.shutdown_timeout(Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,40 @@
+//! The stories of the replica core, one script each (STYLE 26): a group of one, a disk that confirms when the story says
+//! so, and an SQL database that answers when the story says so.
+
+mod database;
+#[path = "../../../records/tests/support/mod.rs"]
+mod support;
+mod teller;
+
+use std::path::{Path, PathBuf};
+
+use support::script;
+use teller::Desk;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories")
+}
+
+fn run(name: &str) {
+    script::tell(&folder().join(format!("{name}.script")), &mut Desk::open());
+}
+
+// In the order in which a newcomer should read them.
+stories! {
+    run:
+    group_commit
+    reads_do_not_overtake
+    load_on_miss
+    load_fails
+    kick
+    kick_of_a_known_absent_row
+    kick_waits_out_a_failure
+    commands_behind_a_kick
+    a_kick_does_not_turn_commands_round
+    parked_batches_keep_their_rows
+    flush
+    expiry
+    purge
+    snapshot_when_due
+    w3_a_failed_write_is_written_whole
+}

@@ -1,0 +1,292 @@
+//! A replica that acts the lines of a story. `alice: set …` submits; `turn` proposes what has gathered; `disk` confirms
+//! what was handed to the log; `settle` does both until nothing moves; `sql …` is the database; `wait` lets time pass.
+
+use std::collections::BTreeMap;
+
+use shardine_model::key::Interval;
+use shardine_model::log::{LogEntry, Membership, SnapshotMeta};
+use shardine_model::{Catalogue, Entry, NodeId, Request, RowImage, RowKey, RowKeyBuf, ShardId, Timestamp, Version};
+use shardine_records::Records;
+use shardine_shard::{Actions, Caller, Options, Replica, Restored, SnapshotPart, SqlLoad, SqlWrite, Time};
+
+use crate::database::Database;
+use crate::support::script::Teller;
+use crate::support::{show, words};
+
+pub struct Desk {
+    replica: Replica,
+    time: Time,
+    database: Database,
+    /// Log writes handed out and not yet on disk.
+    unwritten: Vec<u64>,
+    loads: Vec<SqlLoad>,
+    writes: Vec<SqlWrite>,
+    callers: Vec<String>,
+    /// The rows that each caller's open request names.
+    asked: BTreeMap<String, Vec<RowKeyBuf>>,
+}
+
+impl Desk {
+    /// A group of one that leads and has nothing to do.
+    pub fn open() -> Self {
+        let mut options = Options::new(NodeId(1), ShardId(1), Interval::ALL);
+        options.snapshot_log_bytes = 128;
+        let membership = Membership { voters: vec![1], learners: Vec::new() };
+        let restored = Restored { snapshot: SnapshotMeta { membership, ..Default::default() }, ..Default::default() };
+        let mut desk = Self {
+            replica: Replica::new(options, Records::new(1), restored),
+            time: Time { monotonic_ms: 1_000, wall: Timestamp(1_000) },
+            database: Database::default(),
+            unwritten: Vec::new(),
+            loads: Vec::new(),
+            writes: Vec::new(),
+            callers: Vec::new(),
+            asked: BTreeMap::new(),
+        };
+        desk.replica.set_time(desk.time);
+        desk.perform(|replica, actions| replica.campaign(actions));
+        desk.settle();
+        assert!(desk.replica.is_serving(), "a group of one leads at once");
+        desk
+    }
+}
+
+impl Teller for Desk {
+    fn act(&mut self, line: &str) -> Vec<String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let Some(name) = words[0].strip_suffix(':') {
+            return self.ask(name, line.split_once(": ").expect("a name asks something").1);
+        }
+        match words[0] {
+            "table" => {
+                let table = words::table(&self.catalogue(), &words[1..]);
+                let caller = self.caller("the definition", Vec::new());
+                let entry = Entry::Schema(Box::new(table));
+                self.perform(|replica, actions| replica.propose_for(caller, &entry, actions));
+                self.settle();
+                Vec::new()
+            }
+            "turn" => self.perform(|replica, actions| replica.flush(actions)),
+            "disk" => self.disk(),
+            "settle" => self.settle(),
+            "wait" => self.wait(words[1].parse().expect("milliseconds")),
+            "get" => vec![self.get(words[1])],
+            "cut" => self.cut(),
+            "sql" => self.sql(&words[1..]),
+            other => panic!("{other:?} says nothing"),
+        }
+    }
+}
+
+impl Desk {
+    /// Lets somebody ask for something.
+    fn ask(&mut self, name: &str, line: &str) -> Vec<String> {
+        let catalogue = self.catalogue();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let row = |place: usize| words::address(&catalogue, words[place]);
+        match words[0] {
+            "read" => {
+                let caller = self.caller(name, vec![row(1).to_owned()]);
+                self.perform(|replica, actions| replica.read(caller, row(1), actions))
+            }
+            "kick" => {
+                let caller = self.caller(name, vec![row(1).to_owned()]);
+                let nowait = words.get(2) == Some(&"nowait");
+                self.perform(|replica, actions| replica.kick(caller, row(1), nowait, actions))
+            }
+            "flush" => {
+                let caller = self.caller(name, Vec::new());
+                let one = (words[1] != "all").then(|| row(1));
+                self.perform(|replica, actions| replica.flush_rows(caller, one, None, actions))
+            }
+            _ => {
+                let request: Request<'static> = words::request(&catalogue, line).expect("a request");
+                let caller = self.caller(name, request.rows().map(RowKey::to_owned).collect());
+                self.perform(|replica, actions| replica.submit(caller, &request, actions))
+            }
+        }
+    }
+
+    fn caller(&mut self, name: &str, rows: Vec<RowKeyBuf>) -> Caller {
+        self.callers.push(name.to_owned());
+        self.asked.insert(name.to_owned(), rows);
+        Caller { source: 1, sequence: self.callers.len() as u64 }
+    }
+
+    /// Lets the replica do something and tells what it wants done.
+    fn perform(&mut self, act: impl FnOnce(&mut Replica, &mut Actions)) -> Vec<String> {
+        let mut actions = Actions::default();
+        act(&mut self.replica, &mut actions);
+        self.take(actions)
+    }
+
+    fn take(&mut self, actions: Actions) -> Vec<String> {
+        let mut told = Vec::new();
+        assert!(actions.messages.is_empty(), "a group of one has nobody to write to");
+        for persist in actions.persists {
+            self.unwritten.push(persist.number);
+            told.extend(persist.write.entries.iter().filter_map(|entry| self.entry(entry)));
+        }
+        for load in actions.loads {
+            told.push(format!("ask sql: {}", self.addresses(&load.rows)));
+            self.loads.push(load);
+        }
+        for write in actions.writes {
+            let rows: Vec<String> = write.rows.iter().map(|row| self.versioned(&row.row, row.version)).collect();
+            told.push(format!("write sql: {}", rows.join(" ")));
+            self.writes.push(write);
+        }
+        for (caller, answer) in actions.answers {
+            let name = self.callers[caller.sequence as usize - 1].clone();
+            let rows: Vec<RowKey<'_>> = self.asked[&name].iter().map(RowKeyBuf::as_ref).collect();
+            told.push(format!("{name} gets {}", show::answer(&self.catalogue(), &answer, &rows)));
+        }
+        for part in actions.snapshot {
+            match part {
+                SnapshotPart::Begin(meta) => told.push(format!("snapshot of {} begins", meta.index)),
+                SnapshotPart::Chunk(_) => {}
+                SnapshotPart::End => told.push("snapshot ends".to_owned()),
+            }
+        }
+        told.extend(actions.stop.map(|reason| format!("stops: {reason}")));
+        told
+    }
+
+    fn entry(&self, entry: &LogEntry) -> Option<String> {
+        if entry.data.is_empty() {
+            return None;
+        }
+        let kind = match Entry::decode(&entry.data).expect("an entry of our own") {
+            Entry::Commands { requests, .. } => format!("{} requests", count_requests(requests)),
+            Entry::Load(rows) => {
+                let rows: Vec<String> =
+                    rows.iter().map(|loaded| self.versioned(&loaded.row.to_owned(), loaded.version)).collect();
+                format!("load {}", rows.join(" "))
+            }
+            Entry::Kick(rows) => format!("kick {}", self.all_versioned(&rows)),
+            Entry::Lease { .. } => "lease".to_owned(),
+            Entry::Written(rows) => format!("written {}", self.all_versioned(&rows)),
+            Entry::Schema(table) => format!("definition of {}", table.name),
+            Entry::Purge(rows) => format!("purge {}", self.all_versioned(&rows)),
+            Entry::Expire { rows, .. } => {
+                format!("expire {}", self.addresses(&rows.iter().map(|row| (*row).to_owned()).collect::<Vec<_>>()))
+            }
+            Entry::Clear { table } => format!("clear {table}"),
+        };
+        Some(format!("log: {kind}"))
+    }
+
+    fn disk(&mut self) -> Vec<String> {
+        let Some(last) = self.unwritten.drain(..).max() else { return Vec::new() };
+        self.perform(|replica, actions| replica.persisted(last, actions))
+    }
+
+    /// Turns until nothing moves; only SQL is left waiting.
+    fn settle(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        while self.replica.wants_flush() || !self.unwritten.is_empty() {
+            told.extend(self.perform(|replica, actions| replica.flush(actions)));
+            told.extend(self.disk());
+        }
+        told
+    }
+
+    fn wait(&mut self, ms: u64) -> Vec<String> {
+        self.time.monotonic_ms += ms;
+        self.time.wall = self.time.wall.plus_ms(ms);
+        let time = self.time;
+        self.perform(|replica, actions| replica.tick(time, actions))
+    }
+
+    /// `sql row ADDRESS vN f=v …`, `sql shows ADDRESS`, `sql answers`, `sql fails`, `sql refuses`.
+    fn sql(&mut self, words: &[&str]) -> Vec<String> {
+        match words[0] {
+            "row" => {
+                let catalogue = self.catalogue();
+                let row = words::address(&catalogue, words[1]);
+                let table = catalogue.get(row.table).map(|table| &**table);
+                let fields: Vec<_> = words[3..].iter().map(|word| words::field_value(table, word)).collect();
+                self.database.put(row.to_owned(), words::version(words[2]), RowImage::of(&fields));
+                Vec::new()
+            }
+            "shows" => {
+                let catalogue = self.catalogue();
+                let row = words::address(&catalogue, words[1]).to_owned();
+                let table = catalogue.get(row.table).map(|table| &**table);
+                let shown = self.database.get(&row).map_or("no row".to_owned(), |(version, image)| {
+                    format!("v{version} {{{}}}", show::fields(table, image.view()))
+                });
+                vec![shown]
+            }
+            "answers" => self.sql_answers(),
+            "fails" => self.sql_fails(),
+            other => panic!("sql does not {other}"),
+        }
+    }
+
+    fn sql_answers(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        for load in std::mem::take(&mut self.loads) {
+            let rows: Vec<_> = load.rows.iter().map(|row| self.database.load(row)).collect();
+            told.extend(self.perform(|replica, actions| replica.loaded(load.term, &rows, actions)));
+        }
+        for write in std::mem::take(&mut self.writes) {
+            let results: Vec<_> = write.rows.iter().map(|row| (row.row.clone(), self.database.write(row))).collect();
+            told.extend(self.perform(|replica, actions| replica.flushed(write.term, &results, actions)));
+        }
+        told
+    }
+
+    fn sql_fails(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        for load in std::mem::take(&mut self.loads) {
+            told.extend(self.perform(|replica, actions| replica.load_failed(load.term, &load.rows, actions)));
+        }
+        for write in std::mem::take(&mut self.writes) {
+            let rows: Vec<RowKeyBuf> = write.rows.iter().map(|row| row.row.clone()).collect();
+            self.replica.flush_failed(write.term, &rows);
+        }
+        told
+    }
+
+    /// Writes out the running snapshot.
+    fn cut(&mut self) -> Vec<String> {
+        let told = self.perform(|replica, actions| replica.cut_some(usize::MAX, actions));
+        if told.is_empty() { vec!["no snapshot is due".to_owned()] } else { told }
+    }
+
+    fn get(&self, text: &str) -> String {
+        let catalogue = self.catalogue();
+        let row = words::address(&catalogue, text);
+        let table = catalogue.get(row.table).map(|table| &**table);
+        show::lookup(table, &self.replica.records().get(row.position(), row))
+    }
+
+    fn catalogue(&self) -> Catalogue {
+        self.replica.records().catalogue().clone()
+    }
+
+    fn addresses(&self, rows: &[RowKeyBuf]) -> String {
+        let shown: Vec<String> = rows.iter().map(|row| show::address(&self.catalogue(), row.as_ref())).collect();
+        shown.join(" ")
+    }
+
+    fn versioned(&self, row: &RowKeyBuf, version: Version) -> String {
+        format!("{}@v{version}", show::address(&self.catalogue(), row.as_ref()))
+    }
+
+    fn all_versioned(&self, rows: &[(RowKey<'_>, Version)]) -> String {
+        let shown: Vec<String> = rows.iter().map(|(row, version)| self.versioned(&(*row).to_owned(), *version)).collect();
+        shown.join(" ")
+    }
+}
+
+fn count_requests(requests: &[u8]) -> usize {
+    let mut reader = shardine_model::codec::Reader::new(requests);
+    let mut count = 0;
+    while !reader.is_empty() {
+        Request::decode(&mut reader).expect("requests of our own");
+        count += 1;
+    }
+    count
+}
