@@ -73,6 +73,7 @@ impl State {
         match &request.body {
             Body::One(command) => Answer::One(self.apply(command)),
             Body::Batch(batch) => self.apply_batch(batch),
+            other => panic!("the door does not submit {other:?}"),
         }
     }
 
