@@ -1,0 +1,137 @@
+//! Who strikes: draws a fault and a victim, again and again, until the run is to heal.
+
+use crate::event::Event;
+use crate::plan::{Fault, MS, SECOND};
+use crate::world::World;
+
+impl World {
+    pub fn strike(&mut self) {
+        if !self.faults_on {
+            return;
+        }
+        let fault = self.chance.pick(&self.plan.nemesis.kinds.clone());
+        let victim = self.draw_victim();
+        self.note(&[11, fault as u64, victim as u64], || format!("strikes: {fault:?}, node {}", victim + 1));
+        self.perform_fault(fault, victim);
+        let pause = self.chance.between(self.plan.nemesis.every);
+        self.later(pause, Event::Strike);
+    }
+
+    /// A leader more often than chance would have it: that is where the promises are made.
+    fn draw_victim(&mut self) -> usize {
+        let shard = self.chance.index(self.plan.shards as usize);
+        if self.chance.percent(self.plan.nemesis.leader_percent)
+            && let Some(leader) = self.leader_of(shard)
+        {
+            return leader;
+        }
+        self.chance.index(self.nodes.len())
+    }
+
+    fn perform_fault(&mut self, fault: Fault, victim: usize) {
+        let now = self.now;
+        let others: Vec<usize> = (0..self.nodes.len()).filter(|node| *node != victim).collect();
+        match fault {
+            Fault::Crash => {
+                let down = self.chance.between((50 * MS, 4 * SECOND));
+                self.crash(victim, down);
+            }
+            Fault::LongAbsence => {
+                let down = self.chance.between((3 * SECOND, 8 * SECOND));
+                self.crash(victim, down);
+            }
+            Fault::CrashAll => {
+                for node in 0..self.nodes.len() {
+                    let down = self.chance.between((50 * MS, 2 * SECOND));
+                    self.crash(node, down);
+                }
+            }
+            Fault::Pause => {
+                let length = self.chance.between((100 * MS, 5 * SECOND));
+                self.pause(victim, length);
+            }
+            Fault::Isolate => {
+                let until = now + self.chance.between((500 * MS, 6 * SECOND));
+                self.counters.partitions += 1;
+                for other in others {
+                    self.net.cut(victim, other, until);
+                    self.net.cut(other, victim, until);
+                }
+            }
+            Fault::Deafen => {
+                let until = now + self.chance.between((500 * MS, 6 * SECOND));
+                self.counters.one_way_cuts += 1;
+                let hears = self.chance.percent(50);
+                for other in others {
+                    let (from, to) = if hears { (victim, other) } else { (other, victim) };
+                    self.net.cut(from, to, until);
+                }
+            }
+            Fault::CutOneLink => {
+                let until = now + self.chance.between((500 * MS, 8 * SECOND));
+                let other = self.chance.index(self.nodes.len());
+                self.net.cut(victim, other, until);
+                if self.chance.percent(70) {
+                    self.net.cut(other, victim, until);
+                }
+            }
+            Fault::Clog => {
+                for other in others {
+                    let until = now + self.chance.between((200 * MS, 3 * SECOND));
+                    let (from, to) = if self.chance.percent(50) { (victim, other) } else { (other, victim) };
+                    self.net.clog(from, to, until);
+                }
+            }
+            Fault::SlowDisk => self.nodes[victim].slow_until = now + self.chance.between((500 * MS, 5 * SECOND)),
+            Fault::JumpClock => {
+                self.counters.clock_jumps += 1;
+                self.nodes[victim].clock.jump(&mut self.chance);
+            }
+            Fault::SqlDown => self.sql.go_down(now + self.chance.between((200 * MS, 6 * SECOND))),
+            Fault::SqlUnreachable => self.sql.cut_off(victim, now + self.chance.between((200 * MS, 6 * SECOND))),
+        }
+    }
+
+    /// The process is gone, with whatever it had in memory and some of what was on its way to disk.
+    fn crash(&mut self, node: usize, down: u64) {
+        if self.nodes[node].is_up() {
+            let lost = self.nodes[node].disk.crash(&mut self.chance);
+            self.note(&[12, node as u64, lost as u64], || format!("node {} crashes, {lost} writes lost", node + 1));
+            self.counters.crashes += 1;
+            self.counters.lossy_crashes += u64::from(lost > 0);
+            self.nodes[node].replicas.clear();
+            self.nodes[node].backlog.clear();
+            self.nodes[node].cut_asked.fill(false);
+            for cut in &mut self.nodes[node].cuts {
+                self.counters.snapshots_lost += u64::from(cut.take().is_some());
+            }
+        }
+        self.later(down, Event::Restart { node });
+    }
+
+    fn pause(&mut self, node: usize, length: u64) {
+        if !self.nodes[node].is_up() || self.now < self.nodes[node].paused_until {
+            return;
+        }
+        self.counters.pauses += 1;
+        self.nodes[node].paused_until = self.now + length;
+        self.later(length, Event::Resume { node });
+    }
+
+    /// Takes every fault away and brings every node back.
+    pub fn heal(&mut self) {
+        self.note(&[13], || "everything heals".to_owned());
+        self.faults_on = false;
+        self.net.calm();
+        self.sql.calm();
+        for node in 0..self.nodes.len() {
+            self.nodes[node].slow_until = 0;
+            if !self.nodes[node].is_up() {
+                self.start(node);
+            } else if self.now < self.nodes[node].paused_until {
+                self.nodes[node].paused_until = self.now;
+                self.resume(node);
+            }
+        }
+    }
+}
