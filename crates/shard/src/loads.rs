@@ -1,4 +1,7 @@
 //! Load on miss: SQL is asked once per row however many wait, the row enters through the log, then they go on.
+//!
+//! Who must wait stands in a row's queue, and nobody passes him: commands of one row run in the order in which they came
+//! (record-cache 52). A row that is being kicked has a queue too: what comes behind a kick runs after it (record-cache 30).
 
 use std::collections::BTreeMap;
 
@@ -24,21 +27,59 @@ enum What {
     Request(Box<[u8]>),
 }
 
-/// Who waits for which row. A request that needs several rows waits for one of them at a time.
+/// Who waits for which row. A request that needs several rows waits for one of them at a time, in that row's queue, and
+/// holds its place for all of them. Invariant: a row has a queue, or is held by one, or neither; never both.
 #[derive(Debug, Default)]
 pub(crate) struct Loads {
     waiting: BTreeMap<RowKeyBuf, Vec<Parked>>,
+    /// Rows that requests in another row's queue will touch, and whose queue that is.
+    held: BTreeMap<RowKeyBuf, RowKeyBuf>,
 }
 
 impl Loads {
-    pub fn give_up(&mut self) -> Vec<Caller> {
-        let parked = std::mem::take(&mut self.waiting).into_values().flatten();
-        parked.map(|parked| parked.caller).collect()
+    /// Whether somebody waits who will touch the row: whoever comes now must queue behind.
+    #[inline]
+    pub fn holds(&self, row: RowKey<'_>) -> bool {
+        !self.waiting.is_empty() && self.queue_of(&row.to_owned()).is_some()
     }
 
-    #[cfg(test)]
-    pub fn rows(&self) -> usize {
-        self.waiting.len()
+    fn queue_of(&self, row: &RowKeyBuf) -> Option<RowKeyBuf> {
+        if self.waiting.contains_key(row) { Some(row.clone()) } else { self.held.get(row).cloned() }
+    }
+
+    /// The queue for a request of these rows: the one they stand in, made one if they are several, or that of `needed`.
+    fn join(&mut self, rows: &[RowKeyBuf], needed: &RowKeyBuf) -> RowKeyBuf {
+        let queue = rows.iter().find_map(|row| self.queue_of(row)).unwrap_or_else(|| needed.clone());
+        for row in rows {
+            match self.queue_of(row) {
+                Some(other) if other != queue => self.append(&other, &queue),
+                Some(_) => {}
+                None if *row == queue => {}
+                None => {
+                    self.held.insert(row.clone(), queue.clone());
+                }
+            }
+        }
+        queue
+    }
+
+    fn append(&mut self, from: &RowKeyBuf, to: &RowKeyBuf) {
+        let parked = self.waiting.remove(from).unwrap_or_default();
+        self.waiting.entry(to.clone()).or_default().extend(parked);
+        self.held.values_mut().filter(|queue| *queue == from).for_each(|queue| queue.clone_from(to));
+        self.held.insert(from.clone(), to.clone());
+    }
+
+    /// Ends a row's queue.
+    fn take(&mut self, row: &RowKeyBuf) -> Vec<Parked> {
+        self.held.retain(|_, queue| queue != row);
+        self.waiting.remove(row).unwrap_or_default()
+    }
+
+    pub fn give_up(&mut self) -> Vec<Caller> {
+        self.held.clear();
+        let parked = std::mem::take(&mut self.waiting).into_values().flatten();
+        parked.map(|parked| parked.caller).collect()
     }
 }
 
@@ -56,17 +97,20 @@ impl Replica {
         }
         let missing = request.rows().find(|row| {
             matches!(self.records.get(row.position(), *row), Lookup::NotResident)
-                || self.loads.waiting.contains_key(&(*row).to_owned())
+                || self.loads.holds(*row)
+                || self.writeback.is_kicking(*row)
         });
-        let Some(row) = missing else { return false };
+        let Some(needed) = missing else { return false };
         let mut bytes = Vec::new();
         request.encode(&mut bytes);
-        self.park(row.to_owned(), Parked { caller, what: What::Request(bytes.into()) }, actions);
+        let rows: Vec<RowKeyBuf> = request.rows().map(RowKey::to_owned).collect();
+        self.park(&needed.to_owned(), &rows, Parked { caller, what: What::Request(bytes.into()) }, actions);
         true
     }
 
     pub(crate) fn park_read(&mut self, caller: Caller, row: RowKey<'_>, actions: &mut Actions) {
-        self.park(row.to_owned(), Parked { caller, what: What::Read(row.to_owned()) }, actions);
+        let row = row.to_owned();
+        self.park(&row, std::slice::from_ref(&row), Parked { caller, what: What::Read(row.clone()) }, actions);
     }
 
     /// A request that met a row kicked after it was proposed: loads and goes again (DESIGN 3).
@@ -80,22 +124,23 @@ impl Replica {
         if !self.is_serving() {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
         }
-        let row = missing.first().expect("something was missing").clone();
-        self.park(row, Parked { caller, what: What::Request(request) }, actions);
+        let needed = missing.first().expect("something was missing");
+        let rows: Vec<RowKeyBuf> = decode(&request).rows().map(RowKey::to_owned).collect();
+        self.park(needed, &rows, Parked { caller, what: What::Request(request) }, actions);
     }
 
-    fn park(&mut self, row: RowKeyBuf, parked: Parked, actions: &mut Actions) {
-        let rows = self.loads.waiting.len();
-        let waiters = self.loads.waiting.entry(row.clone()).or_default();
-        if waiters.len() >= limits::LOAD_WAITERS_MAX || (waiters.is_empty() && rows >= limits::LOADS_MAX) {
-            if waiters.is_empty() {
-                self.loads.waiting.remove(&row);
-            }
+    fn park(&mut self, needed: &RowKeyBuf, rows: &[RowKeyBuf], parked: Parked, actions: &mut Actions) {
+        let ahead =
+            rows.iter().find_map(|row| self.loads.queue_of(row)).map_or(0, |row| self.loads.waiting[&row].len());
+        if ahead >= limits::LOAD_WAITERS_MAX || (ahead == 0 && self.loads.waiting.len() >= limits::LOADS_MAX) {
             return actions.answers.push((parked.caller, Answer::Failed(ErrorCode::Busy)));
         }
+        let queue = self.loads.join(rows, needed);
+        let waiters = self.loads.waiting.entry(queue.clone()).or_default();
         waiters.push(parked);
-        if waiters.len() == 1 {
-            ask(actions, self.group.term(), row);
+        // The queue of a row that is being kicked asks SQL when the kick is through.
+        if waiters.len() == 1 && !self.writeback.is_kicking(queue.as_ref()) {
+            ask(actions, self.group.term(), queue);
         }
     }
 
@@ -124,7 +169,7 @@ impl Replica {
             return;
         }
         for row in rows {
-            let parked = self.loads.waiting.remove(row).unwrap_or_default();
+            let parked = self.loads.take(row);
             let callers = parked.into_iter().map(|parked| parked.caller).collect();
             fail(actions, callers, ErrorCode::BackendUnavailable);
         }
@@ -133,17 +178,18 @@ impl Replica {
     /// The rows are in memory: what waited goes on, in the order in which it came.
     pub(crate) fn release(&mut self, rows: &[RowKeyBuf], actions: &mut Actions) {
         for row in rows {
-            for parked in self.loads.waiting.remove(row).unwrap_or_default() {
+            for parked in self.loads.take(row) {
                 match parked.what {
                     What::Read(row) => self.read(parked.caller, row.as_ref(), actions),
-                    What::Request(bytes) => {
-                        let request = Request::decode(&mut Reader::new(&bytes)).expect("encoded here");
-                        self.submit(parked.caller, &request, actions);
-                    }
+                    What::Request(bytes) => self.submit(parked.caller, &decode(&bytes), actions),
                 }
             }
         }
     }
+}
+
+fn decode(request: &[u8]) -> Request<'_> {
+    Request::decode(&mut Reader::new(request)).expect("encoded here")
 }
 
 /// Joins loads of one table in one turn into one question (record-cache 39).

@@ -83,10 +83,12 @@ impl Replica {
         self.is_serving() && self.group.is_alone()
     }
 
-    /// Whether a change of the row is on its way: a read must not overtake it (record-cache 52, 58).
+    /// Whether a change of the row is on its way, or waits for a load: a read must not overtake it (record-cache 52, 58).
     #[inline]
-    fn is_touched(&self, row: RowKey<'_>) -> bool {
-        self.gathering.touches(row) || self.flights.iter().any(|flight| flight.touched.contains(row))
+    pub(crate) fn is_touched(&self, row: RowKey<'_>) -> bool {
+        self.gathering.touches(row)
+            || self.flights.iter().any(|flight| flight.touched.contains(row))
+            || self.loads.holds(row)
     }
 
     /// Reads a row, waiting for whatever it takes. The answer is one reply with the whole row.

@@ -12,7 +12,7 @@ use shardine_records::Lookup;
 
 use crate::actions::{Actions, Caller, FlushResult, FlushRow, SqlWrite};
 use crate::gather::Then;
-use crate::replica::Replica;
+use crate::replica::{Replica, fail};
 
 /// How long others wait after applying a lease, and how long its holder trusts it, counted from before it asked.
 const LEASE_LENGTH_MS: u64 = 10_000;
@@ -34,6 +34,8 @@ pub(crate) struct Writeback {
     retry_pause_ms: u64,
     flushes: Vec<FlushWait>,
     kicks: Vec<(Caller, RowKeyBuf)>,
+    /// Kicks whose row SQL could not take: told at the next look (record-cache 29).
+    failed_kicks: Vec<Caller>,
     kicking: BTreeSet<RowKeyBuf>,
 }
 
@@ -62,11 +64,25 @@ impl Writeback {
         self.trusted_until_ms = 0;
         self.kicking.clear();
         let flushes = self.flushes.drain(..).map(|flush| flush.caller);
-        flushes.chain(self.kicks.drain(..).map(|(caller, _)| caller)).collect()
+        let kicks = self.kicks.drain(..).map(|(caller, _)| caller);
+        flushes.chain(kicks).chain(self.failed_kicks.drain(..)).collect()
+    }
+
+    /// SQL did not take the row: it stays dirty and is tried again, and whoever waits to kick it hears so.
+    fn put_back(&mut self, row: &RowKeyBuf) {
+        let failed = self.kicks.extract_if(.., |(_, kicked)| kicked == row);
+        self.failed_kicks.extend(failed.map(|(caller, _)| caller));
+        self.mark(row.clone());
     }
 
     pub fn leased(&mut self, asked_ms: u64) {
         self.trusted_until_ms = asked_ms + LEASE_TRUST_MS;
+    }
+
+    /// Whether a kick of the row is on its way through the log.
+    #[inline]
+    pub fn is_kicking(&self, row: RowKey<'_>) -> bool {
+        !self.kicking.is_empty() && self.kicking.contains(&row.to_owned())
     }
 
     fn is_leased(&self, now_ms: u64) -> bool {
@@ -127,6 +143,9 @@ impl Replica {
 
     /// The newest state of a row that SQL does not have.
     fn dirty_image(&self, row: RowKeyBuf) -> Option<FlushRow> {
+        if !self.records.is_sql_table(row.table) {
+            return None;
+        }
         match self.records.get(row.as_ref().position(), row.as_ref()) {
             Lookup::Live(view) if view.version != view.sql_version => {
                 Some(FlushRow { version: view.version, fields: view.fields.to_image(), row })
@@ -151,7 +170,7 @@ impl Replica {
                 FlushResult::Written => written.push((row.as_ref(), version)),
                 FlushResult::Newer(_) | FlushResult::Refused(_) => {
                     failed = true;
-                    self.writeback.mark(row.clone());
+                    self.writeback.put_back(row);
                 }
             }
         }
@@ -170,7 +189,7 @@ impl Replica {
         }
         for row in rows {
             self.writeback.in_flight.remove(row);
-            self.writeback.mark(row.clone());
+            self.writeback.put_back(row);
         }
         self.pause_or_resume(true);
     }
@@ -262,14 +281,17 @@ impl Replica {
     }
 
     /// Proposes kicks of rows that are clean now. Locked until the lease is held: only then are all dirty rows queued
-    /// and known (record-cache 83).
+    /// and known (record-cache 83). A row with a command on its way is not kicked from under it: the command would have
+    /// to load it and start again, and those that came after it would have gone ahead by then (record-cache 52).
     pub(crate) fn try_kicks(&mut self, actions: &mut Actions) {
+        fail(actions, std::mem::take(&mut self.writeback.failed_kicks), ErrorCode::BackendUnavailable);
         if self.writeback.kicks.is_empty() || !self.writeback.is_leased(self.time.monotonic_ms) {
             return;
         }
         let mut still_waiting = Vec::new();
         for (caller, row) in std::mem::take(&mut self.writeback.kicks) {
             let clean = match self.records.get(row.as_ref().position(), row.as_ref()) {
+                Lookup::Live(_) | Lookup::Absent { .. } if self.is_touched(row.as_ref()) => None,
                 Lookup::Live(view) if view.version == view.sql_version && view.expires_at.is_none() => {
                     Some(view.version)
                 }
@@ -298,14 +320,17 @@ impl Replica {
             self.writeback.kicking.remove(row);
             let stayed = !matches!(self.records.get(row.as_ref().position(), row.as_ref()), Lookup::NotResident);
             for &caller in &callers {
-                if stayed && self.group.role() == Role::Leader {
+                if !stayed {
+                    actions.answers.push((caller, Answer::Many(Vec::new())));
+                } else if self.group.role() == Role::Leader {
                     // A change came between; the kick waits for SQL again.
                     self.writeback.mark(row.clone());
                     self.writeback.kicks.push((caller, row.clone()));
                 } else {
-                    actions.answers.push((caller, Answer::Many(Vec::new())));
+                    actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
                 }
             }
+            self.release(std::slice::from_ref(row), actions);
         }
         self.try_kicks(actions);
     }
