@@ -28,10 +28,11 @@ stories! {
     load_fails
     kick
     kick_of_a_known_absent_row
-    kick_waits_out_a_failure
+    kick_and_a_failure
     commands_behind_a_kick
     a_kick_does_not_turn_commands_round
     parked_batches_keep_their_rows
+    two_queues_become_one
     flush
     expiry
     purge

@@ -276,7 +276,8 @@ impl Desk {
     }
 
     fn all_versioned(&self, rows: &[(RowKey<'_>, Version)]) -> String {
-        let shown: Vec<String> = rows.iter().map(|(row, version)| self.versioned(&(*row).to_owned(), *version)).collect();
+        let shown: Vec<String> =
+            rows.iter().map(|(row, version)| self.versioned(&(*row).to_owned(), *version)).collect();
         shown.join(" ")
     }
 }
