@@ -282,6 +282,12 @@ impl Session {
         if change::looks_first(verb, line, &place) {
             return look::start(self, verb, line, &place, hall, out);
         }
+        if change::wants_string(verb, &place)
+            && let Read::Live(view) = hall.read(place.row())
+            && let Err(failure) = change::check_kind(Found::Live(view))
+        {
+            return self.fail(&failure, out);
+        }
         match change::plan(Order { verb, line, place: &place, now: hall.now() }) {
             Err(failure) => self.fail(&failure, out),
             Ok((command, shape)) => {

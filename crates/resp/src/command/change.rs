@@ -7,6 +7,8 @@ mod hash;
 mod key;
 mod string;
 
+pub(crate) use string::check_kind;
+
 use shardine_model::{Command, Timestamp, Version};
 
 use crate::address::Place;
@@ -89,6 +91,14 @@ pub(crate) fn looks_first(verb: Verb, line: Line<'_>, place: &Place<'_>) -> bool
         Verb::Set => place.typed().is_none() && string::gives_old(line),
         _ => false,
     }
+}
+
+/// Whether a command counts on a string in the dynamic table. It is refused on a hash that is at hand; it does not wait
+/// for a look, because counters must be fast, so a hash that is being made at that moment gets a string beside its fields.
+#[inline]
+pub(crate) fn wants_string(verb: Verb, place: &Place<'_>) -> bool {
+    let counts = [Verb::Incr, Verb::Decr, Verb::Incrby, Verb::Decrby, Verb::Incrbyfloat, Verb::Append].contains(&verb);
+    counts && place.typed().is_none()
 }
 
 /// Plans a command that looks first, given what it saw. `scratch` holds bytes that the plan borrows.

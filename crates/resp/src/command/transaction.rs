@@ -27,6 +27,12 @@ pub(crate) struct Transaction {
     pub(crate) is_spoilt: bool,
 }
 
+impl Transaction {
+    pub(crate) fn len(&self) -> usize {
+        self.queued.len()
+    }
+}
+
 struct Queued {
     verb: Verb,
     line: OwnedLine,

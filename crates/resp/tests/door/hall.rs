@@ -74,7 +74,8 @@ impl FakeHall {
         if call.descending {
             rows.reverse();
         }
-        let from = call.cursor.as_deref().map_or(0, |cursor| u64::from_be_bytes(cursor[..8].try_into().unwrap()));
+        let from =
+            call.cursor.as_deref().map_or(0, |cursor| u64::from_be_bytes(cursor[..8].try_into().expect("eight bytes")));
         if !call.descending {
             rows.retain(|(row, _)| row.as_ref().position() >= Position(from));
         }
@@ -92,7 +93,7 @@ impl FakeHall {
     fn explain(&self, row: RowKey<'_>) -> Explanation {
         let version = self.state.version(row);
         Explanation {
-            table: self.state.catalogue.get(row.table).unwrap().name.clone(),
+            table: self.state.catalogue.get(row.table).expect("a known table").name.clone(),
             partition_key: row.key.to_vec(),
             position: row.position(),
             shard: ShardStatus::default(),

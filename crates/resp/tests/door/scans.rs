@@ -16,7 +16,7 @@ fn walk(door: &mut Door, options: &str) -> Vec<String> {
     loop {
         let reply = door.say(format!("SCAN {cursor} {options}").trim());
         let mut lines = reply.split('|').skip(2);
-        cursor = lines.next().unwrap().to_owned();
+        cursor = lines.next().expect("a cursor").to_owned();
         keys.extend(lines.skip(1).filter(|line| !line.starts_with('$') && !line.is_empty()).map(str::to_owned));
         if cursor == "0" {
             keys.sort();

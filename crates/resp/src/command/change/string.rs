@@ -158,7 +158,7 @@ pub(super) fn append(order: Order<'_>) -> Result<Plan<'_>, Failure> {
 }
 
 /// A string, or nothing, may be taken for a string; a hash may not.
-pub(super) fn check_kind(seen: Found<'_>) -> Result<(), Failure> {
+pub(crate) fn check_kind(seen: Found<'_>) -> Result<(), Failure> {
     let value = FieldRef::Name(table::VALUE_FIELD.as_bytes());
     match seen {
         Found::Live(view) if view.fields.get(value).is_none() && view.fields.count() > 0 => Err(WRONG_KIND),
