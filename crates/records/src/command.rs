@@ -267,9 +267,9 @@ impl Records {
     pub(crate) fn copy_row(&self, row: RowKey<'_>) -> Option<Content> {
         let slot = self.index.find(row.position(), row.table, row.key)?;
         match slot {
-            Slot::Packed(bytes) => Some(Content::Packed(bytes.clone())),
+            Slot::Packed(bytes) => row.sort.is_empty().then(|| Content::Packed(bytes.clone())),
             Slot::Big(big) => match &**big {
-                Big::Wide(wide) => Some(Content::Wide(wide.clone())),
+                Big::Wide(wide) => row.sort.is_empty().then(|| Content::Wide(wide.clone())),
                 Big::Partition(partition) => partition.rows.get(row.sort).cloned().map(Content::Packed),
             },
         }

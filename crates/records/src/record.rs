@@ -69,9 +69,9 @@ impl Slot {
     #[inline]
     pub fn measure(&self, sort: &[u8]) -> Option<(Versions, usize)> {
         match self {
-            Self::Packed(bytes) => Some((Versions::of(&view(bytes)), bytes.len())),
+            Self::Packed(bytes) => sort.is_empty().then(|| (Versions::of(&view(bytes)), bytes.len())),
             Self::Big(big) => match &**big {
-                Big::Wide(wide) => Some((wide.versions, wide.bytes)),
+                Big::Wide(wide) => sort.is_empty().then_some((wide.versions, wide.bytes)),
                 Big::Partition(partition) => {
                     let bytes = partition.rows.get(sort)?;
                     Some((Versions::of(&view(bytes)), sort.len() + bytes.len()))
@@ -85,12 +85,13 @@ impl Slot {
         matches!(self, Self::Big(big) if matches!(&**big, Big::Wide(wide) if wide.fields.is_empty()))
     }
 
+    /// The row under this sort key. A record outside of partitions has none, and is nobody's row under another.
     #[inline]
     pub fn row(&self, sort: &[u8]) -> Option<RowView<'_>> {
         match self {
-            Self::Packed(bytes) => Some(view(bytes)),
+            Self::Packed(bytes) => sort.is_empty().then(|| view(bytes)),
             Self::Big(big) => match &**big {
-                Big::Wide(wide) => Some(wide.view()),
+                Big::Wide(wide) => sort.is_empty().then(|| wide.view()),
                 Big::Partition(partition) => partition.rows.get(sort).map(|bytes| view(bytes)),
             },
         }

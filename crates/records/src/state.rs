@@ -152,7 +152,10 @@ impl Records {
             Some(view) => Lookup::Absent { version: view.version, sql_version: view.sql_version },
             None => match self.catalogue.get(row.table) {
                 None => Lookup::UnknownTable,
-                Some(table) if table.backing == Backing::Sql => Lookup::NotResident,
+                // An address that does not fit its table names no row, here or in SQL.
+                Some(table) if table.backing == Backing::Sql && table.has_sort() != row.sort.is_empty() => {
+                    Lookup::NotResident
+                }
                 Some(_) => Lookup::Absent { version: Version::NEVER, sql_version: Version::NEVER },
             },
         }
@@ -323,7 +326,10 @@ impl Records {
 
     fn remove_row(&mut self, segment: usize, row: RowKey<'_>) {
         if row.sort.is_empty() {
-            self.index.remove(segment, row.table, row.key);
+            let found = self.index.find_mut(segment, row.table, row.key);
+            if found.is_some_and(|slot| slot.row(b"").is_some()) {
+                self.index.remove(segment, row.table, row.key);
+            }
             return;
         }
         let Some(Slot::Big(big)) = self.index.find_mut(segment, row.table, row.key) else { return };

@@ -34,6 +34,7 @@ stories! {
     update
     dynamic_records
     sorted_rows
+    addresses_that_do_not_fit
     changed_counts
     batches
     sessions

@@ -25,7 +25,8 @@ pub fn version(text: &str) -> Version {
     Version(number.unwrap_or_else(|| panic!("{text:?} is not a version, like v3")))
 }
 
-/// `users:lili`, `posts:lili@7,first` with sort values, `#99:lili` by table id.
+/// `users:lili`, `posts:lili@7,first` with sort values, `#99:lili` by table id, `users:lili@^7` with an `int64` sort value
+/// that the table has no place for.
 pub fn address(catalogue: &Catalogue, text: &str) -> RowKey<'static> {
     let (name, key) = text.split_once(':').unwrap_or_else(|| panic!("{text:?} is not table:key"));
     if let Some(id) = name.strip_prefix('#') {
@@ -36,6 +37,7 @@ pub fn address(catalogue: &Catalogue, text: &str) -> RowKey<'static> {
     let (key, parts) = key.split_once('@').map_or((key, None), |(key, parts)| (key, Some(parts)));
     let sort = match parts {
         None => Vec::new(),
+        Some(parts) if parts.starts_with('^') => sort::encode(&[value(FieldType::Int64, &parts[1..])]),
         Some(parts) => {
             let types = table.sort_types();
             let values: Vec<Value> = parts.split(',').zip(&types).map(|(part, kind)| value(*kind, part)).collect();
