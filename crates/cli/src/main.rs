@@ -1,1 +1,88 @@
-fn main() {}
+//! The `shardine` command: server and tools in one binary.
+//!
+//! Data goes to stdout and everything else to stderr; a command ends with 0 (done), 1 (failed) or 2 (bad usage).
+//! Commands speak to a cluster through its gRPC door and know nothing that the door does not tell them.
+
+#![allow(clippy::print_stdout, reason = "stdout is where a command puts its data")]
+
+// In the order in which a command meets them.
+mod args;
+mod complaint;
+mod session;
+mod show;
+// One per group of commands.
+mod bench;
+mod cluster;
+mod config;
+mod doctor;
+mod reads;
+mod tables;
+mod up;
+mod upkeep;
+mod writes;
+// Text between people and protobuf.
+mod address;
+mod operation;
+mod value;
+
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+
+use crate::args::{Cli, Command};
+use crate::complaint::Complaint;
+use crate::show::Output;
+
+/// The lanes allocate little and the doors much; this allocator does both well and keeps memory per record low.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let matches = args::command().get_matches();
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    let output = Output { json: cli.json };
+    match run(cli, output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(complaint) => {
+            complaint.report(output);
+            ExitCode::from(complaint.exit)
+        }
+    }
+}
+
+fn run(cli: Cli, output: Output) -> Result<(), Complaint> {
+    match cli.command {
+        Command::Up(up) => up::run(up, output),
+        Command::Bench(bench) => bench::run(&bench, output),
+        Command::Config(config) => config::run(&config, output),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut args::command(), "shardine", &mut std::io::stdout());
+            Ok(())
+        }
+        Command::Table(command) => talk(tables::run(command, output)),
+        Command::Get(get) => talk(reads::get(get, output)),
+        Command::Scan(scan) => talk(reads::scan(scan, output)),
+        Command::Set(set) => talk(writes::set(set, output)),
+        Command::Insert(insert) => talk(writes::insert(insert, output)),
+        Command::Replace(replace) => talk(writes::replace(replace, output)),
+        Command::Update(update) => talk(writes::update(update, output)),
+        Command::Incr(incr) => talk(writes::incr(incr, output)),
+        Command::Cas(cas) => talk(writes::cas(cas, output)),
+        Command::Del(del) => talk(writes::delete(del, output)),
+        Command::Kick(kick) => talk(upkeep::kick(kick, output)),
+        Command::Flush(flush) => talk(upkeep::flush(flush, output)),
+        Command::Status(status) => talk(cluster::status(status, output)),
+        Command::Shards(shards) => talk(cluster::shards(shards, output)),
+        Command::Explain(explain) => talk(cluster::explain(explain, output)),
+        Command::Doctor(doctor) => talk(doctor::run(doctor, output)),
+    }
+}
+
+/// Runs a command that speaks to a cluster; one thread is enough for one conversation.
+fn talk(command: impl Future<Output = Result<(), Complaint>>) -> Result<(), Complaint> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Complaint::from_io)?;
+    runtime.block_on(command)
+}

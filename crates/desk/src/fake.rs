@@ -158,6 +158,7 @@ impl State {
         let answer = match &request.body {
             Body::One(command) => Answer::One(self.execute(command)),
             Body::Batch(batch) => self.batch(batch),
+            Body::Read(row) => Answer::One(self.read(&RowKey::to_owned(*row))),
         };
         if let Some(number) = number {
             self.answers.insert(number, answer.clone());

@@ -1,0 +1,34 @@
+//! Addresses as typed, with the table's definition from the server.
+
+use shardine_desk::address;
+use shardine_model::{FieldType, Value};
+use shardine_proto::v1;
+
+use crate::complaint::Complaint;
+use crate::session::Session;
+use crate::value;
+
+/// Reads `table:key` or `table:key@sort`.
+pub async fn row(session: &mut Session, typed: &str) -> Result<(v1::Table, v1::Row), Complaint> {
+    let (name, rest) = address::split_table(typed).map_err(Complaint::from_usage)?;
+    let table = session.table(name).await?;
+    let (key, sort) = address::split_sort(rest, &sort_types(&table)).map_err(Complaint::from_usage)?;
+    let sort = sort.into_iter().map(value::from_model).collect();
+    let row = v1::Row { table: name.to_owned(), key: key.as_bytes().to_vec(), sort };
+    Ok((table, row))
+}
+
+/// Reads a sort key or its first part.
+pub fn bound(table: &v1::Table, typed: &str, exclusive: bool) -> Result<v1::SortBound, Complaint> {
+    let parts = address::parse_sort(typed, &sort_types(table)).map_err(Complaint::from_usage)?;
+    Ok(v1::SortBound { parts: parts.into_iter().map(value::from_model).collect(), exclusive })
+}
+
+pub fn sort_text(parts: &[v1::Value]) -> String {
+    let parts: Vec<Value> = parts.iter().filter_map(value::to_model).collect();
+    address::format_sort(&parts)
+}
+
+fn sort_types(table: &v1::Table) -> Vec<FieldType> {
+    table.sort.iter().map(|part| value::field_type(part.r#type)).collect()
+}

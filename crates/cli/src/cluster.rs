@@ -1,0 +1,275 @@
+//! `status`, `shards` and `explain`.
+
+use clap::Args;
+use serde_json::{Map, Value as Json, json};
+use shardine_proto::v1;
+
+use crate::args::ServerArgs;
+use crate::complaint::Complaint;
+use crate::session::Session;
+use crate::show::{self, Output};
+use crate::{address, value};
+
+#[derive(Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+#[derive(Args)]
+pub struct ShardsArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+#[derive(Args)]
+pub struct ExplainArgs {
+    /// table:key, or table:key@sort; with --scan table or table:key
+    what: String,
+    /// Explain a scan instead of a key
+    #[arg(long)]
+    scan: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub async fn status(args: StatusArgs, output: Output) -> Result<(), Complaint> {
+    let mut session = Session::open(&args.server).await?;
+    let reply = session.cluster.status(v1::StatusRequest {}).await.map_err(|status| Complaint::from_status(&status))?;
+    let status = reply.into_inner();
+    output.print(|| status_text(&status), || status_json(&status));
+    Ok(())
+}
+
+pub async fn shards(args: ShardsArgs, output: Output) -> Result<(), Complaint> {
+    let mut session = Session::open(&args.server).await?;
+    let reply = session.cluster.shards(v1::ShardsRequest {}).await.map_err(|status| Complaint::from_status(&status))?;
+    let shards = reply.into_inner().shards;
+    output.print(|| shards_text(&shards), || json!({ "shards": shards.iter().map(shard_json).collect::<Vec<_>>() }));
+    Ok(())
+}
+
+pub async fn explain(args: ExplainArgs, output: Output) -> Result<(), Complaint> {
+    let mut session = Session::open(&args.server).await?;
+    let what = if args.scan {
+        let (table, partition) = match args.what.split_once(':') {
+            Some((table, key)) => (table, Some(key.as_bytes().to_vec())),
+            None => (args.what.as_str(), None),
+        };
+        v1::explain_request::What::Scan(v1::ScanShape { table: table.to_owned(), partition })
+    } else {
+        let (_, row) = address::row(&mut session, &args.what).await?;
+        v1::explain_request::What::Row(row)
+    };
+    let request = v1::ExplainRequest { what: Some(what) };
+    let reply = session.cluster.explain(request).await.map_err(|status| Complaint::from_status(&status))?;
+    let reply = reply.into_inner();
+    output.print(|| explain_text(&args.what, args.scan, &reply), || explain_json(args.scan, &reply));
+    Ok(())
+}
+
+/// A shard that serves has a leader and has not stopped.
+pub fn is_well(shard: &v1::Shard) -> bool {
+    shard.leader.is_some() && shard.stopped.is_empty()
+}
+
+fn status_text(status: &v1::StatusReply) -> String {
+    let well = status.shards.iter().filter(|shard| is_well(shard)).count();
+    let health = if well == status.shards.len() { "HEALTHY" } else { "DEGRADED" };
+    let records: u64 = status.shards.iter().map(|shard| shard.records).sum();
+    let bytes: u64 = status.shards.iter().map(|shard| shard.bytes).sum();
+    let mut text = format!(
+        "node {}   {health}   shardine {}   up {}   {} lanes   {} connections\n",
+        status.node,
+        status.version,
+        duration(status.uptime_ms),
+        status.lanes,
+        status.connections
+    );
+    text.push_str(&format!(
+        "{} shards ({well} ok)   {records} records   {} in memory   log {}\n",
+        status.shards.len(),
+        size(bytes),
+        size(status.log_bytes)
+    ));
+    text.push_str(&writeback_text(status.writeback.as_ref()));
+    text.push_str("\n\n");
+    text.push_str(&shards_text(&status.shards));
+    for shard in status.shards.iter().filter(|shard| !shard.stopped.is_empty()) {
+        text.push_str(&format!("\n! shard {}: {}", shard.id, shard.stopped));
+    }
+    text
+}
+
+fn writeback_text(writeback: Option<&v1::Writeback>) -> String {
+    match writeback {
+        None => "no SQL database behind it".to_owned(),
+        Some(writeback) => {
+            let state = if writeback.connected { "connected" } else { "NOT CONNECTED" };
+            let error = if writeback.last_error.is_empty() {
+                String::new()
+            } else {
+                format!("   last error: {}", writeback.last_error)
+            };
+            format!("SQL {}   {state}   {} rows to write{error}", writeback.url, writeback.dirty)
+        }
+    }
+}
+
+fn shards_text(shards: &[v1::Shard]) -> String {
+    let rows = shards.iter().map(|shard| {
+        let hi = shard.hi.map_or_else(|| "end".to_owned(), |hi| format!("{hi:016x}"));
+        let state = match (shard.stopped.is_empty(), shard.leader) {
+            (false, _) => "STOPPED".to_owned(),
+            (true, None) => "NO LEADER".to_owned(),
+            (true, Some(leader)) => format!("led by {leader}"),
+        };
+        [
+            shard.id.to_string(),
+            format!("{:016x}..{hi}", shard.lo),
+            state,
+            shard.term.to_string(),
+            shard.lane.to_string(),
+            shard.records.to_string(),
+            size(shard.bytes),
+            shard.dirty.to_string(),
+            shard.applied.to_string(),
+            shard.snapshot.to_string(),
+        ]
+    });
+    let header = ["SHARD", "POSITIONS", "STATE", "TERM", "LANE", "RECORDS", "MEMORY", "DIRTY", "APPLIED", "SNAPSHOT"];
+    show::table(header, rows.collect())
+}
+
+fn access(reply: &v1::ExplainReply) -> &'static str {
+    match reply.access() {
+        v1::Access::SingleShard => "SINGLE_SHARD",
+        v1::Access::ShardMerge => "SHARD_MERGE",
+    }
+}
+
+fn residence(reply: &v1::ExplainReply) -> &'static str {
+    match reply.residence() {
+        v1::Residence::Unspecified => "unknown",
+        v1::Residence::Live => "live, in memory",
+        v1::Residence::Absent => "absent",
+        v1::Residence::NotInMemory => "not in memory, only SQL can tell",
+    }
+}
+
+fn explain_text(what: &str, scan: bool, reply: &v1::ExplainReply) -> String {
+    let shards = shards_text(&reply.shards);
+    if scan {
+        return format!("scan {what}   {}\n\n{shards}", access(reply));
+    }
+    let dirty = if reply.version == reply.sql_version { "" } else { " (SQL is behind)" };
+    let expiry = reply.expires_at_ms.map(|at| format!("\nexpires     {at} ms since 1970")).unwrap_or_default();
+    format!(
+        "{what}   {}\npartition   {}\nposition    {:016x}\nresidence   {}\nversion     {}, in SQL {}{dirty}{expiry}\n\n{shards}",
+        access(reply),
+        value::bytes_text(&reply.partition_key),
+        reply.position,
+        residence(reply),
+        reply.version,
+        reply.sql_version
+    )
+}
+
+fn explain_json(scan: bool, reply: &v1::ExplainReply) -> Json {
+    let mut object = Map::new();
+    object.insert("access".into(), json!(access(reply)));
+    object.insert("table".into(), json!(reply.table));
+    object.insert("shards".into(), reply.shards.iter().map(shard_json).collect());
+    if !scan {
+        object.insert("partition_key".into(), json!(value::bytes_text(&reply.partition_key)));
+        object.insert("position".into(), json!(format!("{:016x}", reply.position)));
+        let residence = reply.residence().as_str_name().trim_start_matches("RESIDENCE_").to_ascii_lowercase();
+        object.insert("residence".into(), json!(residence));
+        object.insert("version".into(), value::integer(reply.version));
+        object.insert("sql_version".into(), value::integer(reply.sql_version));
+        object.insert("expires_at_ms".into(), reply.expires_at_ms.map_or(Json::Null, value::unsigned));
+    }
+    Json::Object(object)
+}
+
+fn status_json(status: &v1::StatusReply) -> Json {
+    let mut counters: Vec<_> = status.counters.iter().collect();
+    counters.sort();
+    let counters: Map<String, Json> =
+        counters.into_iter().map(|(name, count)| (name.clone(), value::unsigned(*count))).collect();
+    let writeback = status.writeback.as_ref().map(|writeback| {
+        json!({
+            "url": writeback.url,
+            "connected": writeback.connected,
+            "dirty": value::unsigned(writeback.dirty),
+            "last_error": Some(&writeback.last_error).filter(|error| !error.is_empty()),
+        })
+    });
+    json!({
+        "node": value::unsigned(status.node),
+        "version": status.version,
+        "uptime_ms": value::unsigned(status.uptime_ms),
+        "lanes": status.lanes,
+        "connections": value::unsigned(status.connections),
+        "log_bytes": value::unsigned(status.log_bytes),
+        "shards": status.shards.iter().map(shard_json).collect::<Vec<_>>(),
+        "writeback": writeback,
+        "counters": counters,
+    })
+}
+
+fn shard_json(shard: &v1::Shard) -> Json {
+    json!({
+        "id": shard.id,
+        "lo": format!("{:016x}", shard.lo),
+        "hi": shard.hi.map(|hi| format!("{hi:016x}")),
+        "lane": shard.lane,
+        "leader": shard.leader.map(value::unsigned),
+        "term": value::unsigned(shard.term),
+        "applied": value::unsigned(shard.applied),
+        "committed": value::unsigned(shard.committed),
+        "snapshot": value::unsigned(shard.snapshot),
+        "records": value::unsigned(shard.records),
+        "bytes": value::unsigned(shard.bytes),
+        "dirty": value::unsigned(shard.dirty),
+        "stopped": Some(&shard.stopped).filter(|stopped| !stopped.is_empty()),
+    })
+}
+
+/// `1.5 MiB`.
+pub fn size(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut amount = bytes as f64;
+    let mut unit = 0;
+    while amount >= 1_024.0 && unit + 1 < units.len() {
+        amount /= 1_024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{amount:.1} {}", units[unit]) }
+}
+
+/// `2d 3h`, `5m 12s`: the two largest units.
+fn duration(ms: u64) -> String {
+    let seconds = ms / 1_000;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
+        (0, _, _) => format!("{hours}h {minutes}m"),
+        (_, _, _) => format!("{days}d {hours}h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_are_short() {
+        assert_eq!(size(1_023), "1023 B");
+        assert_eq!(size(1_572_864), "1.5 MiB");
+        assert_eq!(duration(59_999), "59s");
+        assert_eq!(duration(3_661_000), "1h 1m");
+        assert_eq!(duration(90_000_000), "1d 1h");
+    }
+}

@@ -1,0 +1,180 @@
+//! The configuration file, and `config check`. Unknown keys are refused: a misspelt limit would be no limit.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::complaint::Complaint;
+use crate::show::Output;
+
+#[derive(Args)]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Subcommand)]
+enum ConfigCommand {
+    /// Read a file as `up --config` would and say what is wrong with it
+    #[command(after_help = "Example:\n  shardine config check shardine.toml")]
+    Check { file: PathBuf },
+}
+
+/// What `up` may be told by a file. Absent means: flag, environment or default decide.
+#[derive(Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    pub data: Option<PathBuf>,
+    pub redis: Option<SocketAddr>,
+    pub grpc: Option<SocketAddr>,
+    pub http: Option<SocketAddr>,
+    pub sql: Option<String>,
+    pub shards: Option<u32>,
+    pub lanes: Option<usize>,
+    #[serde(skip_serializing)]
+    pub token: Option<String>,
+    pub insecure: Option<bool>,
+    pub connections_max: Option<usize>,
+    pub snapshot_log_bytes: Option<u64>,
+}
+
+const KEYS: [&str; 11] = [
+    "data",
+    "redis",
+    "grpc",
+    "http",
+    "sql",
+    "shards",
+    "lanes",
+    "token",
+    "insecure",
+    "connections_max",
+    "snapshot_log_bytes",
+];
+
+pub fn run(args: &ConfigArgs, output: Output) -> Result<(), Complaint> {
+    let ConfigCommand::Check { file } = &args.command;
+    let read = read(file)?;
+    output.print(|| format!("{} is sound", file.display()), || json!({ "file": file, "options": read }));
+    Ok(())
+}
+
+pub fn read(path: &Path) -> Result<File, Complaint> {
+    let what = format!("cannot read {}", path.display());
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Complaint::failed(what, error.to_string(), "--config FILE that exists and may be read"))?;
+    let file = parse(&path.display().to_string(), &text)?;
+    if file.token.is_some() {
+        check_secret(path)?;
+    }
+    Ok(file)
+}
+
+fn parse(name: &str, text: &str) -> Result<File, Complaint> {
+    toml::from_str(text).map_err(|error| {
+        let (line, column) = place(text, error.span().map_or(0, |span| span.start));
+        let what = format!("{name}:{line}:{column}: {}", error.message());
+        Complaint::misused(what, "the file is not what `up` understands", remedy(error.message()))
+    })
+}
+
+/// A file that holds the token and that others may read gives the token away.
+fn check_secret(path: &Path) -> Result<(), Complaint> {
+    let mode = std::fs::metadata(path).map_err(Complaint::from_io)?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let what = format!("{} holds a token and may be read by others (mode {:o})", path.display(), mode & 0o777);
+    Err(Complaint::failed(what, "who reads it can change your data", format!("chmod 600 {}", path.display())))
+}
+
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text[..offset.min(text.len())];
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|character| *character != '\n').count() + 1;
+    (line, column)
+}
+
+fn remedy(message: &str) -> String {
+    let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
+    match unknown {
+        None => "compare with docs/cli.md".to_owned(),
+        Some(key) => match nearest(key) {
+            Some(known) => format!("did you mean {known}?"),
+            None => format!("known keys: {}", KEYS.join(", ")),
+        },
+    }
+}
+
+fn nearest(key: &str) -> Option<&'static str> {
+    let best = KEYS.into_iter().min_by_key(|known| distance(key, known))?;
+    (distance(key, best) <= 1 + best.len() / 3).then_some(best)
+}
+
+/// How many letters must be put in, taken out or changed to make one word of the other.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (above, letter) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = above + 1;
+        for (column, other) in right.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sound_file_is_read() {
+        let file = parse("x.toml", "data = '/d'\nredis = '127.0.0.1:1'\nshards = 8\n").unwrap();
+
+        assert_eq!((file.data, file.shards), (Some(PathBuf::from("/d")), Some(8)));
+        assert_eq!(file.redis, Some(SocketAddr::from(([127, 0, 0, 1], 1))));
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_its_place_and_neighbour() {
+        let complaint = parse("x.toml", "data = '/d'\n  redsi = '127.0.0.1:1'\n").unwrap_err();
+
+        assert!(complaint.what.starts_with("x.toml:2:3: unknown field `redsi`"), "{}", complaint.what);
+        assert_eq!(complaint.remedy, "did you mean redis?");
+        assert_eq!(complaint.exit, 2);
+    }
+
+    #[test]
+    fn a_wrong_type_is_refused_with_its_place() {
+        let complaint = parse("x.toml", "shards = 'four'\n").unwrap_err();
+
+        assert!(complaint.what.starts_with("x.toml:1:10: "), "{}", complaint.what);
+    }
+
+    #[test]
+    fn the_list_of_keys_is_the_list_of_fields() {
+        for key in KEYS {
+            let error = toml::from_str::<File>(&format!("{key} = []")).unwrap_err();
+
+            assert!(!error.message().starts_with("unknown field"), "{key}");
+        }
+        let error = toml::from_str::<File>("nothing = 1").unwrap_err();
+        assert_eq!(error.message().matches('`').count(), 2 * (KEYS.len() + 1));
+    }
+
+    #[test]
+    fn words_are_as_far_apart_as_letters_differ() {
+        assert_eq!(distance("redis", "redis"), 0);
+        assert_eq!(distance("redsi", "redis"), 2);
+        assert_eq!(distance("", "sql"), 3);
+        assert_eq!(nearest("zzzzzzz"), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! `table create | list | show | add-field | drop`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value as Json, json};
+use shardine_desk::text;
+use shardine_proto::v1;
+
+use crate::args::ServerArgs;
+use crate::complaint::Complaint;
+use crate::session::Session;
+use crate::show::{self, Output};
+use crate::value;
+
+#[derive(Args)]
+pub struct TableArgs {
+    #[command(subcommand)]
+    command: TableCommand,
+}
+
+#[derive(Subcommand)]
+enum TableCommand {
+    /// Create a table
+    #[command(
+        after_help = "Types: int64 uint64 float64 string blob; sort parts are int64 or string.\n\nExample:\n  shardine table create users --field name:string --field age:int64=18\n  shardine table create events --sort at:int64 --field text:string --backing none"
+    )]
+    Create {
+        name: String,
+        /// A field as NAME:TYPE or NAME:TYPE=DEFAULT; repeat for more
+        #[arg(long = "field", required = true, value_name = "NAME:TYPE")]
+        fields: Vec<String>,
+        /// A part of the sort key as NAME:TYPE; at most two
+        #[arg(long = "sort", value_name = "NAME:TYPE")]
+        sort: Vec<String>,
+        /// Where rows are kept
+        #[arg(long, value_enum, default_value_t = Backing::Sql)]
+        backing: Backing,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// All tables
+    #[command(after_help = "Example:\n  shardine table list")]
+    List {
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// One table with its fields
+    #[command(after_help = "Example:\n  shardine table show users")]
+    Show {
+        name: String,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Add a field; records that are there answer its default
+    #[command(after_help = "Example:\n  shardine table add-field users height:float64=1.5")]
+    AddField {
+        table: String,
+        /// NAME:TYPE or NAME:TYPE=DEFAULT
+        field: String,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Drop a table and forget its records; its rows in SQL stay
+    #[command(after_help = "Example:\n  shardine table drop users --yes")]
+    Drop {
+        name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Backing {
+    Sql,
+    None,
+}
+
+pub async fn run(args: TableArgs, output: Output) -> Result<(), Complaint> {
+    match args.command {
+        TableCommand::Create { name, fields, sort, backing, server } => {
+            let request = v1::CreateTableRequest {
+                name,
+                fields: fields.iter().map(|typed| field(typed)).collect::<Result<_, _>>()?,
+                sort: sort.iter().map(|typed| sort_part(typed)).collect::<Result<_, _>>()?,
+                backing: match backing {
+                    Backing::Sql => v1::Backing::Sql.into(),
+                    Backing::None => v1::Backing::None.into(),
+                },
+            };
+            let reply = Session::open(&server).await?.tables.create(request).await;
+            print_one(&reply.map_err(|status| Complaint::from_status(&status))?.into_inner(), output);
+        }
+        TableCommand::List { server } => {
+            let reply = Session::open(&server).await?.tables.list(v1::ListTablesRequest {}).await;
+            let tables = reply.map_err(|status| Complaint::from_status(&status))?.into_inner().tables;
+            output.print(|| list_text(&tables), || json!({ "tables": tables.iter().map(json_of).collect::<Vec<_>>() }));
+        }
+        TableCommand::Show { name, server } => {
+            let table = Session::open(&server).await?.table(&name).await?;
+            print_one(&table, output);
+        }
+        TableCommand::AddField { table, field: typed, server } => {
+            let request = v1::AddFieldRequest { table, field: Some(field(&typed)?) };
+            let reply = Session::open(&server).await?.tables.add_field(request).await;
+            print_one(&reply.map_err(|status| Complaint::from_status(&status))?.into_inner(), output);
+        }
+        TableCommand::Drop { name, yes, server } => {
+            if !yes {
+                confirm(&name)?;
+            }
+            let request = v1::DropTableRequest { name: name.clone() };
+            let reply = Session::open(&server).await?.tables.drop(request).await;
+            reply.map_err(|status| Complaint::from_status(&status))?;
+            output.print(|| format!("dropped {name}"), || json!({ "dropped": name }));
+        }
+    }
+    Ok(())
+}
+
+/// Destroying asks first; where nobody can answer, the flag must say it.
+fn confirm(name: &str) -> Result<(), Complaint> {
+    use std::io::IsTerminal;
+    let refused = |cause: &str| Complaint::misused(format!("table {name} was not dropped"), cause, "--yes");
+    if !std::io::stdin().is_terminal() {
+        return Err(refused("nobody is there to confirm it"));
+    }
+    eprint!("drop table {name} and forget its records? type its name: ");
+    let mut typed = String::new();
+    std::io::stdin().read_line(&mut typed).map_err(Complaint::from_io)?;
+    if typed.trim() == name { Ok(()) } else { Err(refused("the name was not confirmed")) }
+}
+
+fn field(typed: &str) -> Result<v1::FieldDefinition, Complaint> {
+    let (name, kind, default) = text::parse_field(typed).map_err(Complaint::from_usage)?;
+    Ok(v1::FieldDefinition { name, r#type: value::field_type_out(kind), default: default.map(value::from_model) })
+}
+
+fn sort_part(typed: &str) -> Result<v1::SortPart, Complaint> {
+    let (name, kind, default) = text::parse_field(typed).map_err(Complaint::from_usage)?;
+    if default.is_some() {
+        let what = format!("sort part {typed:?} has a default");
+        return Err(Complaint::misused(what, "a sort key is always given", "NAME:TYPE"));
+    }
+    Ok(v1::SortPart { name, r#type: value::field_type_out(kind) })
+}
+
+fn print_one(table: &v1::Table, output: Output) {
+    output.print(|| text_of(table), || json_of(table));
+}
+
+fn backing(table: &v1::Table) -> &'static str {
+    match table.backing() {
+        v1::Backing::Sql => "sql",
+        v1::Backing::None => "none",
+    }
+}
+
+fn list_text(tables: &[v1::Table]) -> String {
+    let rows = tables.iter().map(|table| {
+        let typed = |name: &str, kind: i32| format!("{name}:{}", value::field_type(kind).name());
+        let fields: Vec<String> = table.fields.iter().map(|field| typed(&field.name, field.r#type)).collect();
+        let sort: Vec<String> = table.sort.iter().map(|part| typed(&part.name, part.r#type)).collect();
+        let fields = if table.dynamic { "any".to_owned() } else { fields.join(" ") };
+        [table.name.clone(), backing(table).to_owned(), sort.join(" "), fields]
+    });
+    show::table(["TABLE", "BACKING", "SORT", "FIELDS"], rows.collect())
+}
+
+fn text_of(table: &v1::Table) -> String {
+    let mut rows: Vec<[String; 3]> = Vec::new();
+    for part in &table.sort {
+        rows.push([part.name.clone(), value::field_type(part.r#type).name().to_owned(), "(sort key)".to_owned()]);
+    }
+    for field in &table.fields {
+        let kind = value::field_type(field.r#type).name().to_owned();
+        rows.push([field.name.clone(), kind, value::text(field.default.as_ref())]);
+    }
+    let head = format!("table {}, backing {}, definition {}", table.name, backing(table), table.definition_version);
+    let tail = if table.dynamic {
+        "takes any field, all values blobs".to_owned()
+    } else {
+        show::table(["FIELD", "TYPE", "DEFAULT"], rows)
+    };
+    format!("{head}\n{tail}")
+}
+
+fn json_of(table: &v1::Table) -> Json {
+    let fields: Vec<Json> = table
+        .fields
+        .iter()
+        .map(|field| {
+            json!({ "name": field.name, "type": value::field_type(field.r#type).name(), "default": value::json(field.default.as_ref()) })
+        })
+        .collect();
+    let sort: Vec<Json> = table
+        .sort
+        .iter()
+        .map(|part| json!({ "name": part.name, "type": value::field_type(part.r#type).name() }))
+        .collect();
+    json!({
+        "name": table.name,
+        "id": table.id,
+        "definition_version": table.definition_version,
+        "backing": backing(table),
+        "dynamic": table.dynamic,
+        "fields": fields,
+        "sort": sort,
+    })
+}

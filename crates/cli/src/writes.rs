@@ -1,0 +1,278 @@
+//! `set`, `insert`, `replace`, `update`, `incr`, `cas` and `del`.
+
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value as Json, json};
+use shardine_model::FieldType;
+use shardine_proto::v1;
+use tonic::{Response, Status};
+
+use crate::args::ServerArgs;
+use crate::complaint::Complaint;
+use crate::session::Session;
+use crate::show::{self, Output};
+use crate::{address, operation, value};
+
+/// Conditions and extras of every change.
+#[derive(Args)]
+pub struct TermsArgs {
+    /// Only if the record is at exactly this version; 0 or below: only if it is absent
+    #[arg(long, value_name = "VERSION", allow_negative_numbers = true)]
+    if_version: Option<i64>,
+    /// Answer when the change is in the Raft log, or in SQL too
+    #[arg(long, value_enum, default_value_t = Ack::Raft)]
+    ack: Ack,
+    /// Delete the record after so many milliseconds
+    #[arg(long, value_name = "MS", conflicts_with = "persist")]
+    ttl_ms: Option<u64>,
+    /// Clear the time to live
+    #[arg(long)]
+    persist: bool,
+    /// A number of this client, for requests that must be executed once however often they are sent
+    #[arg(long, requires = "sequence")]
+    client_id: Option<u64>,
+    /// The number of this request
+    #[arg(long, requires = "client_id")]
+    sequence: Option<u64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Ack {
+    Raft,
+    Sql,
+}
+
+impl TermsArgs {
+    fn terms(&self) -> Option<v1::Terms> {
+        let expiry = match self.ttl_ms {
+            Some(ms) => Some(v1::terms::Expiry::TtlMs(ms)),
+            None => self.persist.then_some(v1::terms::Expiry::Persist(true)),
+        };
+        Some(v1::Terms { if_version: self.if_version, expiry, ..v1::Terms::default() })
+    }
+
+    fn delivery(&self) -> Option<v1::Delivery> {
+        let ack = match self.ack {
+            Ack::Raft => v1::Ack::Raft.into(),
+            Ack::Sql => v1::Ack::Sql.into(),
+        };
+        Some(v1::Delivery { client_id: self.client_id, sequence: self.sequence.unwrap_or(0), ack })
+    }
+}
+
+#[derive(Args)]
+pub struct FieldsArgs {
+    /// table:key, or table:key@sort
+    key: String,
+    /// FIELD=VALUE
+    fields: Vec<String>,
+    #[command(flatten)]
+    terms: TermsArgs,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+impl FieldsArgs {
+    async fn open(&self) -> Result<(Session, v1::Row, Vec<v1::Field>), Complaint> {
+        let mut session = Session::open(&self.server).await?;
+        let (table, row) = address::row(&mut session, &self.key).await?;
+        let fields =
+            self.fields.iter().map(|typed| value::parse_assignment(&table, typed)).collect::<Result<_, _>>()?;
+        Ok((session, row, fields))
+    }
+}
+
+pub async fn set(args: FieldsArgs, output: Output) -> Result<(), Complaint> {
+    let (mut session, row, fields) = args.open().await?;
+    let (terms, delivery) = (args.terms.terms(), args.terms.delivery());
+    let request = v1::SetRequest { row: Some(row), fields, terms, delivery };
+    changed(session.records.set(request).await, output)
+}
+
+pub async fn insert(args: FieldsArgs, output: Output) -> Result<(), Complaint> {
+    let (mut session, row, fields) = args.open().await?;
+    let (terms, delivery) = (args.terms.terms(), args.terms.delivery());
+    let request = v1::InsertRequest { row: Some(row), fields, terms, delivery };
+    changed(session.records.insert(request).await, output)
+}
+
+pub async fn replace(args: FieldsArgs, output: Output) -> Result<(), Complaint> {
+    let (mut session, row, fields) = args.open().await?;
+    let (terms, delivery) = (args.terms.terms(), args.terms.delivery());
+    let request = v1::ReplaceRequest { row: Some(row), fields, terms, delivery };
+    changed(session.records.replace(request).await, output)
+}
+
+#[derive(Args)]
+pub struct UpdateArgs {
+    /// table:key, or table:key@sort
+    key: String,
+    /// Operations in order
+    #[arg(required = true, value_name = "OP")]
+    operations: Vec<String>,
+    /// Create the record from defaults if it is absent
+    #[arg(long)]
+    create: bool,
+    #[command(flatten)]
+    terms: TermsArgs,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub async fn update(args: UpdateArgs, output: Output) -> Result<(), Complaint> {
+    let mut session = Session::open(&args.server).await?;
+    let (table, row) = address::row(&mut session, &args.key).await?;
+    let operations = args.operations.iter().map(|typed| operation::parse(&table, typed)).collect::<Result<_, _>>()?;
+    let mut terms = args.terms.terms().unwrap_or_default();
+    terms.r#return = v1::Return::New.into();
+    let request = v1::UpdateRequest {
+        row: Some(row),
+        operations,
+        create: args.create,
+        terms: Some(terms),
+        delivery: args.terms.delivery(),
+    };
+    changed(session.records.update(request).await, output)
+}
+
+#[derive(Args)]
+pub struct IncrArgs {
+    /// table:key, or table:key@sort
+    key: String,
+    field: String,
+    /// How much, of either sign
+    #[arg(default_value = "1", allow_negative_numbers = true)]
+    by: String,
+    #[command(flatten)]
+    terms: TermsArgs,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub async fn incr(args: IncrArgs, output: Output) -> Result<(), Complaint> {
+    let mut session = Session::open(&args.server).await?;
+    let (table, row) = address::row(&mut session, &args.key).await?;
+    let kind = value::type_of(&table, &args.field)?;
+    // An unsigned field takes a negative amount, too; only what no number can spell is left to the server to refuse.
+    let kinds = [FieldType::Int64, FieldType::Uint64, FieldType::Float64];
+    let by = kinds.into_iter().find_map(|kind| shardine_desk::text::parse(kind, &args.by).ok());
+    let by = by.map_or_else(|| shardine_desk::text::parse(kind, &args.by), Ok).map_err(Complaint::from_usage)?;
+    let request = v1::IncrRequest {
+        row: Some(row),
+        field: args.field,
+        by: Some(value::from_model(by)),
+        terms: args.terms.terms(),
+        delivery: args.terms.delivery(),
+    };
+    let reply = session.records.incr(request).await.map_err(|status| Complaint::from_status(&status))?.into_inner();
+    output.print(
+        || value::text(reply.value.as_ref()),
+        || {
+            let mut object = versions(reply.version, reply.sql_version);
+            object.insert("value".into(), value::json(reply.value.as_ref()));
+            Json::Object(object)
+        },
+    );
+    Ok(())
+}
+
+#[derive(Args)]
+pub struct CasArgs {
+    /// table:key, or table:key@sort
+    key: String,
+    field: String,
+    /// What the field must hold
+    #[arg(allow_negative_numbers = true)]
+    old: String,
+    /// What it shall hold then
+    #[arg(allow_negative_numbers = true)]
+    new: String,
+    /// Create an absent record with the new value
+    #[arg(long)]
+    create: bool,
+    #[command(flatten)]
+    terms: TermsArgs,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub async fn cas(args: CasArgs, output: Output) -> Result<(), Complaint> {
+    let mut session = Session::open(&args.server).await?;
+    let (table, row) = address::row(&mut session, &args.key).await?;
+    let request = v1::CasRequest {
+        row: Some(row),
+        old: Some(value::parse(&table, &args.field, &args.old)?),
+        new: Some(value::parse(&table, &args.field, &args.new)?),
+        field: args.field,
+        create: args.create,
+        terms: args.terms.terms(),
+        delivery: args.terms.delivery(),
+    };
+    changed(session.records.cas(request).await, output)
+}
+
+#[derive(Args)]
+pub struct DelArgs {
+    /// table:key, or table:key@sort
+    key: String,
+    /// Show the record as it was
+    #[arg(long)]
+    return_record: bool,
+    #[command(flatten)]
+    terms: TermsArgs,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub async fn delete(args: DelArgs, output: Output) -> Result<(), Complaint> {
+    let mut session = Session::open(&args.server).await?;
+    let (_, row) = address::row(&mut session, &args.key).await?;
+    let request = v1::DeleteRequest {
+        row: Some(row),
+        return_record: args.return_record,
+        terms: args.terms.terms(),
+        delivery: args.terms.delivery(),
+    };
+    let reply = session.records.delete(request).await.map_err(|status| Complaint::from_status(&status))?.into_inner();
+    output.print(
+        || {
+            let word = if reply.existed { "deleted" } else { "was not there" };
+            let record = reply.record.as_ref().map(|record| show::record_text(record) + "\n").unwrap_or_default();
+            format!("{record}{word}, version {}", reply.version)
+        },
+        || {
+            let mut object = versions(reply.version, reply.sql_version);
+            object.insert("existed".into(), json!(reply.existed));
+            if let Some(record) = &reply.record {
+                object.insert("record".into(), show::record_json(record));
+            }
+            Json::Object(object)
+        },
+    );
+    Ok(())
+}
+
+fn changed(reply: Result<Response<v1::ChangeReply>, Status>, output: Output) -> Result<(), Complaint> {
+    let reply = reply.map_err(|status| Complaint::from_status(&status))?.into_inner();
+    output.print(
+        || match &reply.record {
+            Some(record) => show::record_text(record),
+            None => format!("version {}, in SQL {}", reply.version, reply.sql_version),
+        },
+        || {
+            let mut object = versions(reply.version, reply.sql_version);
+            object.insert("changed".into(), json!(reply.changed));
+            if let Some(record) = &reply.record {
+                object.insert("record".into(), show::record_json(record));
+            }
+            Json::Object(object)
+        },
+    );
+    Ok(())
+}
+
+fn versions(version: i64, sql_version: i64) -> Map<String, Json> {
+    let mut object = Map::new();
+    object.insert("version".into(), value::integer(version));
+    object.insert("sql_version".into(), value::integer(sql_version));
+    object
+}
