@@ -1,8 +1,10 @@
 //! One replica's part in a Raft group.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bytes::Bytes;
-use raft::eraftpb::{ConfState, Entry, EntryType, HardState as RaftHardState, Snapshot};
-use raft::{Config, RawNode, ReadOnlyOption, StateRole};
+use raft::eraftpb::{ConfState, Entry, EntryType, HardState as RaftHardState, MessageType, Snapshot};
+use raft::{Config, ProgressState, RawNode, ReadOnlyOption, StateRole};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership, SnapshotMeta};
 
 use crate::message::Message;
@@ -11,6 +13,9 @@ use crate::window::Window;
 /// Ticks without a leader before a replica stands for election; the real number is drawn between this and twice it.
 const ELECTION_TICKS: usize = 10;
 const HEARTBEAT_TICKS: usize = 2;
+/// Ticks that a follower may take over a snapshot before it is sent again. Sending it twice is harmless; a transport that
+/// knows better says so ([`Group::report_snapshot`]).
+const SNAPSHOT_TICKS_MAX: u32 = 100;
 /// Bytes of entries in one message to a follower.
 const APPEND_BYTES_MAX: u64 = 1 << 20;
 /// Messages on their way to one follower.
@@ -80,6 +85,10 @@ pub struct Ready {
 pub struct Group {
     node: RawNode<Window>,
     options: Options,
+    /// A snapshot from the leader that is not on disk yet: the [`Ready`] that brought it, and its index.
+    installing: Option<(u64, u64)>,
+    /// How many ticks a follower has been waiting for a snapshot that was sent to it, by id.
+    snapshot_ticks: BTreeMap<u64, u32>,
 }
 
 impl Group {
@@ -109,7 +118,7 @@ impl Group {
         };
         let logger = slog::Logger::root(slog::Discard, slog::o!());
         let node = RawNode::new(&config, window, &logger).expect("the configuration is constant and checked by tests");
-        let mut group = Self { node, options };
+        let mut group = Self { node, options, installing: None, snapshot_ticks: BTreeMap::new() };
         group.settle_timeout();
         group
     }
@@ -162,19 +171,50 @@ impl Group {
     }
 
     pub fn tick(&mut self) {
+        // Until a snapshot is on disk, raft-rs does not count it as applied, and would look for entries that are gone
+        // if it stood for election now.
+        if self.installing.is_some() {
+            return;
+        }
         self.node.tick();
+        self.give_up_on_snapshots();
         self.settle_timeout();
+    }
+
+    /// A message may be lost, and raft-rs sends nothing else to a follower that it believes to be busy with a snapshot.
+    fn give_up_on_snapshots(&mut self) {
+        if self.role() != Role::Leader {
+            return self.snapshot_ticks.clear();
+        }
+        let progress = self.node.raft.prs().iter();
+        let waiting: BTreeSet<u64> =
+            progress.filter(|(_, one)| one.state == ProgressState::Snapshot).map(|(id, _)| *id).collect();
+        self.snapshot_ticks.retain(|id, _| waiting.contains(id));
+        for id in waiting {
+            let ticks = self.snapshot_ticks.entry(id).or_insert(0);
+            *ticks += 1;
+            if *ticks > SNAPSHOT_TICKS_MAX {
+                self.snapshot_ticks.remove(&id);
+                self.report_snapshot(id, false);
+            }
+        }
     }
 
     /// Stands for election at once. A group of one needs no patience.
     pub fn campaign(&mut self) {
         // Refused only while a membership change is applied; then the next timeout does it.
-        let _ = self.node.campaign();
+        if self.installing.is_none() {
+            let _ = self.node.campaign();
+        }
         self.settle_timeout();
     }
 
     /// Takes a peer's message. One that makes no sense (another term, a stranger) is dropped, as the network might have.
     pub fn step(&mut self, message: Message) {
+        // The invitation to take over would make it stand for election (see `tick`).
+        if self.installing.is_some() && message.0.get_msg_type() == MessageType::MsgTimeoutNow {
+            return;
+        }
         let _ = self.node.step(message.0);
         self.settle_timeout();
     }
@@ -219,6 +259,7 @@ impl Group {
         if let Some((meta, _)) = &snapshot {
             let state = conf_state(&meta.membership);
             self.node.mut_store().restart_at(meta.index, meta.term, state);
+            self.installing = Some((ready.number(), meta.index));
         }
         if let Some(hard_state) = ready.hs() {
             self.node.mut_store().hard_state = hard_state.clone();
@@ -244,6 +285,9 @@ impl Group {
     /// Everything up to this [`Ready`] is on disk.
     pub fn persisted(&mut self, number: u64) {
         self.node.on_persist_ready(number);
+        if let Some((_, index)) = self.installing.take_if(|(installed_by, _)| *installed_by <= number) {
+            self.node.advance_apply_to(index);
+        }
         self.settle_timeout();
     }
 

@@ -201,6 +201,8 @@ impl Replica {
         self.group.tick();
         self.drain(actions);
         self.fail_overdue(actions);
+        // A follower may ask for a snapshot while nothing is written.
+        self.cut_if_due();
         self.run_upkeep();
         self.drain(actions);
         self.write_back(actions);
@@ -400,10 +402,22 @@ impl Replica {
         actions.stop = Some(format!("shard {} stopped: {reason}", self.options.shard));
     }
 
+    /// A snapshot does not tell whether it holds what this replica had proposed at the places that it covers.
+    fn lose_sight_of_flights(&mut self, actions: &mut Actions) {
+        while self.flights.front().is_some_and(|flight| flight.proposed.index <= self.applied) {
+            let flight = self.flights.pop_front().expect("just looked");
+            fail(actions, flight.callers, ErrorCode::InDoubt);
+            self.upkeep.clear(&flight.then);
+        }
+    }
+
     /// Entries lost with a crash are one thing; bytes for a snapshot in a message another.
     fn install(&mut self, meta: shardine_model::log::SnapshotMeta, data: Bytes, actions: &mut Actions) {
         match self.restore_from_peer(&meta, &data) {
-            Ok(()) => (self.applied, self.applied_term) = (meta.index, meta.term),
+            Ok(()) => {
+                (self.applied, self.applied_term) = (meta.index, meta.term);
+                self.lose_sight_of_flights(actions);
+            }
             Err(error) => self.stop(format!("a snapshot from the leader cannot be read: {error}"), actions),
         }
     }
