@@ -32,8 +32,6 @@ pub(crate) enum Shape {
     Whether,
     /// The string before the change, or null.
     OldString(TableId),
-    /// The string after the change, or null.
-    NewString(TableId),
     /// The new value of the one field that was touched.
     Counter(Counter),
     /// The length of the one field that was touched.
@@ -93,7 +91,7 @@ impl Shape {
             Self::Ok | Self::Set => wire::ok(out),
             Self::Changed => wire::integer(out, i64::from(changed)),
             Self::Whether => wire::integer(out, 1),
-            Self::OldString(table) | Self::NewString(table) => write_string(row, table, tone, out),
+            Self::OldString(table) => write_string(row, table, tone, out),
             Self::Counter(counter) => write_counter(counter, row, out),
             Self::Length => {
                 let length = touched(row, |value| with_text(value, <[u8]>::len));
@@ -108,7 +106,7 @@ impl Shape {
         match self {
             Self::Set if by_existence => wire::null(out, tone.protocol),
             Self::Changed | Self::Whether if by_existence => wire::integer(out, 0),
-            Self::OldString(table) | Self::NewString(table) if by_existence => write_string(row, table, tone, out),
+            Self::OldString(table) if by_existence => write_string(row, table, tone, out),
             Self::Counter(counter) => refused_count(counter, code).write(out),
             _ if code == ErrorCode::WrongType => WRONG_KIND.write(out),
             _ => Failure::from(code).write(out),

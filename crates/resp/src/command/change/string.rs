@@ -125,8 +125,9 @@ pub(super) fn getex(order: Order<'_>) -> Result<Plan<'_>, Failure> {
         return Err(SYNTAX);
     }
     let touch = Command::plain(order.place.row(), Action::Touch);
-    let command = Command { ttl, existence: Existence::Live, give: Give::New, ..touch };
-    Ok((command, Shape::NewString(order.place.table_id())))
+    // The fields stay as they are, so what was is what is.
+    let command = Command { ttl, existence: Existence::Live, give: Give::Old, ..touch };
+    Ok((command, Shape::OldString(order.place.table_id())))
 }
 
 pub(super) fn incrby(order: Order<'_>) -> Result<Plan<'_>, Failure> {
