@@ -1,0 +1,11 @@
+//! What holds for every history: replicas agree however they came to their state, and a simple model agrees with them.
+
+mod agreement;
+mod history;
+mod index;
+mod model;
+mod scan;
+mod sessions;
+mod wide;
+#[path = "../support/words.rs"]
+mod words;
