@@ -90,15 +90,18 @@ impl Replica {
         Ok(unserved)
     }
 
-    /// This replica's own proposal at that place. Proposals of it that another leader's entry has replaced were
-    /// certainly not executed.
+    /// This replica's own proposal at that place. Proposals of it that were certainly not executed are told so: those
+    /// that another leader's entry has replaced, and those of older terms, wherever they stood, for terms never go back
+    /// along the log.
     fn take_flight(&mut self, entry: &LogEntry, actions: &mut Actions) -> Option<Flight> {
         while let Some(flight) = self.flights.front() {
-            if flight.proposed.index > entry.index {
+            let proposed = flight.proposed;
+            let is_it = (proposed.index, proposed.term) == (entry.index, entry.term);
+            if !is_it && proposed.index > entry.index && proposed.term >= entry.term {
                 return None;
             }
             let flight = self.flights.pop_front().expect("just looked");
-            if flight.proposed.index == entry.index && flight.proposed.term == entry.term {
+            if is_it {
                 return Some(flight);
             }
             self.forget_flight(flight, actions);

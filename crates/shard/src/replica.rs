@@ -404,8 +404,10 @@ impl Replica {
 
     /// A snapshot does not tell whether it holds what this replica had proposed at the places that it covers.
     fn lose_sight_of_flights(&mut self, actions: &mut Actions) {
-        while self.flights.front().is_some_and(|flight| flight.proposed.index <= self.applied) {
-            let flight = self.flights.pop_front().expect("just looked");
+        let flights = std::mem::take(&mut self.flights).into_iter();
+        let (covered, ahead): (Vec<_>, Vec<_>) = flights.partition(|flight| flight.proposed.index <= self.applied);
+        self.flights = ahead.into();
+        for flight in covered {
             fail(actions, flight.callers, ErrorCode::InDoubt);
             self.upkeep.clear(&flight.then);
         }
