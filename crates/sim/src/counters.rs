@@ -47,10 +47,9 @@ counters! {
     fenced: "statements stopped by the version fence",
     sql_unknown: "SQL writes with unknown outcome",
     sql_late: "SQL writes executed after being given up",
-    kicks: "rows kicked",
-    kicks_refused: "kicks that met a newer version",
-    expiries: "rows expired",
-    purges: "tombstones purged",
+    kicks: "kicks",
+    expiries: "expiries",
+    purges: "purges of tombstones",
     undone_batches: "batches undone",
     reads_in_log: "reads that went through the log",
 }

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use shardine_model::log::{HardState, LogEntry, SnapshotMeta};
+use shardine_model::Entry;
+use shardine_model::entry::KIND_COMMANDS;
+use shardine_model::log::{HardState, LogEntry, LogEntryKind, SnapshotMeta};
 use shardine_records::Records;
 use shardine_shard::{Persist, Restored};
 
@@ -20,21 +22,64 @@ pub struct Stored {
     pub hard_state: HardState,
 }
 
+/// What is remembered of an entry for comparing it with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Believed {
+    pub term: u64,
+    pub print: u64,
+    pub kind: Kind,
+}
+
+/// What an entry is about, as far as it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Kick,
+    Expire,
+    Purge,
+    Other,
+}
+
+impl Believed {
+    fn of(entry: &LogEntry) -> Self {
+        Self { term: entry.term, print: fingerprint(&entry.data), kind: Kind::of(entry) }
+    }
+}
+
+impl Kind {
+    fn of(entry: &LogEntry) -> Self {
+        // Commands are the most, and need not be looked into.
+        if entry.data.get(1).is_none_or(|kind| *kind == KIND_COMMANDS) || entry.kind == LogEntryKind::Membership {
+            return Self::Other;
+        }
+        match Entry::decode(&entry.data) {
+            Ok(Entry::Kick(_)) => Self::Kick,
+            Ok(Entry::Expire { .. }) => Self::Expire,
+            Ok(Entry::Purge(_)) => Self::Purge,
+            Ok(_) | Err(_) => Self::Other,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Disk {
     shards: Vec<Stored>,
     queue: VecDeque<(usize, Persist)>,
     /// How many writes at the front of the queue the running sync covers.
     syncing: usize,
-    /// Term and fingerprint of each entry as the node believes its log to be, synced or not.
-    believed: Vec<BTreeMap<u64, (u64, u64)>>,
+    /// Each entry as the node believes its log to be, synced or not.
+    believed: Vec<BTreeMap<u64, Believed>>,
 }
 
 impl Disk {
     #[must_use]
     pub fn new(shards: usize, first: SnapshotMeta) -> Self {
         let stored = Stored { snapshot: first, ..Stored::default() };
-        Self { shards: vec![stored; shards], queue: VecDeque::new(), syncing: 0, believed: vec![BTreeMap::new(); shards] }
+        Self {
+            shards: vec![stored; shards],
+            queue: VecDeque::new(),
+            syncing: 0,
+            believed: vec![BTreeMap::new(); shards],
+        }
     }
 
     #[must_use]
@@ -44,7 +89,7 @@ impl Disk {
 
     /// The entry at this index of the log as the node sees it.
     #[must_use]
-    pub fn believed(&self, shard: usize, index: u64) -> Option<(u64, u64)> {
+    pub fn believed(&self, shard: usize, index: u64) -> Option<Believed> {
         self.believed[shard].get(&index).copied()
     }
 
@@ -62,7 +107,7 @@ impl Disk {
             believed.split_off(&first.index);
         }
         for entry in &persist.write.entries {
-            believed.insert(entry.index, (entry.term, fingerprint(&entry.data)));
+            believed.insert(entry.index, Believed::of(entry));
         }
         self.queue.push_back((shard, persist));
     }
@@ -96,8 +141,8 @@ impl Disk {
         }
         self.syncing = 0;
         for (shard, stored) in self.shards.iter().enumerate() {
-            let place = |entry: &LogEntry| (entry.index, (entry.term, fingerprint(&entry.data)));
-            self.believed[shard] = stored.entries.iter().map(place).collect();
+            let entries = stored.entries.iter();
+            self.believed[shard] = entries.map(|entry| (entry.index, Believed::of(entry))).collect();
         }
         lost
     }

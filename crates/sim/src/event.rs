@@ -11,37 +11,109 @@ use shardine_shard::{FlushResult, FlushRow, LoadedRow, Message};
 #[derive(Debug)]
 pub enum Input {
     Tick,
-    Message { shard: usize, message: Message },
-    Request { attempt: u64 },
+    Message {
+        shard: usize,
+        message: Message,
+    },
+    Request {
+        attempt: u64,
+    },
     /// Writes up to these numbers are on disk, by shard.
-    Synced { writes: Vec<(usize, u64)> },
-    SnapshotSaved { shard: usize, index: u64 },
+    Synced {
+        writes: Vec<(usize, u64)>,
+    },
+    SnapshotSaved {
+        shard: usize,
+        index: u64,
+    },
     /// The next pieces of a snapshot may be cut.
-    Cut { shard: usize },
-    Loaded { shard: usize, term: u64, rows: Vec<LoadedRow> },
-    LoadFailed { shard: usize, term: u64, rows: Vec<RowKeyBuf> },
-    Flushed { shard: usize, term: u64, results: Vec<(RowKeyBuf, FlushResult)> },
-    FlushFailed { shard: usize, term: u64, rows: Vec<RowKeyBuf> },
+    Cut {
+        shard: usize,
+    },
+    Loaded {
+        shard: usize,
+        term: u64,
+        rows: Vec<LoadedRow>,
+    },
+    LoadFailed {
+        shard: usize,
+        term: u64,
+        rows: Vec<RowKeyBuf>,
+    },
+    Flushed {
+        shard: usize,
+        term: u64,
+        results: Vec<(RowKeyBuf, FlushResult)>,
+    },
+    FlushFailed {
+        shard: usize,
+        term: u64,
+        rows: Vec<RowKeyBuf>,
+    },
 }
 
 #[derive(Debug)]
 pub enum Event {
     /// For whatever life of the node it finds.
-    Arrive { node: usize, input: Input },
+    Arrive {
+        node: usize,
+        input: Input,
+    },
     /// For one life of the node only.
-    Own { node: usize, life: u64, input: Input },
-    DiskSynced { node: usize, life: u64 },
-    SnapshotWritten { node: usize, life: u64, shard: usize, meta: SnapshotMeta, chunks: Vec<Vec<u8>> },
-    Restart { node: usize },
-    Resume { node: usize },
-    SqlLoad { node: usize, life: u64, shard: usize, term: u64, rows: Vec<RowKeyBuf>, told: u64 },
+    Own {
+        node: usize,
+        life: u64,
+        input: Input,
+    },
+    DiskSynced {
+        node: usize,
+        life: u64,
+    },
+    SnapshotWritten {
+        node: usize,
+        life: u64,
+        shard: usize,
+        meta: SnapshotMeta,
+        chunks: Vec<Vec<u8>>,
+    },
+    Restart {
+        node: usize,
+    },
+    Resume {
+        node: usize,
+    },
+    SqlLoad {
+        node: usize,
+        life: u64,
+        shard: usize,
+        term: u64,
+        rows: Vec<RowKeyBuf>,
+        told: u64,
+    },
     /// `told` of `None`: the node has heard already.
-    SqlWrite { node: usize, life: u64, shard: usize, term: u64, rows: Vec<FlushRow>, told: Option<u64> },
-    Answer { attempt: u64, answer: Answer },
-    ClientActs { client: usize },
-    ClientGivesUp { attempt: u64 },
+    SqlWrite {
+        node: usize,
+        life: u64,
+        shard: usize,
+        term: u64,
+        rows: Vec<FlushRow>,
+        told: Option<u64>,
+    },
+    Answer {
+        attempt: u64,
+        answer: Answer,
+    },
+    ClientActs {
+        client: usize,
+    },
+    ClientGivesUp {
+        attempt: u64,
+    },
     /// Sends again what this attempt was about.
-    ClientActsAgain { client: usize, attempt: u64 },
+    ClientActsAgain {
+        client: usize,
+        attempt: u64,
+    },
     Strike,
 }
 

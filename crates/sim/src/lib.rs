@@ -4,6 +4,7 @@
 //! One number decides everything: [`run`] with the same seed gives the same trace, event for event.
 
 // In the order in which a newcomer should read them.
+mod mutants;
 mod run;
 
 mod plan;
@@ -34,6 +35,7 @@ mod trace;
 mod universe;
 
 pub use counters::Counters;
+pub use mutants::{Catch, hunt};
 pub use plan::{Fault, Plan};
 pub use run::{Options, Outcome, run};
 pub use shardine_shard::Mutant;

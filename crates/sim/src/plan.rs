@@ -185,7 +185,8 @@ fn disk(chance: &mut Chance) -> DiskPlan {
 
 fn sql(chance: &mut Chance, may_answer_twice: bool) -> SqlPlan {
     let troubled = chance.percent(60);
-    let rate = |chance: &mut Chance, max: u64| if troubled && chance.percent(60) { chance.below(max) as u32 } else { 0 };
+    let rate =
+        |chance: &mut Chance, max: u64| if troubled && chance.percent(60) { chance.below(max) as u32 } else { 0 };
     SqlPlan {
         latency: chance.pick(&[(300, 2 * MS), (2 * MS, 30 * MS), (20 * MS, 300 * MS)]),
         fails_percent: rate(chance, 25),

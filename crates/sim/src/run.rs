@@ -40,7 +40,8 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     pub mutant: Option<Mutant>,
-    pub in_words: bool,
+    /// How many of the last events to tell in words.
+    pub lines: usize,
 }
 
 /// Runs one seed. A panic in the code under test is a verdict like any other.
@@ -49,10 +50,10 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     let mut world = None;
     let mut left_open = 0;
     let ran = catch_unwind(AssertUnwindSafe(|| {
-        let world = world.insert(World::new(Plan::new(seed, options.mutant), options.in_words));
+        let world = world.insert(World::new(Plan::new(seed, options.mutant), options.lines));
         left_open = world.play();
     }));
-    let mut world = world.unwrap_or_else(|| World::new(Plan::new(seed, None), false));
+    let mut world = world.unwrap_or_else(|| World::new(Plan::new(seed, None), 0));
     if let Err(panic) = ran {
         let words = panic.downcast_ref::<String>().map(String::as_str);
         let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words");

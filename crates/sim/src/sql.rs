@@ -25,11 +25,19 @@ pub struct SqlRow {
 /// What becomes of a statement, decided when it is sent. Times are absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    Answered { executed: u64, told: u64 },
+    Answered {
+        executed: u64,
+        told: u64,
+    },
     /// Never executed, and the node hears that something failed.
-    Failed { told: u64 },
+    Failed {
+        told: u64,
+    },
     /// Executed, and the node hears that something failed; before or after.
-    Unknown { executed: u64, told: u64 },
+    Unknown {
+        executed: u64,
+        told: u64,
+    },
 }
 
 #[derive(Debug)]

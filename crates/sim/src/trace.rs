@@ -4,30 +4,29 @@ use std::collections::VecDeque;
 
 use crate::chance::mix;
 
-const KEPT: usize = 200;
-
 #[derive(Clone, Debug)]
 pub struct Trace {
     hash: u64,
     events: u64,
-    /// `None` while nobody will read them: words cost more than the events they tell of.
-    lines: Option<VecDeque<String>>,
+    /// How many of the last events are kept in words; none while nobody will read them, for words cost more than events.
+    kept: usize,
+    lines: VecDeque<String>,
 }
 
 impl Trace {
     #[must_use]
-    pub fn new(in_words: bool) -> Self {
-        Self { hash: 0, events: 0, lines: in_words.then(VecDeque::new) }
+    pub fn new(kept: usize) -> Self {
+        Self { hash: 0, events: 0, kept, lines: VecDeque::new() }
     }
 
     pub fn note(&mut self, now: u64, facts: &[u64], words: impl FnOnce() -> String) {
         self.events += 1;
         self.hash = facts.iter().fold(mix(self.hash ^ now), |hash, fact| mix(hash ^ fact));
-        if let Some(lines) = &mut self.lines {
-            if lines.len() == KEPT {
-                lines.pop_front();
+        if self.kept > 0 {
+            if self.lines.len() == self.kept {
+                self.lines.pop_front();
             }
-            lines.push_back(format!("{:>11.6} s  {}", now as f64 / 1e6, words()));
+            self.lines.push_back(format!("{:>11.6} s  {}", now as f64 / 1e6, words()));
         }
     }
 
@@ -43,6 +42,6 @@ impl Trace {
     }
 
     pub fn lines(&self) -> impl Iterator<Item = &str> {
-        self.lines.iter().flatten().map(String::as_str)
+        self.lines.iter().map(String::as_str)
     }
 }

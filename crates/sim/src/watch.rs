@@ -7,6 +7,7 @@ use shardine_shard::Role;
 use crate::chance::mix;
 use crate::check::versions_only_grow::Contents;
 use crate::check::{Violation, acknowledged_is_durable, dirty_is_never_kicked, replicas_agree, versions_only_grow};
+use crate::disk::Kind;
 use crate::universe::content_of;
 use crate::world::World;
 
@@ -92,7 +93,13 @@ impl World {
             let Some(entry) = self.nodes[node].disk.believed(shard, index) else { continue };
             if self.watch.shards[shard].applied(node, index, entry)? {
                 let disks = self.nodes.iter().map(|node| &node.disk);
-                acknowledged_is_durable::check_majority(disks, shard, index, entry.0)?;
+                acknowledged_is_durable::check_majority(disks, shard, index, entry.term)?;
+                match entry.kind {
+                    Kind::Kick => self.counters.kicks += 1,
+                    Kind::Expire => self.counters.expiries += 1,
+                    Kind::Purge => self.counters.purges += 1,
+                    Kind::Other => {}
+                }
             }
         }
         Ok(())
@@ -124,10 +131,7 @@ impl World {
             }
             match (before, now) {
                 (Some(was), Some((is, _))) => versions_only_grow::check_memory(node, number, was, is)?,
-                (Some(was), None) => {
-                    dirty_is_never_kicked::check(node, &row.key, was, &self.sql.row(&row.key))?;
-                    self.counters.kicks += 1;
-                }
+                (Some(was), None) => dirty_is_never_kicked::check(node, &row.key, was, &self.sql.row(&row.key))?,
                 (None, _) => {}
             }
         }
@@ -137,9 +141,8 @@ impl World {
     /// The node that leads a shard in its newest term, if there is one.
     #[must_use]
     pub fn leader_of(&self, shard: usize) -> Option<usize> {
-        let leads = |node: &usize| {
-            self.nodes[*node].replicas.get(shard).is_some_and(|replica| replica.role() == Role::Leader)
-        };
+        let leads =
+            |node: &usize| self.nodes[*node].replicas.get(shard).is_some_and(|replica| replica.role() == Role::Leader);
         let term = |node: &usize| self.nodes[*node].replicas[shard].term();
         (0..self.nodes.len()).filter(leads).max_by_key(term)
     }

@@ -84,7 +84,7 @@ pub struct World {
 
 impl World {
     #[must_use]
-    pub fn new(plan: Plan, in_words: bool) -> Self {
+    pub fn new(plan: Plan, lines_kept: usize) -> Self {
         let mut chance = Chance::new(plan.seed);
         let universe = Universe::new(plan.shards, &mut chance.fork(1));
         let count = plan.voters as usize;
@@ -110,7 +110,7 @@ impl World {
             attempts: Vec::new(),
             history: History::default(),
             counters: Counters::default(),
-            trace: Trace::new(in_words),
+            trace: Trace::new(lines_kept),
             violation: None,
             faults_on: false,
             spare_actions: Actions::default(),

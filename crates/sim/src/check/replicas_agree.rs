@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::check::Violation;
+use crate::disk::Believed;
 
 pub const NAME: &str = "replicas_agree";
 
@@ -10,8 +11,7 @@ pub const NAME: &str = "replicas_agree";
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     leaders: BTreeMap<u64, usize>,
-    /// Term and fingerprint of every applied entry.
-    entries: BTreeMap<u64, (u64, u64)>,
+    entries: BTreeMap<u64, Believed>,
     states: BTreeMap<u64, (u64, usize)>,
 }
 
@@ -28,7 +28,7 @@ impl Seen {
     }
 
     /// A node has applied an entry. Says whether it is the first to do so.
-    pub fn applied(&mut self, node: usize, index: u64, entry: (u64, u64)) -> Result<bool, Violation> {
+    pub fn applied(&mut self, node: usize, index: u64, entry: Believed) -> Result<bool, Violation> {
         match self.entries.insert(index, entry) {
             None => Ok(true),
             Some(known) if known == entry => Ok(false),
@@ -37,8 +37,8 @@ impl Seen {
                 format!(
                     "node {} applied another entry {index} (term {}) than was applied before (term {})",
                     node + 1,
-                    entry.0,
-                    known.0
+                    entry.term,
+                    known.term
                 ),
             )),
         }

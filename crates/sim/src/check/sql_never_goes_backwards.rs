@@ -20,7 +20,10 @@ pub fn check_same_content(row: &RowKeyBuf, held: &SqlRow, new: &SqlRow) -> Resul
     if held.version == new.version && held.content != new.content {
         return Err(Violation::new(
             NAME,
-            format!("{row:?} at version {} is {:?} in SQL and {:?} in a statement", held.version, held.content, new.content),
+            format!(
+                "{row:?} at version {} is {:?} in SQL and {:?} in a statement",
+                held.version, held.content, new.content
+            ),
         ));
     }
     Ok(())

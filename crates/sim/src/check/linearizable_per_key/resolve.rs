@@ -19,7 +19,7 @@ pub struct Call<'a> {
     pub saw: Option<&'a Saw>,
     /// What an unknown write made, as the first who met it tells.
     pub made: Option<Content>,
-    /// May never have happened: an unknown delete or time to live, which leaves no value behind.
+    /// May never have happened: an unknown delete or time to live, which may leave no value behind.
     pub optional: bool,
 }
 
@@ -39,7 +39,11 @@ fn call<'a>(touch: &Touch<'a>, seen: &Observations) -> Option<Call<'a>> {
         return Some(certain);
     }
     match ask.value() {
-        Some(value) => seen.get(&value).map(|&(returned, made)| Call { returned, made, ..certain }),
+        Some(value) => match seen.get(&value) {
+            Some(&(returned, made)) => Some(Call { returned, made, ..certain }),
+            // Its time may have run out before anybody looked.
+            None => matches!(ask, Ask::Set { expires: Some(_), .. }).then_some(Call { optional: true, ..certain }),
+        },
         None if ask == Ask::Get => None,
         None => Some(Call { optional: true, ..certain }),
     }

@@ -135,17 +135,19 @@ impl Search<'_> {
         let may_be_gone = expires <= wall_ms(call.returned.min(u64::MAX / 2)) + self.tolerance.early_ms;
         let must_be_gone = expires + self.tolerance.late_ms < wall_ms(call.invoked);
         let gone = State { live: None, expires: None };
-        [
-            if must_be_gone { None } else { apply(state) },
-            if may_be_gone { apply(gone) } else { None },
-        ]
+        [if must_be_gone { None } else { apply(state) }, if may_be_gone { apply(gone) } else { None }]
     }
 
     fn describe(&self, place: &Place) -> String {
         let Some((steady, floats)) = self.candidates(place) else { return String::new() };
         let calls = steady.iter().map(|number| self.steady[*number]).chain(floats.iter().map(|n| self.floats[*n]));
         let words: Vec<String> = calls
-            .map(|call| format!("[operation {} {:?} from {} to {} saw {:?}]", call.operation, call.ask, call.invoked, call.returned, call.saw))
+            .map(|call| {
+                format!(
+                    "[operation {} {:?} from {} to {} saw {:?}]",
+                    call.operation, call.ask, call.invoked, call.returned, call.saw
+                )
+            })
             .collect();
         format!("{} fits a row that is {:?}", words.join(" "), place.state)
     }

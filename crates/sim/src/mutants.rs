@@ -1,0 +1,27 @@
+//! Proof that the checkers can see: each planted bug must be caught within a number of seeds.
+
+use crate::Mutant;
+use crate::check::Violation;
+use crate::run::{Options, run};
+
+/// How a planted bug was found.
+#[derive(Clone, Debug)]
+pub struct Catch {
+    pub mutant: Mutant,
+    pub seeds_tried: u64,
+    /// The seed that showed it and the promise that it broke.
+    pub found: Option<(u64, Violation)>,
+}
+
+/// Runs seeds from `first` on until the bug shows, at most `seeds_max`.
+#[must_use]
+pub fn hunt(mutant: Mutant, first: u64, seeds_max: u64) -> Catch {
+    for tried in 0..seeds_max {
+        let seed = first + tried;
+        let outcome = run(seed, Options { mutant: Some(mutant), lines: 0 });
+        if let Some(violation) = outcome.violation {
+            return Catch { mutant, seeds_tried: tried + 1, found: Some((seed, violation)) };
+        }
+    }
+    Catch { mutant, seeds_tried: seeds_max, found: None }
+}
