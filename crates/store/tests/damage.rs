@@ -47,14 +47,14 @@ fn flip(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-fn torn_everywhere(tear: impl Fn(&Path, usize)) {
+fn torn_everywhere(step: usize, tear: impl Fn(&Path, usize)) {
     let dir = tempfile::tempdir().unwrap();
     let (crashed, ends) = write_and_note_ends(dir.path(), 40);
     let name = files(crashed.path(), "seg").pop().unwrap();
     let original = fs::read(&name).unwrap();
     let end = ends.last().unwrap().1;
 
-    for at in end - 2_048..=end {
+    for at in (end - 2_048..=end).rev().step_by(step) {
         fs::write(&name, &original).unwrap();
         tear(&name, at);
         let log = open(crashed.path()).unwrap_or_else(|error| panic!("torn at {at}: {error}"));
@@ -68,17 +68,17 @@ fn torn_everywhere(tear: impl Fn(&Path, usize)) {
 
 #[test]
 fn record_cache_74_torn_tail_is_cut() {
-    torn_everywhere(cut);
+    torn_everywhere(1, cut);
 }
 
 #[test]
 fn record_cache_74_torn_tail_of_zeros_is_cut() {
-    torn_everywhere(|path, at| overwrite_from(path, at, 0));
+    torn_everywhere(5, |path, at| overwrite_from(path, at, 0));
 }
 
 #[test]
 fn record_cache_74_torn_tail_of_garbage_is_cut() {
-    torn_everywhere(|path, at| overwrite_from(path, at, 0xa5));
+    torn_everywhere(5, |path, at| overwrite_from(path, at, 0xa5));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn record_cache_74_a_flipped_bit_before_the_last_write_stops_the_store() {
     let newest = files(crashed.path(), "seg").pop().unwrap();
     let original = fs::read(&newest).unwrap();
 
-    for at in 0..ends[38].1 {
+    for at in (0..ends[38].1).step_by(3) {
         fs::write(&newest, &original).unwrap();
         flip(&newest, at);
 

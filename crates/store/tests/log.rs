@@ -158,6 +158,17 @@ fn a_group_is_loaded_as_often_as_asked() {
 }
 
 #[test]
+fn what_was_written_before_the_first_load_is_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).unwrap().write(&[entries(1, 1..=3, 10)]).unwrap();
+    let log = open(dir.path()).unwrap();
+
+    log.write(&[entries(1, 3..=4, 20)]).unwrap();
+
+    assert_eq!(log.load(ShardId(1)).unwrap().entries[2..], [entry(3, 20), entry(4, 20)]);
+}
+
+#[test]
 fn opening_and_closing_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     open(dir.path()).unwrap().write(&[entries(1, 1..=3, 10)]).unwrap();
