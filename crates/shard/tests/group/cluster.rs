@@ -1,0 +1,267 @@
+//! Three replicas, their disks, and the network between them. Everything is confirmed and delivered at once, but for what
+//! a test holds back.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use shardine_model::key::Interval;
+use shardine_model::log::{Membership, SnapshotMeta};
+use shardine_model::{Answer, Entry, NodeId, Request, RowKey, ShardId, Timestamp};
+use shardine_records::{Lookup, Records};
+use shardine_shard::{Actions, Caller, Message, Options, Replica, Restored, Role, SnapshotPart, Time};
+
+use crate::words;
+
+pub const TICK_MS: u64 = 100;
+
+pub struct Cluster {
+    replicas: Vec<Replica>,
+    network: VecDeque<Message>,
+    /// Nodes whose messages, both ways, are lost.
+    cut_off: BTreeSet<u64>,
+    /// Nodes whose disks have stopped confirming, and what waits there.
+    stuck_disks: BTreeSet<u64>,
+    unconfirmed: Vec<(u64, u64)>,
+    time: Time,
+    next_caller: u64,
+    pub answers: Vec<(Caller, Answer)>,
+    /// Short lines of everything that was sent, for counting rounds.
+    pub sent: Vec<String>,
+    pub stops: Vec<String>,
+    cuts: Vec<Option<u64>>,
+}
+
+impl Cluster {
+    /// Three replicas of which node 1 leads.
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub fn with(change: impl Fn(&mut Options)) -> Self {
+        let membership = Membership { voters: vec![1, 2, 3], learners: Vec::new() };
+        let replica = |node: u64| {
+            let mut options = Options::new(NodeId(node), ShardId(1), Interval::ALL);
+            change(&mut options);
+            let snapshot = SnapshotMeta { membership: membership.clone(), ..Default::default() };
+            Replica::new(options, Records::new(node), Restored { snapshot, ..Default::default() })
+        };
+        let mut cluster = Self {
+            replicas: (1..=3).map(replica).collect(),
+            network: VecDeque::new(),
+            cut_off: BTreeSet::new(),
+            stuck_disks: BTreeSet::new(),
+            unconfirmed: Vec::new(),
+            time: Time { monotonic_ms: 1_000, wall: Timestamp(1_000) },
+            next_caller: 0,
+            answers: Vec::new(),
+            sent: Vec::new(),
+            stops: Vec::new(),
+            cuts: vec![None; 3],
+        };
+        cluster.on(1, |replica, actions| replica.campaign(actions));
+        cluster.settle();
+        assert!(cluster.node(1).is_serving(), "the first to stand is elected");
+        cluster
+    }
+
+    pub fn node(&self, node: u64) -> &Replica {
+        &self.replicas[node as usize - 1]
+    }
+
+    pub fn leader(&self) -> u64 {
+        let serving = (1..=3).filter(|node| self.node(*node).is_serving());
+        serving.max_by_key(|node| self.node(*node).term()).expect("somebody leads")
+    }
+
+    /// Lets a replica do something and takes care of what it asks for.
+    pub fn on(&mut self, node: u64, act: impl FnOnce(&mut Replica, &mut Actions)) {
+        let mut actions = Actions::default();
+        self.replicas[node as usize - 1].set_time(self.time);
+        act(&mut self.replicas[node as usize - 1], &mut actions);
+        self.sent.extend(actions.messages.iter().map(Message::summary));
+        self.network.extend(actions.messages);
+        self.unconfirmed.extend(actions.persists.iter().map(|persist| (node, persist.number)));
+        self.answers.extend(actions.answers);
+        self.stops.extend(actions.stop);
+        for part in actions.snapshot {
+            match part {
+                SnapshotPart::Begin(meta) => self.cuts[node as usize - 1] = Some(meta.index),
+                SnapshotPart::Chunk(_) => {}
+                SnapshotPart::End => {
+                    let index = self.cuts[node as usize - 1].take().expect("a snapshot begins before it ends");
+                    self.replicas[node as usize - 1].snapshot_saved(index);
+                }
+            }
+        }
+    }
+
+    /// Delivers, confirms, proposes and cuts until nothing moves.
+    pub fn settle(&mut self) {
+        self.settle_until(|_| false);
+    }
+
+    /// The same, but stops at the first moment at which something holds; says whether it came to that.
+    pub fn settle_until(&mut self, holds: impl Fn(&Self) -> bool) -> bool {
+        while !holds(self) {
+            if !(self.deliver_one() || self.confirm_one() || self.turn()) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn deliver_one(&mut self) -> bool {
+        let Some(message) = self.network.pop_front() else { return false };
+        if !self.cut_off.contains(&message.from()) && !self.cut_off.contains(&message.to()) {
+            self.on(message.to(), |replica, actions| replica.step(message, actions));
+        }
+        true
+    }
+
+    fn confirm_one(&mut self) -> bool {
+        let is_ready = |(node, _): &(u64, u64)| !self.stuck_disks.contains(node);
+        let Some(place) = self.unconfirmed.iter().position(is_ready) else { return false };
+        let (node, number) = self.unconfirmed.remove(place);
+        self.on(node, |replica, actions| replica.persisted(number, actions));
+        true
+    }
+
+    fn turn(&mut self) -> bool {
+        let mut moved = false;
+        for node in 1..=3 {
+            if self.node(node).wants_flush() && !self.stuck_disks.contains(&node) {
+                moved = true;
+                self.on(node, |replica, actions| replica.flush(actions));
+            }
+            if self.node(node).is_cutting() {
+                moved = true;
+                self.on(node, |replica, actions| replica.cut_some(1 << 20, actions));
+            }
+        }
+        moved
+    }
+
+    /// Delivers what a node has sent, and lets the others write it down, but brings no word back.
+    pub fn deliver_to_followers(&mut self, from: u64) {
+        for message in std::mem::take(&mut self.network) {
+            if message.from() == from {
+                self.on(message.to(), |replica, actions| replica.step(message, actions));
+            }
+        }
+        let (waiting, ready): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.unconfirmed).into_iter().partition(|(node, _)| *node == from);
+        self.unconfirmed = waiting;
+        for (node, number) in ready {
+            self.on(node, |replica, actions| replica.persisted(number, actions));
+        }
+        self.network.clear();
+    }
+
+    /// Lets time pass for everybody.
+    pub fn tick(&mut self, ticks: usize) {
+        for _ in 0..ticks {
+            self.tick_clocks();
+            self.settle();
+        }
+    }
+
+    pub fn tick_clocks(&mut self) {
+        self.time.monotonic_ms += TICK_MS;
+        self.time.wall = self.time.wall.plus_ms(TICK_MS);
+        let time = self.time;
+        for node in 1..=3 {
+            self.on(node, |replica, actions| replica.tick(time, actions));
+        }
+    }
+
+    pub fn cut_off(&mut self, node: u64) {
+        self.cut_off.insert(node);
+    }
+
+    pub fn heal(&mut self) {
+        self.cut_off.clear();
+    }
+
+    pub fn stick_disk(&mut self, node: u64) {
+        self.stuck_disks.insert(node);
+    }
+
+    pub fn free_disk(&mut self, node: u64) {
+        self.stuck_disks.remove(&node);
+    }
+
+    /// Submits a request to a node; the answer is found under the caller.
+    pub fn submit(&mut self, node: u64, line: &str) -> Caller {
+        let caller = self.caller();
+        let catalogue = self.node(node).records().catalogue().clone();
+        let request: Request<'static> = words::request(&catalogue, line).expect("a request");
+        self.on(node, |replica, actions| replica.submit(caller, &request, actions));
+        caller
+    }
+
+    pub fn read(&mut self, node: u64, text: &str) -> Caller {
+        let caller = self.caller();
+        let row = words::address(self.node(node).records().catalogue(), text);
+        self.on(node, |replica, actions| replica.read(caller, row, actions));
+        caller
+    }
+
+    pub fn define(&mut self, definition: &str) {
+        let catalogue = self.node(1).records().catalogue().clone();
+        let table = words::table(&catalogue, &definition.split_whitespace().collect::<Vec<_>>());
+        let (caller, leader) = (self.caller(), self.leader());
+        let entry = Entry::Schema(Box::new(table));
+        self.on(leader, |replica, actions| replica.propose_for(caller, &entry, actions));
+        self.settle();
+    }
+
+    fn caller(&mut self) -> Caller {
+        self.next_caller += 1;
+        Caller { source: 1, sequence: self.next_caller }
+    }
+
+    pub fn answer(&self, caller: Caller) -> Option<&Answer> {
+        let mut answers = self.answers.iter().filter(|(known, _)| *known == caller);
+        let first = answers.next().map(|(_, answer)| answer);
+        assert!(answers.next().is_none(), "nobody is answered twice");
+        first
+    }
+
+    /// The version in an answer, for those that were executed.
+    pub fn version(&self, caller: Caller) -> i64 {
+        match self.answer(caller) {
+            Some(Answer::One(reply)) => reply.version.0,
+            other => panic!("no reply but {other:?}"),
+        }
+    }
+
+    pub fn version_on(&self, node: u64, text: &str) -> i64 {
+        let row: RowKey<'_> = words::address(self.node(node).records().catalogue(), text);
+        match self.node(node).records().get(row.position(), row) {
+            Lookup::Live(view) => view.version.0,
+            Lookup::Absent { version, .. } => version.0,
+            Lookup::NotResident | Lookup::UnknownTable => panic!("{text} is not on node {node}"),
+        }
+    }
+
+    /// Makes a node stand for election until it serves. The others listen once they have missed their leader for a while.
+    pub fn elect(&mut self, node: u64) {
+        for _ in 0..200 {
+            if self.node(node).is_serving() {
+                return;
+            }
+            self.tick(1);
+            if self.node(node).role() != Role::Leader {
+                self.on(node, |replica, actions| replica.campaign(actions));
+                self.settle();
+            }
+        }
+        panic!("node {node} was not elected");
+    }
+
+    /// All replicas are at the same place with the same state.
+    pub fn assert_agreement(&self) {
+        let at = |node: u64| (self.node(node).applied(), self.node(node).records().state_hash());
+        assert_eq!(at(1), at(2), "replicas 1 and 2 part");
+        assert_eq!(at(1), at(3), "replicas 1 and 3 part");
+    }
+}

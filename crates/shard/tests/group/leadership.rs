@@ -1,0 +1,110 @@
+//! What a replica may do before, while and after it leads.
+
+use shardine_model::{Answer, ErrorCode};
+use shardine_shard::Role;
+
+use crate::cluster::Cluster;
+
+/// record-cache 67 and 76: between its election and the first applied entry of its own term a leader does not know what
+/// is committed, and serves nobody.
+#[test]
+fn record_cache_67_a_new_leader_serves_after_its_own_entry() {
+    let mut cluster = Cluster::new();
+    cluster.submit(1, "set kv:a f=1");
+    cluster.settle();
+    cluster.cut_off(1);
+    let leads = |cluster: &Cluster| (2..=3).any(|node| cluster.node(node).role() == Role::Leader);
+    while !cluster.settle_until(leads) {
+        cluster.tick_clocks();
+    }
+    let elected = (2..=3).find(|node| cluster.node(*node).role() == Role::Leader).unwrap();
+
+    let early = cluster.submit(elected, "set kv:a f=2");
+    let early_reader = cluster.read(elected, "kv:a");
+    cluster.settle();
+    let in_time = cluster.submit(elected, "set kv:a f=3");
+    cluster.settle();
+
+    assert_eq!(cluster.answer(early), Some(&Answer::Failed(ErrorCode::NotLeader)));
+    assert_eq!(cluster.answer(early_reader), Some(&Answer::Failed(ErrorCode::NotLeader)));
+    assert_eq!(cluster.version(in_time), 2);
+}
+
+#[test]
+fn a_replica_without_a_majority_leads_nobody() {
+    let mut cluster = Cluster::new();
+    cluster.cut_off(1);
+    cluster.cut_off(3);
+    cluster.tick(60);
+
+    let asked = cluster.submit(2, "set kv:a f=2");
+
+    assert_eq!(cluster.answer(asked), Some(&Answer::Failed(ErrorCode::NoLeader)));
+}
+
+/// record-cache 75, W6: an entry whose leader lost its term is applied on it as on the others, row for row, and is
+/// marked for SQL on whoever leads then.
+#[test]
+fn w6_an_entry_of_a_lost_term_is_applied_like_any_other() {
+    let mut cluster = Cluster::new();
+    cluster.define("users age:int64 sql");
+    let reader = cluster.submit(1, "set users:lili age=1");
+    cluster.settle();
+    cluster.on(1, |replica, actions| {
+        let row = crate::words::address(replica.records().catalogue(), "users:lili").to_owned();
+        let loaded = shardine_shard::LoadedRow { row, version: Default::default(), fields: Default::default() };
+        replica.loaded(replica.term(), &[loaded], actions);
+    });
+    cluster.settle();
+    assert_eq!(cluster.version(reader), 1);
+
+    // The next write reaches a majority, but its leader is cut off before it hears so.
+    let write = cluster.submit(1, "set users:lili age=2");
+    cluster.stick_disk(1);
+    cluster.on(1, |replica, actions| replica.flush(actions));
+    cluster.deliver_to_followers(1);
+    cluster.cut_off(1);
+    cluster.elect(2);
+    assert_eq!(cluster.version_on(2, "users:lili"), 2, "the entry was on a majority of disks");
+    assert_eq!(cluster.node(2).status().dirty, 1, "the new leader knows that SQL lacks it");
+    let next = cluster.submit(2, "set users:lili age=3");
+    cluster.settle();
+
+    cluster.heal();
+    cluster.free_disk(1);
+    cluster.tick(5);
+
+    assert_eq!(cluster.version(next), 3, "the version was not given twice");
+    cluster.assert_agreement();
+    match cluster.answer(write) {
+        Some(Answer::One(reply)) => assert_eq!(reply.version.0, 2),
+        Some(Answer::Failed(code)) => assert_eq!(*code, ErrorCode::InDoubt),
+        other => panic!("its caller hears what became of it, or that nobody knows: {other:?}"),
+    }
+}
+
+/// record-cache 6, 75: a proposal that another leader's entry replaced was certainly not executed, and its caller is told.
+#[test]
+fn w6_a_proposal_that_was_replaced_is_not_executed() {
+    let mut cluster = Cluster::new();
+    cluster.submit(1, "set kv:a f=1");
+    cluster.settle();
+    cluster.cut_off(1);
+    let lost = cluster.submit(1, "set kv:a f=lost");
+    cluster.settle();
+    cluster.elect(2);
+    let kept = cluster.submit(2, "set kv:a f=kept");
+    cluster.settle();
+
+    cluster.heal();
+    cluster.tick(10);
+
+    assert_eq!(cluster.version(kept), 2);
+    let told = cluster.answer(lost);
+    assert!(
+        matches!(told, Some(Answer::Failed(ErrorCode::NotLeader | ErrorCode::InDoubt))),
+        "not executed, or not known: {told:?}"
+    );
+    assert_eq!(cluster.version_on(1, "kv:a"), 2);
+    cluster.assert_agreement();
+}

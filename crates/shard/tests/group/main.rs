@@ -1,0 +1,9 @@
+//! Groups of three replicas in one thread, with a network that can be cut: what one replica alone cannot show.
+
+mod cluster;
+mod in_doubt;
+mod leadership;
+mod reads;
+mod snapshots;
+#[path = "../../../records/tests/support/words.rs"]
+mod words;
