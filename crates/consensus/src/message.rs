@@ -32,6 +32,15 @@ impl Message {
     #[must_use]
     pub fn summary(&self) -> String {
         let m = &self.0;
-        format!("{:?} t{} {}->{} i{} c{} n{}", m.get_msg_type(), m.term, m.from, m.to, m.index, m.commit, m.entries.len())
+        format!(
+            "{:?} t{} {}->{} i{} c{} n{}",
+            m.get_msg_type(),
+            m.term,
+            m.from,
+            m.to,
+            m.index,
+            m.commit,
+            m.entries.len()
+        )
     }
 }

@@ -103,7 +103,9 @@ impl Storage for Window {
 
     fn snapshot(&self, request_index: u64, _to: u64) -> raft::Result<Snapshot> {
         match &self.snapshot {
-            Some(snapshot) if snapshot.get_metadata().index >= request_index.max(self.base_index) => Ok(snapshot.clone()),
+            Some(snapshot) if snapshot.get_metadata().index >= request_index.max(self.base_index) => {
+                Ok(snapshot.clone())
+            }
             _ => {
                 *self.snapshot_wanted.borrow_mut() = true;
                 Err(StorageError::SnapshotTemporarilyUnavailable.into())

@@ -128,6 +128,7 @@ pub struct Request<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "the large one is the usual one, and lives on the stack for one call")]
 pub enum Body<'a> {
     One(Command<'a>),
     /// A read that must come behind the changes before it, or decide an expiry: it travels in the log.
@@ -154,6 +155,7 @@ pub enum BatchMode {
 
 /// A change, or a read that must see the changes before it.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "batches are rare and short-lived; a box would cost more than the room")]
 pub enum BatchItem<'a> {
     Change(Command<'a>),
     Read(RowKey<'a>),
@@ -226,11 +228,9 @@ impl<'a> Command<'a> {
             Give::New => 2,
             Give::Touched => 3,
         };
-        u8::from(self.if_version.is_some()) * FLAG_IF_VERSION
-            | u8::from(!self.row.sort.is_empty()) * FLAG_SORT
-            | existence << SHIFT_EXISTENCE
-            | ttl << SHIFT_TTL
-            | give << SHIFT_GIVE
+        let if_version = if self.if_version.is_some() { FLAG_IF_VERSION } else { 0 };
+        let sort = if self.row.sort.is_empty() { 0 } else { FLAG_SORT };
+        if_version | sort | (existence << SHIFT_EXISTENCE) | (ttl << SHIFT_TTL) | (give << SHIFT_GIVE)
     }
 
     fn encode_action(&self, out: &mut Vec<u8>) {
@@ -389,10 +389,14 @@ impl<'a> Request<'a> {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let form = match &self.body {
             Body::One(_) => 0,
-            Body::Read(row) => REQUEST_READ | u8::from(!row.sort.is_empty()) * REQUEST_READ_SORT,
-            Body::Batch(batch) => REQUEST_BATCH | u8::from(batch.mode == BatchMode::AllOrNone) * REQUEST_ALL_OR_NONE,
+            Body::Read(row) if row.sort.is_empty() => REQUEST_READ,
+            Body::Read(_) => REQUEST_READ | REQUEST_READ_SORT,
+            Body::Batch(batch) => match batch.mode {
+                BatchMode::AllOrNone => REQUEST_BATCH | REQUEST_ALL_OR_NONE,
+                BatchMode::EachItsOwn => REQUEST_BATCH,
+            },
         };
-        out.push(form | u8::from(self.origin.is_some()) * REQUEST_ORIGIN);
+        out.push(if self.origin.is_some() { form | REQUEST_ORIGIN } else { form });
         if let Some(origin) = self.origin {
             put_varint(out, origin.client.0);
             put_varint(out, origin.sequence);

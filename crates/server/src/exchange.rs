@@ -49,10 +49,8 @@ impl Exchange {
             return self.inboxes[lane].send(Letter::Call { call, done });
         }
         match call {
-            Call::Count { table } => self.ask_all(
-                || ShardCall::Count(table),
-                Box::new(|sum| done(sum.map_or_else(refused, Response::Count))),
-            ),
+            Call::Count { table } => self
+                .ask_all(|| ShardCall::Count(table), Box::new(|sum| done(sum.map_or_else(refused, Response::Count)))),
             Call::Flush(FlushScope::Table(table)) => self.ask_all(|| ShardCall::Flush(Some(table)), done_only(done)),
             Call::Flush(FlushScope::All) => self.ask_all(|| ShardCall::Flush(None), done_only(done)),
             Call::Clear { table } => {
@@ -65,7 +63,11 @@ impl Exchange {
                 let _ = steward.send(Errand { call, done });
             }
             Call::Submit { .. } => done(refused(ErrorCode::BadRequest)),
-            Call::Read { .. } | Call::Kick { .. } | Call::Explain { .. } | Call::Flush(FlushScope::Row(_)) | Call::Scan(_) => {
+            Call::Read { .. }
+            | Call::Kick { .. }
+            | Call::Explain { .. }
+            | Call::Flush(FlushScope::Row(_))
+            | Call::Scan(_) => {
                 unreachable!("a call with a place has a lane")
             }
         }

@@ -18,20 +18,35 @@ pub(crate) enum Letter {
     /// A new Redis client.
     Connection(TcpStream),
     /// A call whose row lives on this lane.
-    Call { call: Call, done: Done },
+    Call {
+        call: Call,
+        done: Done,
+    },
     /// The response to a call that a connection of this lane made elsewhere.
-    Response { ticket: Ticket, response: Response },
+    Response {
+        ticket: Ticket,
+        response: Response,
+    },
     /// Something for one whole shard of this lane.
-    ToShard { shard: ShardId, what: ShardCall, done: ShardDone },
+    ToShard {
+        shard: ShardId,
+        what: ShardCall,
+        done: ShardDone,
+    },
     /// These log writes are on disk: (seat, number).
     Persisted(Vec<(usize, u64)>),
     /// A snapshot is on disk.
-    SnapshotSaved { seat: usize, index: u64 },
+    SnapshotSaved {
+        seat: usize,
+        index: u64,
+    },
     /// The log is large and this shard's entries are the oldest in it.
     CutNow(ShardId),
     Sql(shardine_writeback::Done),
     Catalogue(Arc<Catalogue>),
-    Status { done: Box<dyn FnOnce(LaneStatus) + Send> },
+    Status {
+        done: Box<dyn FnOnce(LaneStatus) + Send>,
+    },
     Stop,
 }
 

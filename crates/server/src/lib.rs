@@ -5,17 +5,17 @@
 //! but synced writes, and a snapshot thread. Doors on other threads speak to lanes by letters ([`exchange`]).
 
 // In the order in which a newcomer should read them.
-mod options;
-mod node;
-mod restore;
-mod letter;
-mod lane;
-mod log_thread;
-mod snapshot_thread;
-mod exchange;
-mod steward;
-mod doors;
 mod clock;
+mod doors;
+mod exchange;
+mod lane;
+mod letter;
+mod log_thread;
+mod node;
+mod options;
+mod restore;
+mod snapshot_thread;
+mod steward;
 
 pub use node::{Addresses, Node};
 pub use options::UpOptions;

@@ -20,7 +20,10 @@ const LOOK_EVERY: u64 = 1_024;
 pub(crate) enum LogTask {
     /// Everything of one lane turn: (seat, what), in order.
     Write(Vec<(usize, Persist)>),
-    Truncate { shard: ShardId, below: u64 },
+    Truncate {
+        shard: ShardId,
+        below: u64,
+    },
 }
 
 pub(crate) struct LogThread {

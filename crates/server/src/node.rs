@@ -54,7 +54,8 @@ impl Node {
         let data = DataDir::lock(&options.data)?;
         let identity = data.identity()?.unwrap_or_else(|| Identity { cluster: rand::random(), node: NODE });
         data.adopt(identity)?;
-        let listener = TcpListener::bind(options.redis).with_context(|| format!("cannot listen on {}", options.redis))?;
+        let listener =
+            TcpListener::bind(options.redis).with_context(|| format!("cannot listen on {}", options.redis))?;
         listener.set_nonblocking(true)?;
         let redis = listener.local_addr()?;
         let resp = Arc::new(resp_options(options, redis.port()));
@@ -169,7 +170,10 @@ fn sql_url(options: &UpOptions) -> anyhow::Result<(String, Url)> {
 }
 
 /// Starts SQL, whose outcomes go to the lane that asked, or to the steward.
-fn start_sql(url: &Url, inboxes: &[Inbox]) -> anyhow::Result<(Option<Handle>, std::sync::mpsc::Receiver<shardine_writeback::Done>)> {
+fn start_sql(
+    url: &Url,
+    inboxes: &[Inbox],
+) -> anyhow::Result<(Option<Handle>, std::sync::mpsc::Receiver<shardine_writeback::Done>)> {
     let (give, take) = channel();
     if url.is_none() {
         return Ok((None, take));
@@ -197,7 +201,9 @@ fn shard_map(log: &Arc<dyn LogStore>, snapshots: &Path, options: &UpOptions) -> 
     known.dedup();
     let count = if known.is_empty() { options.shards } else { u32::try_from(known.len())? };
     if known.iter().enumerate().any(|(place, shard)| shard.0 as usize != place + 1) {
-        bail!("the data directory holds shards {known:?}, which are not 1 to {count}: part of it is missing; restore it from a copy");
+        bail!(
+            "the data directory holds shards {known:?}, which are not 1 to {count}: part of it is missing; restore it from a copy"
+        );
     }
     let lanes = options.lane_count();
     let places = Interval::cut_evenly(count).into_iter().zip(1..).map(|(interval, number)| ShardPlace {

@@ -152,7 +152,9 @@ impl Steward {
         });
         self.exchange.ask(shard, lane, ShardCall::Propose(entry), done);
         let result = take.recv().unwrap_or(Err(ErrorCode::Internal));
-        result.map(|_| ()).map_err(|code| Refusal::new(code, format!("shard {shard} did not take the definition of {}", table.name)))
+        result
+            .map(|_| ())
+            .map_err(|code| Refusal::new(code, format!("shard {shard} did not take the definition of {}", table.name)))
     }
 
     fn change_sql(&mut self, table: &Table, change: Change) -> Result<(), Refusal> {

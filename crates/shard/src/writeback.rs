@@ -291,6 +291,10 @@ impl Replica {
         let mut still_waiting = Vec::new();
         for (caller, row) in std::mem::take(&mut self.writeback.kicks) {
             let clean = match self.records.get(row.as_ref().position(), row.as_ref()) {
+                #[cfg(feature = "mutants")]
+                Lookup::Live(view) if self.options.mutant == Some(shardine_records::Mutant::KickDirty) => {
+                    Some(view.version)
+                }
                 Lookup::Live(_) | Lookup::Absent { .. } if self.is_touched(row.as_ref()) => None,
                 Lookup::Live(view) if view.version == view.sql_version && view.expires_at.is_none() => {
                     Some(view.version)

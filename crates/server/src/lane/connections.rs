@@ -60,7 +60,16 @@ impl Connections {
     pub fn new(options: Arc<Options>, open_max: usize) -> Self {
         let open_max = open_max.min(PLACE_MASK as usize);
         let (users, now_ms) = (0, 0);
-        Self { open: Slab::new(), options, open_max, users, buffer: vec![0; READ_BYTES], listed: Vec::new(), readable: Vec::new(), now_ms }
+        Self {
+            open: Slab::new(),
+            options,
+            open_max,
+            users,
+            buffer: vec![0; READ_BYTES],
+            listed: Vec::new(),
+            readable: Vec::new(),
+            now_ms,
+        }
     }
 
     pub fn count(&self) -> u64 {

@@ -138,7 +138,11 @@ impl Core {
     }
 
     /// Lets a replica act and takes what it asks for. `None` if the shard has stopped.
-    pub(super) fn with_replica<T>(&mut self, seat: usize, act: impl FnOnce(&mut Replica, &mut Actions) -> T) -> Option<T> {
+    pub(super) fn with_replica<T>(
+        &mut self,
+        seat: usize,
+        act: impl FnOnce(&mut Replica, &mut Actions) -> T,
+    ) -> Option<T> {
         let Ok(replica) = &mut self.seats[seat].replica else { return None };
         let given = act(replica, &mut self.actions);
         self.collect(seat);
@@ -243,11 +247,11 @@ impl Core {
     fn answer(&mut self, caller: Caller, answer: Answer) {
         if caller.source != OUTSIDE {
             let ticket = Ticket { connection: caller.source as u32, sequence: caller.sequence };
-            self.answers.push((ticket, Response::Answer(answer)));
+            self.answers.push((ticket, response(answer)));
             return;
         }
         match self.outside.try_remove(caller.sequence as usize) {
-            Some(Outside::Call(done)) => done(Response::Answer(answer)),
+            Some(Outside::Call(done)) => done(response(answer)),
             Some(Outside::Shard(done)) => done(match answer {
                 Answer::Failed(code) => Err(code),
                 Answer::One(_) | Answer::Many(_) | Answer::ConditionFailed => Ok(0),
@@ -287,7 +291,8 @@ impl Core {
     }
 
     pub(super) fn seat_status(&self, seat: &Seat) -> ShardStatus {
-        let mut status = ShardStatus { shard: seat.shard, lo: seat.lo, hi: seat.hi, lane: self.number, ..Default::default() };
+        let mut status =
+            ShardStatus { shard: seat.shard, lo: seat.lo, hi: seat.hi, lane: self.number, ..Default::default() };
         match &seat.replica {
             Err(reason) => status.stopped = Some(reason.clone()),
             Ok(replica) => {
@@ -323,6 +328,14 @@ impl Core {
 
     pub fn is_serving(&self) -> bool {
         self.seats.iter().all(|seat| seat.replica.as_ref().map_or(true, Replica::is_serving))
+    }
+}
+
+/// A kick or a flush has no reply of its own: it is done.
+fn response(answer: Answer) -> Response {
+    match answer {
+        Answer::Many(replies) if replies.is_empty() => Response::Done,
+        answer => Response::Answer(answer),
     }
 }
 

@@ -123,7 +123,9 @@ fn bound(bound: &Bound) -> RangeBound<Vec<u8>> {
         Bound::Open => RangeBound::Unbounded,
         Bound::Including(bytes) => RangeBound::Included(bytes.to_vec()),
         // Everything that begins with a prefix lies below the prefix with its last byte raised.
-        Bound::Excluding(bytes) => after_prefix(bytes).map_or(RangeBound::Excluded(bytes.to_vec()), RangeBound::Included),
+        Bound::Excluding(bytes) => {
+            after_prefix(bytes).map_or(RangeBound::Excluded(bytes.to_vec()), RangeBound::Included)
+        }
     }
 }
 

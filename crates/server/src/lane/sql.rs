@@ -47,7 +47,11 @@ impl Core {
             self.counters.loads += 1;
             let underway = Underway { seat, term: load.term, rows: load.rows.clone(), is_load: true };
             let ticket = self.sql.begin(underway);
-            let table = self.seats[seat].replica.as_ref().ok().and_then(|replica| replica.records().catalogue().get(load.table).cloned());
+            let table = self.seats[seat]
+                .replica
+                .as_ref()
+                .ok()
+                .and_then(|replica| replica.records().catalogue().get(load.table).cloned());
             let job = table.map(|table| Job::Load(LoadJob { ticket, table, rows: load.rows }));
             self.submit_sql(ticket, job);
         }
@@ -55,9 +59,14 @@ impl Core {
             self.counters.flushes += 1;
             let names = write.rows.iter().map(|flush| flush.row.clone()).collect();
             let ticket = self.sql.begin(Underway { seat, term: write.term, rows: names, is_load: false });
-            let table = self.seats[seat].replica.as_ref().ok().and_then(|replica| replica.records().catalogue().get(write.table).cloned());
+            let table = self.seats[seat]
+                .replica
+                .as_ref()
+                .ok()
+                .and_then(|replica| replica.records().catalogue().get(write.table).cloned());
             let rows = write.rows.into_iter();
-            let rows = rows.map(|flush| FlushRow { row: flush.row, version: flush.version, fields: flush.fields }).collect();
+            let rows =
+                rows.map(|flush| FlushRow { row: flush.row, version: flush.version, fields: flush.fields }).collect();
             let job = table.map(|table| Job::Flush(FlushJob { ticket, table, rows }));
             self.submit_sql(ticket, job);
         }
@@ -98,7 +107,11 @@ impl Core {
                 tracing::warn!(%error, "SQL failed, will try again");
                 self.sql_failed(ticket);
             }
-            Done::Scanned { .. } | Done::Checked { .. } | Done::Created { .. } | Done::FieldAdded { .. } | Done::Dropped { .. } => {}
+            Done::Scanned { .. }
+            | Done::Checked { .. }
+            | Done::Created { .. }
+            | Done::FieldAdded { .. }
+            | Done::Dropped { .. } => {}
         }
     }
 
