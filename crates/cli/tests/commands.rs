@@ -70,10 +70,8 @@ fn a_session_from_table_to_explain() {
     assert_eq!(shell.failure(&["cas", "users:lili", "age", "20", "21"]), (1, "cas_mismatch".into()));
     assert_eq!(shell.failure(&["insert", "users:lili", "age=1"]), (1, "exists".into()));
     assert_eq!(shell.failure(&["set", "users:lili", "age=1", "--if-version", "9"]), (1, "version_mismatch".into()));
-    assert_eq!(
-        shell.json(&["replace", "users:lili", "age=30", "--ack", "sql"]),
-        json!({ "version": 6, "sql_version": 6, "changed": 1 }).clone()
-    );
+    let replaced = shell.json(&["replace", "users:lili", "age=30", "--ack", "sql"]);
+    assert_eq!((&replaced["version"], &replaced["sql_version"]), (&json!(6), &json!(6)));
     assert_eq!(shell.json(&["flush", "users"])["flushed"], true);
     assert_eq!(shell.json(&["kick", "users:lili"])["kicked"], true);
     assert_eq!(shell.json(&["get", "users:lili", "age"])["fields"], json!({ "age": 30 }));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardine_model::command::{Body, Origin, Request};
-use shardine_model::{Answer, Backing, Catalogue, ErrorCode, Refusal, RowKeyBuf, Table};
+use shardine_model::{Answer, Backing, Catalogue, ErrorCode, Refusal, RowKeyBuf, Table, limits};
 use shardine_router::{
     Call, Engine, EngineStatus, Explanation, FieldSpec, FlushScope, Response, ShardStatus, TableSpec,
 };
@@ -11,10 +11,12 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::failure::Failure;
-use crate::meaning::{Changed, answer, changed, got, higher, item_result, show, table_of, unexpected};
+use crate::meaning::{
+    Changed, answer, changed, got, higher, item_result, scanned_record, settled, show, table_of, unexpected,
+};
 use crate::order::{Ack, Checked, Delivery, Order, RowAddress, find_table};
 use crate::query::{BatchOrder, Get, Got, Page, Scan};
-use crate::record::{Record, Show, Versions};
+use crate::record::Show;
 
 /// Which shards a scan visits.
 #[derive(Clone, Debug)]
@@ -131,21 +133,25 @@ impl Clerk {
         Ok(results)
     }
 
+    /// The hall ends a page where a shard ends; here pages are filled up, so that an empty one means the end.
     pub async fn scan(&self, scan: Scan, deadline: Instant) -> Result<Page, Failure> {
-        let (table, call) = scan.check(&self.engine.catalogue())?;
-        match self.ask(Call::Scan(call), Effect::Reads, deadline, &scan.table).await? {
-            Response::Page(page) => {
-                let named = (!scan.fields.is_empty()).then_some(scan.fields.as_slice());
-                let records = page.rows.iter().map(|scanned| {
-                    let versions = Versions { version: scanned.version, sql_version: scanned.sql_version };
-                    let what = named.map_or(Show::Whole, Show::Named);
-                    let mut record = Record::shown(&table, &scanned.row, versions, &scanned.fields, what);
-                    record.expires_at = scanned.expires_at;
-                    record
-                });
-                Ok(Page { records: records.collect(), next: page.next })
+        let (table, mut call) = scan.check(&self.engine.catalogue())?;
+        let what = if scan.fields.is_empty() { Show::Whole } else { Show::Named(&scan.fields) };
+        let mut page = Page::default();
+        let mut bytes = 0;
+        loop {
+            let found = match self.ask(Call::Scan(call.clone()), Effect::Reads, deadline, &scan.table).await? {
+                Response::Page(found) => found,
+                other => return Err(unexpected(&other)),
+            };
+            call.limit = call.limit.saturating_sub(found.rows.len());
+            bytes += found.rows.iter().map(|scanned| scanned.fields.packed.len()).sum::<usize>();
+            page.records.extend(found.rows.iter().map(|scanned| scanned_record(&table, scanned, what)));
+            if found.next.is_none() || call.limit == 0 || bytes >= limits::SCAN_BYTES_MAX {
+                page.next = found.next;
+                return Ok(page);
             }
-            other => Err(unexpected(&other)),
+            call.cursor = found.next;
         }
     }
 
@@ -153,14 +159,14 @@ impl Clerk {
         let (table, row) = row.check(&self.engine.catalogue())?;
         let what = show(&table, &row);
         // A kick changes no record, so a late one leaves nothing in doubt.
-        self.ask(Call::Kick { row, nowait }, Effect::Reads, deadline, &what).await.map(|_| ())
+        settled(self.ask(Call::Kick { row, nowait }, Effect::Reads, deadline, &what).await?, &what)
     }
 
     pub async fn flush_row(&self, row: &RowAddress, deadline: Instant) -> Result<(), Failure> {
         let (table, row) = row.check(&self.engine.catalogue())?;
         check_ack(Ack::Sql, &table)?;
         let what = show(&table, &row);
-        self.ask(Call::Flush(FlushScope::Row(row)), Effect::Reads, deadline, &what).await.map(|_| ())
+        settled(self.ask(Call::Flush(FlushScope::Row(row)), Effect::Reads, deadline, &what).await?, &what)
     }
 
     /// Flushes one table, or all.
@@ -173,7 +179,8 @@ impl Clerk {
                 FlushScope::Table(table.id)
             }
         };
-        self.ask(Call::Flush(scope), Effect::Reads, deadline, table.unwrap_or("all tables")).await.map(|_| ())
+        let what = table.unwrap_or("all tables");
+        settled(self.ask(Call::Flush(scope), Effect::Reads, deadline, what).await?, what)
     }
 
     #[must_use]
@@ -199,7 +206,7 @@ impl Clerk {
     pub async fn drop_table(&self, table: String, deadline: Instant) -> Result<(), Failure> {
         find_table(&self.engine.catalogue(), &table)?;
         let what = format!("table {table}");
-        self.ask(Call::DropTable { table }, Effect::Changes, deadline, &what).await.map(|_| ())
+        settled(self.ask(Call::DropTable { table }, Effect::Changes, deadline, &what).await?, &what)
     }
 
     pub async fn status(&self, deadline: Instant) -> Result<EngineStatus, Failure> {
@@ -247,7 +254,7 @@ impl Clerk {
     /// Waits for SQL. The change is made either way: trouble or the deadline only means "not yet" (record-cache 32).
     async fn flushed(&self, row: RowKeyBuf, deadline: Instant) -> bool {
         let call = Call::Flush(FlushScope::Row(row));
-        matches!(self.ask(call, Effect::Reads, deadline, "").await, Ok(Response::Done))
+        self.ask(call, Effect::Reads, deadline, "").await.and_then(|response| settled(response, "")).is_ok()
     }
 
     async fn ask(&self, call: Call, effect: Effect, deadline: Instant, what: &str) -> Result<Response, Failure> {

@@ -19,6 +19,9 @@ use shardine_router::{
     ShardStatus, TableSpec, WritebackStatus,
 };
 
+/// Rows after which a page ends, whatever was asked for.
+const PAGE_ROWS_MAX: usize = 2;
+
 pub type Done = Box<dyn FnOnce(Response) + Send>;
 
 /// How the hall behaves, for tests of what doors do when it does not answer as usual.
@@ -40,6 +43,7 @@ pub struct FakeEngine {
 #[derive(Default)]
 struct State {
     mood: Mood,
+    sql_is_down: bool,
     catalogue: Catalogue,
     rows: BTreeMap<RowKeyBuf, Row>,
     answers: HashMap<(u64, u64), Answer>,
@@ -72,6 +76,11 @@ impl FakeEngine {
 
     pub fn set_mood(&self, mood: Mood) {
         self.state().mood = mood;
+    }
+
+    /// From now on flushes fail.
+    pub fn stop_sql(&self) {
+        self.state().sql_is_down = true;
     }
 
     /// Changes executed so far; repeats of a numbered request do not count.
@@ -121,8 +130,12 @@ impl State {
             Call::Scan(scan) => Response::Page(self.scan(&scan)),
             Call::Kick { .. } | Call::Clear { .. } => Response::Done,
             Call::Flush(_) => {
+                if self.sql_is_down {
+                    return Response::Answer(Answer::Failed(ErrorCode::BackendUnavailable));
+                }
                 self.rows.values_mut().for_each(|row| row.sql_version = row.version);
-                Response::Done
+                // As a lane answers for one row; for tables it says `Done`.
+                Response::Answer(Answer::Many(Vec::new()))
             }
             Call::Count { .. } => Response::Count(self.rows.len() as u64),
             Call::CreateTable(spec) => self.create(spec),
@@ -326,7 +339,8 @@ impl State {
             rows.reverse();
         }
         let total = rows.len();
-        let rows: Vec<ScannedRow> = rows.into_iter().skip(skip).take(scan.limit).collect();
+        // As the real hall may, it ends pages early.
+        let rows: Vec<ScannedRow> = rows.into_iter().skip(skip).take(scan.limit.min(PAGE_ROWS_MAX)).collect();
         let end = skip + rows.len();
         ScanPage { next: (end < total).then(|| end.to_string().into_bytes()), rows }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardine_model::{Answer, ErrorCode, Outcome, Reply, RowKeyBuf, Table, Version};
-use shardine_router::Response;
+use shardine_router::{Response, ScannedRow};
 
 use crate::failure::Failure;
 use crate::order::Checked;
@@ -24,6 +24,17 @@ pub(crate) fn answer(response: Response, what: &str) -> Result<Answer, Failure> 
     match response {
         Response::Answer(Answer::Failed(code)) => Err(Failure::coded(code, what)),
         Response::Answer(answer) => Ok(answer),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// For calls that have nothing to tell but that they are done: whatever is not a failure means so.
+pub(crate) fn settled(response: Response, what: &str) -> Result<(), Failure> {
+    match response {
+        Response::Answer(Answer::Failed(code)) => Err(Failure::coded(code, what)),
+        Response::Answer(Answer::One(reply)) => reply.refusal().map_or(Ok(()), |code| Err(Failure::coded(code, what))),
+        Response::Answer(Answer::ConditionFailed) => Err(unexpected(&Answer::ConditionFailed)),
+        Response::Answer(Answer::Many(_)) | Response::Table(_) | Response::Done => Ok(()),
         other => Err(unexpected(&other)),
     }
 }
@@ -89,6 +100,13 @@ pub(crate) fn refused(table: &Table, row: &RowKeyBuf, reply: Reply, code: ErrorC
         record,
         ..Failure::coded(code, &show(table, row))
     }
+}
+
+pub(crate) fn scanned_record(table: &Table, scanned: &ScannedRow, what: Show<'_>) -> Record {
+    let versions = Versions { version: scanned.version, sql_version: scanned.sql_version };
+    let mut record = Record::shown(table, &scanned.row, versions, &scanned.fields, what);
+    record.expires_at = scanned.expires_at;
+    record
 }
 
 pub(crate) fn table_of(response: Response) -> Result<Arc<Table>, Failure> {

@@ -159,6 +159,20 @@ async fn waiting_for_sql_raises_the_sql_version() {
 }
 
 #[tokio::test]
+async fn trouble_with_sql_is_no_failure_of_the_change() {
+    let (engine, clerk) = clerk().await;
+    engine.stop_sql();
+    let set = order("lili", Deed::Set(named("age", Value::Int(1))));
+
+    let changed = clerk.change(set, Delivery { origin: None, ack: Ack::Sql }, soon()).await.unwrap();
+    let flushed = clerk.flush_row(&row("users", "lili"), soon()).await.unwrap_err();
+
+    // record-cache 32: the change is made, SQL is pending; only a flush itself fails.
+    assert_eq!((changed.version, changed.sql_version), (Version(1), Version(0)));
+    assert_eq!(flushed.code, ErrorCode::BackendUnavailable);
+}
+
+#[tokio::test]
 async fn a_numbered_request_is_executed_once() {
     let (engine, clerk) = clerk().await;
     let incr = || order("lili", Deed::Incr { field: b"age".to_vec(), by: Value::Int(1) });
