@@ -374,14 +374,11 @@ fn hard_state(state: &RaftHardState) -> HardState {
 }
 
 fn raft_entry(entry: LogEntry) -> Entry {
-    let mut out = Entry::default();
-    out.index = entry.index;
-    out.term = entry.term;
+    let mut out = Entry { index: entry.index, term: entry.term, data: entry.data, ..Entry::default() };
     out.set_entry_type(match entry.kind {
         LogEntryKind::Normal => EntryType::EntryNormal,
         LogEntryKind::Membership => EntryType::EntryConfChangeV2,
     });
-    out.data = entry.data;
     out
 }
 

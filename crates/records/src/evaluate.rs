@@ -26,6 +26,7 @@ impl NewValue<'_> {
 
 /// What is to be done with the row.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "the large one is the usual one, and lives on the stack for one call")]
 pub(crate) enum Plan<'a> {
     /// Accepted, and nothing to change: no new version (record-cache 23).
     Nothing,

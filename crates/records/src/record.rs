@@ -129,7 +129,8 @@ impl Versions {
 #[inline]
 pub(crate) fn open_packed(out: &mut Vec<u8>, row: RowKey<'_>, versions: &Versions) {
     let addressed = row.sort.is_empty();
-    out.push(u8::from(versions.expires_at.is_some()) * FLAG_EXPIRES | u8::from(addressed) * FLAG_ADDRESSED);
+    let expires = if versions.expires_at.is_some() { FLAG_EXPIRES } else { 0 };
+    out.push(if addressed { expires | FLAG_ADDRESSED } else { expires });
     if addressed {
         put_varint(out, u64::from(row.table.0));
         put_bytes(out, row.key);
