@@ -220,3 +220,27 @@ fn options_come_from_flag_then_environment_then_file() {
     assert!(up(&[], Some("192.0.2.2:1")).contains("192.0.2.2:1"));
     assert!(up(&["--redis", "192.0.2.1:1"], Some("192.0.2.2:1")).contains("192.0.2.1:1"));
 }
+
+#[test]
+fn a_refused_batch_changes_nothing_on_a_real_server() {
+    use shardine_proto::v1;
+    use shardine_proto::v1::records_client::RecordsClient;
+    let shell = Shell::start();
+    shell.json(&["table", "create", "users", "--field", "age:int64"]);
+    let row = || Some(v1::Row { table: "users".into(), key: b"lili".to_vec(), sort: vec![] });
+    let age = v1::Value { kind: Some(v1::value::Kind::Int64(1)) };
+    let fields = vec![v1::Field { name: "age".into(), value: Some(age), raw_name: vec![] }];
+    let insert = || v1::InsertRequest { row: row(), fields: fields.clone(), ..Default::default() };
+    let item = |insert| v1::BatchItem { item: Some(v1::batch_item::Item::Insert(insert)) };
+    let items = vec![item(insert()), item(insert()), item(insert())];
+    let address = format!("http://{}", shell.server.grpc().address());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+
+    let refused = runtime.block_on(async {
+        let mut records = RecordsClient::connect(address).await.unwrap();
+        records.batch(v1::BatchRequest { items, ..Default::default() }).await.unwrap_err()
+    });
+
+    assert_eq!(refused.metadata().get("shardine-code").unwrap(), "exists");
+    assert_eq!(shell.failure(&["get", "users:lili"]), (1, "not_found".into()));
+}

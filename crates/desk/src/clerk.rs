@@ -111,17 +111,20 @@ impl Clerk {
         let request = batch.encode(delivery.origin, self.engine.now());
         let response = self.ask(Call::Submit { request }, Effect::Changes, deadline, "the batch").await?;
         let replies = match answer(response, "the batch")? {
-            Answer::Many(replies) if replies.len() == batch.items.len() => replies,
+            Answer::Many(replies) => replies,
             Answer::ConditionFailed => {
                 let message = "a condition no longer holds; nothing was done";
                 return Err(Failure::new(ErrorCode::VersionMismatch, message));
             }
             other => return Err(unexpected(&other)),
         };
-        // One refusal undid everything: it is the answer, wherever it stands.
+        // One refusal undid everything and ended the replies: it is the answer, wherever it stands.
         let mut results = Vec::with_capacity(replies.len());
         for (number, (item, reply)) in batch.items.iter().zip(replies).enumerate() {
             results.push(item_result(item, reply).map_err(|failure| Failure { item: Some(number), ..failure })?);
+        }
+        if results.len() < batch.items.len() {
+            return Err(Failure::new(ErrorCode::Internal, "the hall left commands of the batch unanswered"));
         }
         if delivery.ack == Ack::Sql {
             for (item, result) in batch.items.iter().zip(&mut results) {

@@ -187,20 +187,18 @@ impl State {
             return Answer::ConditionFailed;
         }
         let before = self.rows.clone();
-        let replies: Vec<Reply> = batch
-            .commands
-            .iter()
-            .map(|item| match item {
-                BatchItem::Change(command) => self.execute(command),
-                BatchItem::Read(row) => self.read(&RowKey::to_owned(*row)),
-            })
-            .collect();
-        let spoiled = replies
-            .iter()
-            .zip(&batch.commands)
-            .any(|(reply, item)| matches!(item, BatchItem::Change(_)) && reply.refusal().is_some());
-        if spoiled {
-            self.rows = before;
+        let mut replies = Vec::new();
+        for item in &batch.commands {
+            let (reply, change) = match item {
+                BatchItem::Change(command) => (self.execute(command), true),
+                BatchItem::Read(row) => (self.read(&RowKey::to_owned(*row)), false),
+            };
+            let spoiled = change && reply.refusal().is_some();
+            replies.push(reply);
+            if spoiled {
+                self.rows = before;
+                break;
+            }
         }
         Answer::Many(replies)
     }

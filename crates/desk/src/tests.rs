@@ -191,7 +191,7 @@ async fn a_batch_is_all_or_none_and_names_the_culprit() {
     let (_, clerk) = clerk().await;
     let good = Item::Change(order("lili", Deed::Set(named("age", Value::Int(1)))));
     let bad = Item::Change(order("lili", Deed::Insert(named("age", Value::Int(2)))));
-    let batch = BatchOrder { items: vec![good.clone(), bad], ..BatchOrder::default() };
+    let batch = BatchOrder { items: vec![good.clone(), bad, good.clone()], ..BatchOrder::default() };
 
     let failure = clerk.batch(batch, soon()).await.unwrap_err();
     let gone = clerk.get(Get { row: row("users", "lili"), ..Get::default() }, soon()).await.unwrap_err();
