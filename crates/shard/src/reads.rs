@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use shardine_consensus::{ReadDone, Role};
 use shardine_model::command::Body;
-use shardine_model::{Answer, ErrorCode, Position, Request, RowKey, RowKeyBuf, RowView, Version};
+use shardine_model::{Answer, ErrorCode, Position, Request, RowKey, RowKeyBuf, RowView, TableId, Version};
 use shardine_records::{Lookup, read_reply};
 
 use crate::actions::{Actions, Caller};
@@ -22,7 +22,15 @@ pub enum ReadNow<'a> {
     Later,
 }
 
-type Waiting = (Caller, RowKeyBuf);
+/// What somebody waits for who must not be told of a past state.
+#[derive(Debug)]
+enum Wanted {
+    Row(RowKeyBuf),
+    /// A flush promises what was current when it came, so it begins only when this replica is known to lead.
+    Flush { row: Option<RowKeyBuf>, table: Option<TableId> },
+}
+
+type Waiting = (Caller, Wanted);
 
 #[derive(Debug)]
 pub(crate) struct Reads {
@@ -114,7 +122,7 @@ impl Replica {
             let reply = read_reply(self.records.get(row.position(), row));
             return actions.answers.push((caller, Answer::One(reply)));
         }
-        self.reads.gathered.push((caller, row.to_owned()));
+        self.reads.gathered.push((caller, Wanted::Row(row.to_owned())));
     }
 
     /// One round for all reads that have gathered.
@@ -148,11 +156,35 @@ impl Replica {
             std::mem::take(&mut self.reads.confirmed).into_iter().partition(|(index, _)| *index <= applied);
         self.reads.confirmed = later;
         let ready: Vec<(u64, Vec<Waiting>)> = ready;
-        for (caller, row) in ready.into_iter().flat_map(|(_, waiting)| waiting) {
-            match self.records.get(row.as_ref().position(), row.as_ref()) {
-                Lookup::NotResident => self.park_read(caller, row.as_ref(), actions),
-                found => actions.answers.push((caller, Answer::One(read_reply(found)))),
+        for (caller, wanted) in ready.into_iter().flat_map(|(_, waiting)| waiting) {
+            match wanted {
+                Wanted::Flush { row, table } => self.begin_flush(caller, row, table, actions),
+                Wanted::Row(row) => match self.records.get(row.as_ref().position(), row.as_ref()) {
+                    Lookup::NotResident => self.park_read(caller, row.as_ref(), actions),
+                    found => actions.answers.push((caller, Answer::One(read_reply(found)))),
+                },
             }
         }
+    }
+
+    /// Answers once SQL holds what is current now (record-cache 31). `row` of `None` means all dirty rows of `table`, or
+    /// of all tables.
+    pub fn flush_rows(
+        &mut self,
+        caller: Caller,
+        row: Option<RowKey<'_>>,
+        table: Option<TableId>,
+        actions: &mut Actions,
+    ) {
+        if !self.is_serving() {
+            return actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
+        }
+        let row = row.map(RowKey::to_owned);
+        if !self.group.is_alone() {
+            return self.reads.gathered.push((caller, Wanted::Flush { row, table }));
+        }
+        self.begin_flush(caller, row, table, actions);
+        self.drain(actions);
+        self.write_back(actions);
     }
 }

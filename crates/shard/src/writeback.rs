@@ -204,22 +204,15 @@ impl Replica {
         self.writeback.retry_at_ms = self.time.monotonic_ms + pause;
     }
 
-    /// Answers once SQL holds what is current now (record-cache 31). `rows` of `None` means all dirty rows of `table`,
-    /// or of all tables.
-    pub fn flush_rows(
+    /// Notes what SQL must hold before a flush is answered. The next turn of the group and the next batch carry it on.
+    pub(crate) fn begin_flush(
         &mut self,
         caller: Caller,
-        row: Option<RowKey<'_>>,
+        row: Option<RowKeyBuf>,
         table: Option<TableId>,
         actions: &mut Actions,
     ) {
-        if !self.is_serving() {
-            return actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
-        }
-        let rows = match row {
-            Some(row) => vec![row.to_owned()],
-            None => self.records.dirty_rows(),
-        };
+        let rows = row.map_or_else(|| self.records.dirty_rows(), |row| vec![row]);
         let wanted = rows.into_iter().filter(|row| table.is_none_or(|table| row.table == table));
         let mut remaining = BTreeMap::new();
         for row in wanted {
@@ -232,7 +225,6 @@ impl Replica {
         self.writeback.retry_at_ms = 0;
         self.finish_flushes(actions);
         self.pursue_lease();
-        self.drain(actions);
         self.write_back(actions);
     }
 

@@ -108,3 +108,25 @@ fn w6_a_proposal_that_was_replaced_is_not_executed() {
     assert_eq!(cluster.version_on(1, "kv:a"), 2);
     cluster.assert_agreement();
 }
+
+/// record-cache 34: proposals that were lost at high places in an older term do not hide one that is executed at a lower
+/// place in a newer term.
+#[test]
+fn a_lost_proposal_of_an_older_term_does_not_hide_a_newer_one() {
+    let mut cluster = Cluster::new();
+    cluster.cut_off(1);
+    for number in 0..5 {
+        cluster.submit(1, &format!("set kv:a f={number}"));
+        cluster.settle();
+    }
+    cluster.elect(2);
+    cluster.heal();
+    cluster.tick(2);
+    cluster.cut_off(2);
+    cluster.elect(1);
+
+    let kept = cluster.submit(1, "set kv:a f=kept");
+    cluster.settle();
+
+    assert_eq!(cluster.version(kept), 1);
+}

@@ -1,6 +1,7 @@
 //! Linearizable reads with three voters: one round for all that wait, none without a majority.
 
 use shardine_model::{Answer, ErrorCode};
+use shardine_shard::Caller;
 
 use crate::cluster::Cluster;
 
@@ -61,4 +62,22 @@ fn a_follower_sends_readers_to_the_leader() {
     let reader = cluster.read(2, "kv:a");
 
     assert_eq!(cluster.answer(reader), Some(&Answer::Failed(ErrorCode::NotLeader)));
+}
+
+/// record-cache 31: a flush promises what is current, so a leader that cannot reach a majority promises nothing.
+#[test]
+fn record_cache_31_a_deposed_leader_calls_nothing_flushed() {
+    let mut cluster = Cluster::new();
+    let (early, late) = (Caller { source: 9, sequence: 1 }, Caller { source: 9, sequence: 2 });
+    cluster.on(1, |replica, actions| replica.flush_rows(early, None, None, actions));
+    cluster.settle();
+    cluster.cut_off(1);
+
+    cluster.on(1, |replica, actions| replica.flush_rows(late, None, None, actions));
+    cluster.settle();
+
+    assert_eq!(cluster.answer(early), Some(&Answer::Many(Vec::new())));
+    assert_eq!(cluster.answer(late), None);
+    cluster.tick(30);
+    assert_eq!(cluster.answer(late), Some(&Answer::Failed(ErrorCode::NotLeader)));
 }
