@@ -1,6 +1,7 @@
 //! What is written, and what it cost. The same calls for every candidate.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -30,6 +31,8 @@ const TRUNCATE_BYTES: usize = 64 << 20;
 pub struct Measured {
     pub writes_per_second: f64,
     pub cpu_us: f64,
+    /// The part of it that the writing thread spent; the rest is the store's own threads.
+    pub caller_cpu_us: f64,
     pub median_us: f64,
     pub p99_us: f64,
     pub worst_us: f64,
@@ -44,6 +47,7 @@ pub fn run(store: &dyn LogStore, load: &Load, time: Duration) -> Result<Measured
     let data = payload(load.entry_bytes);
     let mut took = Vec::new();
     let cpu_before = cpu_time()?;
+    let caller_before = caller_cpu_time()?;
     let begin = Instant::now();
     let mut bytes = 0;
     while begin.elapsed() < time {
@@ -62,11 +66,13 @@ pub fn run(store: &dyn LogStore, load: &Load, time: Duration) -> Result<Measured
     }
     let elapsed = begin.elapsed().as_secs_f64();
     let cpu_us = (cpu_time()? - cpu_before).as_secs_f64() * 1e6;
+    let caller_cpu_us = (caller_cpu_time()? - caller_before).as_secs_f64() * 1e6;
     took.sort();
     let at = |part: f64| took[((took.len() - 1) as f64 * part) as usize].as_secs_f64() * 1e6;
     Ok(Measured {
         writes_per_second: took.len() as f64 / elapsed,
         cpu_us: cpu_us / took.len() as f64,
+        caller_cpu_us: caller_cpu_us / took.len() as f64,
         median_us: at(0.5),
         p99_us: at(0.99),
         worst_us: at(1.0),
@@ -122,11 +128,19 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 
 /// Time that the threads of this process have been on a processor. Threads that have ended are not in it.
 fn cpu_time() -> Result<Duration> {
-    let mut total = 0;
+    let mut total = Duration::ZERO;
     for task in fs::read_dir("/proc/self/task")? {
-        let text = fs::read_to_string(task?.path().join("schedstat"))?;
-        let on_cpu = text.split(' ').next().context("schedstat has fields")?;
-        total += on_cpu.parse::<u64>()?;
+        total += on_cpu(&task?.path().join("schedstat"))?;
     }
-    Ok(Duration::from_nanos(total))
+    Ok(total)
+}
+
+fn caller_cpu_time() -> Result<Duration> {
+    on_cpu(Path::new("/proc/thread-self/schedstat"))
+}
+
+fn on_cpu(schedstat: &Path) -> Result<Duration> {
+    let text = fs::read_to_string(schedstat)?;
+    let nanoseconds = text.split(' ').next().context("schedstat has fields")?;
+    Ok(Duration::from_nanos(nanoseconds.parse()?))
 }
