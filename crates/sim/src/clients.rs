@@ -57,7 +57,7 @@ impl Client {
         let mut chance = chance.fork(number as u64);
         Self {
             numbered: chance.percent(plan.operations.numbered_percent),
-            patience: chance.pick(&[400 * MS, 1_000 * MS, 3_000 * MS]),
+            patience: chance.pick(&[400 * MS, 1_000 * MS, 4_000 * MS]),
             attempts_max: chance.pick(&[2, 6, 20]),
             think: plan.think,
             leader: vec![0; plan.shards as usize],
@@ -127,7 +127,10 @@ impl World {
         running.attempts += 1;
         (running.attempt, running.waiting) = (attempt, false);
         let (operation, shard) = (running.operation, running.shard);
-        let node = if client.chance.percent(10) { client.chance.index(nodes) } else { client.leader[shard] };
+        // Readers stray more: a node that only believes to lead is found out by what it tells them.
+        let is_read = is_read(&self.history.operations[operation].job);
+        let stray_percent = if is_read { self.plan.stray_percent.max(25) } else { self.plan.stray_percent };
+        let node = if client.chance.percent(stray_percent) { client.chance.index(nodes) } else { client.leader[shard] };
         let patience = client.patience;
         self.counters.retries += u64::from(running.attempts > 1 && running.origin.is_some());
         self.attempts.push(Attempt { client: number, operation, node });
@@ -149,6 +152,13 @@ impl World {
         let universe = Rc::clone(&self.universe);
         self.note(&[9, node as u64, attempt], || format!("node {} takes request {attempt}: {job:?}", node + 1));
         self.drive(node, shard, |replica, actions| serve(replica, &universe.rows, &job, origin, caller, actions));
+        let is_serving = self.nodes[node].replicas.get(shard).is_some_and(Replica::is_serving);
+        if is_serving
+            && matches!(job, Job::One { ask: Ask::Get, .. })
+            && let Some(length) = self.nodes[node].pause_at_read.take()
+        {
+            self.pause(node, length);
+        }
     }
 
     /// A node answers; the answer may be lost on its way.

@@ -100,5 +100,5 @@ fn draw_row(client: &mut Client, plan: &Plan, universe: &Universe, kind: Kind) -
         }
     };
     let rows: Vec<usize> = (0..universe.rows.len()).filter(fits).collect();
-    client.chance.pick(&rows)
+    if client.chance.percent(plan.hot_percent) { rows[0] } else { client.chance.pick(&rows) }
 }

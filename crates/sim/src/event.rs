@@ -76,6 +76,11 @@ pub enum Event {
         meta: SnapshotMeta,
         chunks: Vec<Vec<u8>>,
     },
+    Crash {
+        node: usize,
+        life: u64,
+        down: u64,
+    },
     Restart {
         node: usize,
     },

@@ -1,9 +1,12 @@
 //! What a node does around its replicas, as the server would: feeds them events and performs their actions in order.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use shardine_model::log::SnapshotMeta;
 use shardine_model::{NodeId, RowKeyBuf, ShardId};
 use shardine_shard::{Actions, Mutant, Options, Replica, SnapshotPart};
 
+use crate::chance::Chance;
 use crate::check::{Violation, acknowledged_is_durable, replicas_agree};
 use crate::event::{Event, Input};
 use crate::plan::MS;
@@ -68,7 +71,7 @@ impl World {
         }
     }
 
-    /// A paused process goes on: everything that waited comes at once, in any order, with ticks in between.
+    /// A paused process goes on with everything that waited for it.
     pub fn resume(&mut self, node: usize) {
         if self.now < self.nodes[node].paused_until || self.nodes[node].backlog.is_empty() {
             return;
@@ -84,7 +87,7 @@ impl World {
             }
             _ => true,
         });
-        self.chance.shuffle(&mut backlog);
+        let backlog = in_any_order(backlog, &mut self.chance);
         self.note(&[2, node as u64, backlog.len() as u64], || format!("node {} goes on", node + 1));
         for input in backlog {
             if self.lives(node, life) {
@@ -216,6 +219,10 @@ impl World {
             delay += self.chance.between(self.plan.disk.stall);
         }
         let life = self.nodes[node].life;
+        if let Some(down) = self.nodes[node].crash_at_write.take() {
+            let when = self.chance.below(delay);
+            self.later(when, Event::Crash { node, life, down });
+        }
         self.later(delay, Event::DiskSynced { node, life });
     }
 
@@ -329,4 +336,32 @@ impl World {
             self.schedule.at(told, Event::Own { node, life, input: Input::Flushed { shard, term, results } });
         }
     }
+}
+
+/// The order in which a process finds what waited: any order at all, or, as with sockets, in order from each source, and
+/// some sources long before others.
+fn in_any_order(mut backlog: Vec<Input>, chance: &mut Chance) -> Vec<Input> {
+    if chance.percent(40) {
+        chance.shuffle(&mut backlog);
+        return backlog;
+    }
+    let mut sources: BTreeMap<u64, VecDeque<Input>> = BTreeMap::new();
+    for input in backlog {
+        let source = match &input {
+            Input::Request { .. } => u64::MAX,
+            Input::Message { message, .. } => message.from(),
+            _ => 0,
+        };
+        sources.entry(source).or_default().push_back(input);
+    }
+    let mut waiting: Vec<VecDeque<Input>> = sources.into_values().collect();
+    chance.shuffle(&mut waiting);
+    let mut ordered = Vec::new();
+    while !waiting.is_empty() {
+        // Mostly the first source, until it is empty.
+        let source = if chance.percent(95) { 0 } else { chance.index(waiting.len()) };
+        ordered.extend(waiting[source].pop_front());
+        waiting.retain(|queue| !queue.is_empty());
+    }
+    ordered
 }

@@ -35,7 +35,7 @@ mod trace;
 mod universe;
 
 pub use counters::Counters;
-pub use mutants::{Catch, hunt};
+pub use mutants::{Catch, count, hunt};
 pub use plan::{Fault, Plan};
 pub use run::{Options, Outcome, run};
 pub use shardine_shard::Mutant;

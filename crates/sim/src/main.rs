@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use shardine_sim::{Counters, Mutant, Options, Outcome, hunt, run};
+use shardine_sim::{Counters, Mutant, Options, Outcome, count, hunt, run};
 
 /// The replica core under simulated faults. Every seed is a whole run of its own, and the same seed is the same run.
 #[derive(Debug, Parser)]
@@ -28,7 +28,7 @@ struct Arguments {
     #[arg(long, default_value_t = 200, value_name = "COUNT")]
     events: usize,
 
-    /// Go on after a failure, and count them.
+    /// Go on after a failure, and count them; with --mutants, count how many of the seeds catch each.
     #[arg(long)]
     keep_going: bool,
 
@@ -144,6 +144,12 @@ fn everything_happened(counters: &Counters) -> bool {
 fn try_mutants(arguments: &Arguments) -> bool {
     let mut all_caught = true;
     for mutant in Mutant::ALL {
+        if arguments.keep_going {
+            let caught = count(mutant, arguments.first, arguments.seeds);
+            println!("{:<28} caught by {caught} of {} seeds", format!("{mutant:?}"), arguments.seeds);
+            all_caught &= caught > 0;
+            continue;
+        }
         let begun = Instant::now();
         let catch = hunt(mutant, arguments.first, arguments.seeds);
         let (name, seconds) = (format!("{mutant:?}"), begun.elapsed().as_secs_f64());

@@ -25,3 +25,10 @@ pub fn hunt(mutant: Mutant, first: u64, seeds_max: u64) -> Catch {
     }
     Catch { mutant, seeds_tried: seeds_max, found: None }
 }
+
+/// How many of a number of seeds show the bug.
+#[must_use]
+pub fn count(mutant: Mutant, first: u64, seeds: u64) -> u64 {
+    let shows = |seed: &u64| run(*seed, Options { mutant: Some(mutant), lines: 0 }).violation.is_some();
+    (first..first + seeds).filter(shows).count() as u64
+}

@@ -40,6 +40,9 @@ impl World {
                 let down = self.chance.between((3 * SECOND, 8 * SECOND));
                 self.crash(victim, down);
             }
+            Fault::CrashMidWrite => {
+                self.nodes[victim].crash_at_write = Some(self.chance.between((50 * MS, 4 * SECOND)));
+            }
             Fault::CrashAll => {
                 for node in 0..self.nodes.len() {
                     let down = self.chance.between((50 * MS, 2 * SECOND));
@@ -47,8 +50,12 @@ impl World {
                 }
             }
             Fault::Pause => {
-                let length = self.chance.between((100 * MS, 5 * SECOND));
+                let length = self.chance.between((100 * MS, 6 * SECOND));
                 self.pause(victim, length);
+            }
+            Fault::PauseMidRead => {
+                // Long enough for the others to elect somebody else.
+                self.nodes[victim].pause_at_read = Some(self.chance.between((2_500 * MS, 6 * SECOND)));
             }
             Fault::Isolate => {
                 let until = now + self.chance.between((500 * MS, 6 * SECOND));
@@ -93,7 +100,7 @@ impl World {
     }
 
     /// The process is gone, with whatever it had in memory and some of what was on its way to disk.
-    fn crash(&mut self, node: usize, down: u64) {
+    pub fn crash(&mut self, node: usize, down: u64) {
         if self.nodes[node].is_up() {
             let lost = self.nodes[node].disk.crash(&mut self.chance);
             self.note(&[12, node as u64, lost as u64], || format!("node {} crashes, {lost} writes lost", node + 1));
@@ -109,7 +116,7 @@ impl World {
         self.later(down, Event::Restart { node });
     }
 
-    fn pause(&mut self, node: usize, length: u64) {
+    pub fn pause(&mut self, node: usize, length: u64) {
         if !self.nodes[node].is_up() || self.now < self.nodes[node].paused_until {
             return;
         }
@@ -126,6 +133,8 @@ impl World {
         self.sql.calm();
         for node in 0..self.nodes.len() {
             self.nodes[node].slow_until = 0;
+            self.nodes[node].pause_at_read = None;
+            self.nodes[node].crash_at_write = None;
             if !self.nodes[node].is_up() {
                 self.start(node);
             } else if self.now < self.nodes[node].paused_until {

@@ -20,6 +20,12 @@ pub struct Plan {
     pub clients: usize,
     /// Length of the phase with faults.
     pub faults_us: u64,
+    /// How far the timers of nodes are from ten ticks a second: a leader whose timer is slow notices late that it is alone.
+    pub tick_skew_percent: u64,
+    /// How often the first row that fits is taken, so that clients meet on it.
+    pub hot_percent: u32,
+    /// How often a client tries another node than the one it thinks to lead.
+    pub stray_percent: u32,
     /// A client's pause between two operations.
     pub think: Span,
     pub snapshot_log_bytes: u64,
@@ -82,7 +88,11 @@ pub struct NemesisPlan {
 pub enum Fault {
     Crash,
     CrashAll,
+    /// The process dies while a write is on its way to disk.
+    CrashMidWrite,
     Pause,
+    /// The process stops right after it has asked the others, for a read, whether it still leads.
+    PauseMidRead,
     /// Cut off from the others, both ways.
     Isolate,
     /// Hears the others and is not heard, or the other way round.
@@ -97,10 +107,12 @@ pub enum Fault {
     SqlUnreachable,
 }
 
-const FAULTS: [Fault; 12] = [
+const FAULTS: [Fault; 14] = [
     Fault::Crash,
     Fault::CrashAll,
+    Fault::CrashMidWrite,
     Fault::Pause,
+    Fault::PauseMidRead,
     Fault::Isolate,
     Fault::Deafen,
     Fault::CutOneLink,
@@ -146,6 +158,9 @@ impl Plan {
             shards: if chance.percent(25) { 2 } else { 1 },
             clients: 3 + chance.index(5),
             faults_us: chance.between((12, 24)) * SECOND,
+            tick_skew_percent: chance.pick(&[2, 10, 45]),
+            hot_percent: chance.pick(&[0, 60]),
+            stray_percent: chance.pick(&[3, 10, 35]),
             think: chance.pick(&[(0, 10 * MS), (5 * MS, 60 * MS), (20 * MS, 150 * MS)]),
             // Small, so that snapshots, truncation and installs happen in every second run.
             snapshot_log_bytes: chance.pick(&[1_500, 4_000, 12_000, 1 << 20]),

@@ -34,6 +34,10 @@ pub struct Node {
     pub clock: Clock,
     pub tick_us: u64,
     pub paused_until: u64,
+    /// How long the process will be gone after it dies in its next write.
+    pub crash_at_write: Option<u64>,
+    /// How long the process will stop after its next read.
+    pub pause_at_read: Option<u64>,
     /// What came while the process was paused.
     pub backlog: Vec<Input>,
     pub slow_until: u64,
@@ -142,6 +146,11 @@ impl World {
             Event::SnapshotWritten { node, life, shard, meta, chunks } => {
                 self.snapshot_written(node, life, shard, meta, chunks);
             }
+            Event::Crash { node, life, down } => {
+                if self.lives(node, life) && self.faults_on {
+                    self.crash(node, down);
+                }
+            }
             Event::Restart { node } => {
                 if !self.nodes[node].is_up() {
                     self.start(node);
@@ -196,8 +205,10 @@ fn new_node(plan: &Plan, chance: &mut Chance) -> Node {
         replicas: Vec::new(),
         disk: Disk::new(shards, first),
         clock: Clock::new(plan.skew_ms, chance),
-        tick_us: chance.between((92 * MS, 108 * MS)),
+        tick_us: chance.between(((100 - plan.tick_skew_percent) * MS, (100 + plan.tick_skew_percent) * MS)),
         paused_until: 0,
+        crash_at_write: None,
+        pause_at_read: None,
         backlog: Vec::new(),
         slow_until: 0,
         cuts: (0..shards).map(|_| None).collect(),
