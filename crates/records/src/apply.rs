@@ -174,6 +174,9 @@ impl Records {
     }
 
     fn execute_read(&mut self, row: RowKey<'_>, sink: &mut impl Sink) -> Reply {
+        if !self.interval.contains(row.position()) {
+            return refused(Version::NEVER, Version::NEVER, ErrorCode::StaleRoute);
+        }
         self.expire_if_due(self.clock, row.position(), row, sink);
         read_reply(self.get(row.position(), row))
     }
@@ -203,7 +206,9 @@ impl Records {
             let (current, sql_version) = match self.get(row.position(), *row) {
                 Lookup::Live(view) => (view.version, view.sql_version),
                 Lookup::Absent { version, sql_version } => (version, sql_version),
-                Lookup::NotResident | Lookup::UnknownTable => return Err(Fatal::KickedNotResident),
+                // The table was dropped between the proposal and now, and took its rows along, on every replica.
+                Lookup::UnknownTable => continue,
+                Lookup::NotResident => return Err(Fatal::KickedNotResident),
             };
             let is_clean = current == *version && current == sql_version;
             #[cfg(feature = "mutants")]
