@@ -378,6 +378,7 @@ const REQUEST_ORIGIN: u8 = 1 << 1;
 const REQUEST_ALL_OR_NONE: u8 = 1 << 2;
 const REQUEST_READ: u8 = 1 << 3;
 const REQUEST_READ_SORT: u8 = 1 << 4;
+const REQUEST_KNOWN: u8 = REQUEST_BATCH | REQUEST_ORIGIN | REQUEST_ALL_OR_NONE | REQUEST_READ | REQUEST_READ_SORT;
 
 impl<'a> Request<'a> {
     #[must_use]
@@ -411,6 +412,9 @@ impl<'a> Request<'a> {
     #[inline]
     pub fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let flags = reader.u8("request flags")?;
+        if flags & !REQUEST_KNOWN != 0 {
+            return Err(DecodeError::Unknown { what: "request flags", value: u64::from(flags) });
+        }
         let origin = match flags & REQUEST_ORIGIN {
             0 => None,
             _ => Some(Origin { client: ClientId(reader.varint("client id")?), sequence: reader.varint("sequence")? }),

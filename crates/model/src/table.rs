@@ -180,6 +180,9 @@ impl Table {
         let name = reader.text("table name")?.to_owned();
         let version = reader.varint("definition version")?;
         let flags = reader.u8("definition flags")?;
+        if flags & !DEFINITION_FLAGS != 0 {
+            return Err(DecodeError::Unknown { what: "definition flags", value: u64::from(flags) });
+        }
         let next_field = FieldId(narrow(reader.varint("next field")?, "next field")?);
         let mut fields = Vec::new();
         for _ in 0..reader.count("field count")? {
@@ -200,6 +203,8 @@ impl Table {
 }
 
 const DEFINITION_FORMAT: u8 = 1;
+/// Backed by SQL, dynamic, dropped.
+const DEFINITION_FLAGS: u8 = 0b111;
 
 fn narrow<T: TryFrom<u64>>(value: u64, what: &'static str) -> Result<T, DecodeError> {
     T::try_from(value).map_err(|_| DecodeError::Unknown { what, value })

@@ -19,9 +19,12 @@ const AGE: FieldRef<'static> = FieldRef::Id(FieldId(1));
 const NAME: FieldRef<'static> = FieldRef::Name(b"n");
 
 /// Bytes as written here: pairs of digits, with spaces where a reader wants them.
-fn bytes(hex: &str) -> Vec<u8> {
-    let digits: Vec<u8> = hex.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+/// Leaked, because commands borrow what they are read from.
+fn bytes(hex: &str) -> &'static [u8] {
+    let digits: String = hex.split_whitespace().collect();
+    let pairs = (0..digits.len()).step_by(2).map(|at| &digits[at..at + 2]);
+    let bytes: Vec<u8> = pairs.map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal digits")).collect();
+    bytes.leak()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -36,9 +39,9 @@ fn encoded_command(command: &Command<'_>) -> Vec<u8> {
 
 fn assert_command(command: Command<'_>, golden: &str) {
     let golden = bytes(golden);
-    assert_eq!(hex(&encoded_command(&command)), hex(&golden), "{command:?}");
-    let mut reader = Reader::new(&golden);
-    assert_eq!(&Command::decode(&mut reader).unwrap(), &command);
+    assert_eq!(hex(&encoded_command(&command)), hex(golden), "{command:?}");
+    let mut reader = Reader::new(golden);
+    assert_eq!(Command::decode(&mut reader).expect("golden bytes are readable"), command);
     assert!(reader.is_empty());
 }
 
@@ -55,14 +58,14 @@ fn golden_bytes_of_each_action() {
         Action::Update { create, operations: operations.into_iter().collect() }
     };
 
-    assert_command(Command::plain(LILI, Action::Set(age(10))), "HEX");
-    assert_command(Command::plain(LILI, Action::Replace(age(-1))), "HEX");
-    assert_command(Command::plain(LILI, update(false)), "HEX");
-    assert_command(Command::plain(LILI, update(true)), "HEX");
-    assert_command(Command::plain(LILI, cas(false)), "HEX");
-    assert_command(Command::plain(LILI, cas(true)), "HEX");
-    assert_command(Command::plain(LILI, Action::Delete), "HEX");
-    assert_command(Command::plain(LILI, Action::Touch), "HEX");
+    assert_command(Command::plain(LILI, Action::Set(age(10))), "010002046c696c6901010114");
+    assert_command(Command::plain(LILI, Action::Replace(age(-1))), "020002046c696c6901010101");
+    assert_command(Command::plain(LILI, update(false)), "030002046c696c690101020102");
+    assert_command(Command::plain(LILI, update(true)), "040002046c696c690101020102");
+    assert_command(Command::plain(LILI, cas(false)), "050002046c696c690101020104");
+    assert_command(Command::plain(LILI, cas(true)), "060002046c696c690101020104");
+    assert_command(Command::plain(LILI, Action::Delete), "070002046c696c69");
+    assert_command(Command::plain(LILI, Action::Touch), "080002046c696c69");
 }
 
 #[test]
@@ -70,15 +73,15 @@ fn golden_bytes_of_each_flag() {
     let plain = Command::plain(LILI, Action::Delete);
     let at = Ttl::At(Timestamp(1_700_000_000_000));
 
-    assert_command(Command { row: POST, ..plain.clone() }, "HEX");
-    assert_command(Command { if_version: Some(Version(-3)), ..plain.clone() }, "HEX");
-    assert_command(Command { existence: Existence::Live, ..plain.clone() }, "HEX");
-    assert_command(Command { existence: Existence::Absent, ..plain.clone() }, "HEX");
-    assert_command(Command { ttl: Ttl::Clear, ..plain.clone() }, "HEX");
-    assert_command(Command { ttl: at, ..plain.clone() }, "HEX");
-    assert_command(Command { give: Give::Old, ..plain.clone() }, "HEX");
-    assert_command(Command { give: Give::New, ..plain.clone() }, "HEX");
-    assert_command(Command { give: Give::Touched, ..plain }, "HEX");
+    assert_command(Command { row: POST, ..plain.clone() }, "0702ac020170088000000000000007");
+    assert_command(Command { if_version: Some(Version(-3)), ..plain.clone() }, "070102046c696c6905");
+    assert_command(Command { existence: Existence::Live, ..plain.clone() }, "070402046c696c69");
+    assert_command(Command { existence: Existence::Absent, ..plain.clone() }, "070802046c696c69");
+    assert_command(Command { ttl: Ttl::Clear, ..plain.clone() }, "071002046c696c69");
+    assert_command(Command { ttl: at, ..plain.clone() }, "072002046c696c6980d095ffbc31");
+    assert_command(Command { give: Give::Old, ..plain.clone() }, "074002046c696c69");
+    assert_command(Command { give: Give::New, ..plain.clone() }, "078002046c696c69");
+    assert_command(Command { give: Give::Touched, ..plain }, "07c002046c696c69");
     let everything = Command {
         row: POST,
         if_version: Some(Version(i64::MAX)),
@@ -87,7 +90,10 @@ fn golden_bytes_of_each_flag() {
         give: Give::Touched,
         action: Action::Set(fields(&[(AGE, ValueRef::Uint(300)), (NAME, ValueRef::Blob(b"\x00\xff"))])),
     };
-    assert_command(everything, "HEX");
+    assert_command(
+        everything,
+        "01e7ac020170088000000000000007feffffffffffffffff0180d095ffbc31020102ac0200016e050200ff",
+    );
 }
 
 #[test]
@@ -98,27 +104,27 @@ fn golden_bytes_of_each_operator() {
     };
     let one = ValueRef::Int(1);
 
-    assert_operator(Operator::Assign(ValueRef::Str("x")), "HEX");
-    assert_operator(Operator::Add(one), "HEX");
-    assert_operator(Operator::Subtract(one), "HEX");
-    assert_operator(Operator::And(one), "HEX");
-    assert_operator(Operator::Or(one), "HEX");
-    assert_operator(Operator::Xor(one), "HEX");
-    assert_operator(Operator::Min(one), "HEX");
-    assert_operator(Operator::Max(ValueRef::Float(1.5)), "HEX");
-    assert_operator(Operator::Splice { at: -2, cut: 300, paste: b"ab" }, "HEX");
-    assert_operator(Operator::Append(b"ab"), "HEX");
-    assert_operator(Operator::Unset, "HEX");
-    assert_operator(Operator::AssignIfUnset(ValueRef::Blob(b"x")), "HEX");
+    assert_operator(Operator::Assign(ValueRef::Str("x")), "030002046c696c690100016e01040178");
+    assert_operator(Operator::Add(one), "030002046c696c690100016e020102");
+    assert_operator(Operator::Subtract(one), "030002046c696c690100016e030102");
+    assert_operator(Operator::And(one), "030002046c696c690100016e040102");
+    assert_operator(Operator::Or(one), "030002046c696c690100016e050102");
+    assert_operator(Operator::Xor(one), "030002046c696c690100016e060102");
+    assert_operator(Operator::Min(one), "030002046c696c690100016e070102");
+    assert_operator(Operator::Max(ValueRef::Float(1.5)), "030002046c696c690100016e0803000000000000f83f");
+    assert_operator(Operator::Splice { at: -2, cut: 300, paste: b"ab" }, "030002046c696c690100016e0903ac02026162");
+    assert_operator(Operator::Append(b"ab"), "030002046c696c690100016e0a026162");
+    assert_operator(Operator::Unset, "030002046c696c690100016e0b");
+    assert_operator(Operator::AssignIfUnset(ValueRef::Blob(b"x")), "030002046c696c690100016e0c050178");
 }
 
 fn assert_request(request: Request<'_>, golden: &str) {
     let golden = bytes(golden);
     let mut out = Vec::new();
     request.encode(&mut out);
-    assert_eq!(hex(&out), hex(&golden), "{request:?}");
-    let mut reader = Reader::new(&golden);
-    assert_eq!(&Request::decode(&mut reader).unwrap(), &request);
+    assert_eq!(hex(&out), hex(golden), "{request:?}");
+    let mut reader = Reader::new(golden);
+    assert_eq!(Request::decode(&mut reader).expect("golden bytes are readable"), request);
     assert!(reader.is_empty());
 }
 
@@ -132,18 +138,24 @@ fn golden_bytes_of_requests() {
         commands: vec![BatchItem::Change(delete.clone()), BatchItem::Read(LILI), BatchItem::Read(POST)],
     };
 
-    assert_request(Request::one(delete.clone()), "HEX");
-    assert_request(Request { origin, body: Body::One(delete.clone()) }, "HEX");
-    assert_request(Request { origin: None, body: Body::Read(LILI) }, "HEX");
-    assert_request(Request { origin, body: Body::Read(POST) }, "HEX");
-    assert_request(Request { origin: None, body: Body::Batch(batch(BatchMode::EachItsOwn)) }, "HEX");
-    assert_request(Request { origin, body: Body::Batch(batch(BatchMode::AllOrNone)) }, "HEX");
+    assert_request(Request::one(delete.clone()), "00070002046c696c69");
+    assert_request(Request { origin, body: Body::One(delete.clone()) }, "02ac0207070002046c696c69");
+    assert_request(Request { origin: None, body: Body::Read(LILI) }, "0802046c696c69");
+    assert_request(Request { origin, body: Body::Read(POST) }, "1aac0207ac020170088000000000000007");
+    assert_request(
+        Request { origin: None, body: Body::Batch(batch(BatchMode::EachItsOwn)) },
+        "01020002046c696c690601ac020170088000000000000007000300070002046c696c690102046c696c6902ac020170088000000000000007",
+    );
+    assert_request(
+        Request { origin, body: Body::Batch(batch(BatchMode::AllOrNone)) },
+        "07ac0207020002046c696c690601ac020170088000000000000007000300070002046c696c690102046c696c6902ac020170088000000000000007",
+    );
 }
 
 fn assert_entry(entry: Entry<'_>, golden: &str) {
     let golden = bytes(golden);
-    assert_eq!(hex(&entry.to_bytes()), hex(&golden), "{entry:?}");
-    assert_eq!(&Entry::decode(&golden).unwrap(), &entry);
+    assert_eq!(hex(&entry.to_bytes()), hex(golden), "{entry:?}");
+    assert_eq!(Entry::decode(golden).expect("golden bytes are readable"), entry);
 }
 
 #[test]
@@ -154,15 +166,24 @@ fn golden_bytes_of_each_kind_of_entry() {
     let versions = vec![(LILI, Version(4)), (POST, Version(-5))];
     let at = Timestamp(1_700_000_000_000);
 
-    assert_entry(Entry::Commands { proposed_at: at, requests: &requests }, "HEX");
-    assert_entry(Entry::Load(vec![LoadedRow { row: LILI, version: Version(3), fields: &image.packed }]), "HEX");
-    assert_entry(Entry::Kick(versions.clone()), "HEX");
-    assert_entry(Entry::Lease { holder: NodeId(1), term: 300, length_ms: 10_000 }, "HEX");
-    assert_entry(Entry::Written(versions.clone()), "HEX");
-    assert_entry(Entry::Schema(Box::new(users())), "HEX");
-    assert_entry(Entry::Purge(versions), "HEX");
-    assert_entry(Entry::Expire { at, rows: vec![LILI, POST] }, "HEX");
-    assert_entry(Entry::Clear { table: TableId(300) }, "HEX");
+    assert_entry(Entry::Commands { proposed_at: at, requests: &requests }, "010180d095ffbc3100070002046c696c69");
+    assert_entry(
+        Entry::Load(vec![LoadedRow { row: LILI, version: Version(3), fields: &image.packed }]),
+        "0102010002046c696c690603010114",
+    );
+    assert_entry(Entry::Kick(versions.clone()), "0103020002046c696c690801ac02017008800000000000000709");
+    assert_entry(Entry::Lease { holder: NodeId(1), term: 300, length_ms: 10_000 }, "010401ac02904e");
+    assert_entry(Entry::Written(versions.clone()), "0105020002046c696c690801ac02017008800000000000000709");
+    assert_entry(
+        Entry::Schema(Box::new(users())),
+        "01060102057573657273ac020107050101690101020175020104016603000000000000e03f05017304017806016205010002026174010374616704",
+    );
+    assert_entry(Entry::Purge(versions), "0107020002046c696c690801ac02017008800000000000000709");
+    assert_entry(
+        Entry::Expire { at, rows: vec![LILI, POST] },
+        "010880d095ffbc31020002046c696c6901ac020170088000000000000007",
+    );
+    assert_entry(Entry::Clear { table: TableId(300) }, "0109ac02");
 }
 
 fn users() -> Table {
@@ -195,11 +216,18 @@ fn users() -> Table {
 #[test]
 fn golden_bytes_of_definitions() {
     let dropped = Table { dropped: true, fields: Vec::new(), sort: Vec::new(), ..users() };
-    for (table, golden) in [(users(), "HEX"), (Table::kv(), "HEX"), (dropped, "HEX")] {
+    for (table, golden) in [
+        (
+            users(),
+            "0102057573657273ac020107050101690101020175020104016603000000000000e03f05017304017806016205010002026174010374616704",
+        ),
+        (Table::kv(), "0101026b760102010000"),
+        (dropped, "0102057573657273ac0205070000"),
+    ] {
         let mut out = Vec::new();
         table.encode(&mut out);
 
-        assert_eq!(hex(&out), hex(&bytes(golden)), "{table:?}");
+        assert_eq!(hex(&out), hex(bytes(golden)), "{table:?}");
         assert_eq!(Table::decode(&mut Reader::new(&out)).unwrap(), table);
     }
 }
@@ -213,17 +241,17 @@ fn golden_bytes_of_answers() {
     let stands = reply(Outcome::Refused { code: ErrorCode::Exists, row });
 
     for (answer, golden) in [
-        (Answer::One(done.clone()), "HEX"),
-        (Answer::One(refused.clone()), "HEX"),
-        (Answer::Many(vec![done, refused, stands]), "HEX"),
-        (Answer::Many(Vec::new()), "HEX"),
-        (Answer::ConditionFailed, "HEX"),
-        (Answer::Failed(ErrorCode::InDoubt), "HEX"),
+        (Answer::One(done.clone()), "01080500ac02010600016e050178"),
+        (Answer::One(refused.clone()), "0108050300"),
+        (Answer::Many(vec![done, refused, stands]), "0203080500ac02010600016e05017808050300080502010600016e050178"),
+        (Answer::Many(Vec::new()), "0200"),
+        (Answer::ConditionFailed, "03"),
+        (Answer::Failed(ErrorCode::InDoubt), "0411"),
     ] {
         let mut out = Vec::new();
         answer.encode(&mut out);
 
-        assert_eq!(hex(&out), hex(&bytes(golden)), "{answer:?}");
+        assert_eq!(hex(&out), hex(bytes(golden)), "{answer:?}");
         assert_eq!(Answer::decode(&mut Reader::new(&out)).unwrap(), answer);
     }
 }
@@ -232,22 +260,22 @@ fn golden_bytes_of_answers() {
 fn golden_bytes_of_sort_keys() {
     let text = |text: &str| Value::Str(text.to_owned());
     for (parts, golden) in [
-        (vec![Value::Int(i64::MIN)], "HEX"),
-        (vec![Value::Int(-1)], "HEX"),
-        (vec![Value::Int(0)], "HEX"),
-        (vec![Value::Int(1)], "HEX"),
-        (vec![Value::Int(i64::MAX)], "HEX"),
-        (vec![text("")], "HEX"),
-        (vec![text("a")], "HEX"),
-        (vec![text("a\0b")], "HEX"),
-        (vec![text("é")], "HEX"),
-        (vec![Value::Int(7), text("a")], "HEX"),
-        (vec![text("a"), Value::Int(7)], "HEX"),
+        (vec![Value::Int(i64::MIN)], "0000000000000000"),
+        (vec![Value::Int(-1)], "7fffffffffffffff"),
+        (vec![Value::Int(0)], "8000000000000000"),
+        (vec![Value::Int(1)], "8000000000000001"),
+        (vec![Value::Int(i64::MAX)], "ffffffffffffffff"),
+        (vec![text("")], "0001"),
+        (vec![text("a")], "610001"),
+        (vec![text("a\0b")], "6100ff620001"),
+        (vec![text("é")], "c3a90001"),
+        (vec![Value::Int(7), text("a")], "8000000000000007610001"),
+        (vec![text("a"), Value::Int(7)], "6100018000000000000007"),
     ] {
         let types: Vec<FieldType> = parts.iter().map(|part| part.as_ref().field_type()).collect();
 
-        assert_eq!(hex(&sort::encode(&parts)), hex(&bytes(golden)), "{parts:?}");
-        assert_eq!(sort::decode(&types, &bytes(golden)).unwrap(), parts);
+        assert_eq!(hex(&sort::encode(&parts)), hex(bytes(golden)), "{parts:?}");
+        assert_eq!(sort::decode(&types, bytes(golden)).unwrap(), parts);
     }
 }
 
@@ -268,11 +296,18 @@ fn golden_numbers_of_error_codes() {
 /// What is unknown is refused by name, never guessed (record-cache 73).
 #[test]
 fn record_cache_73_unknown_numbers_are_refused() {
-    let entry = |hex: &str| Entry::decode(&bytes(hex)).unwrap_err().to_string();
+    let entry = |hex: &str| Entry::decode(bytes(hex)).unwrap_err().to_string();
 
     assert_eq!(entry("02 01 00"), "entry format holds 2, which has no meaning");
     assert_eq!(entry("01 0a"), "entry kind holds 10, which has no meaning");
     assert_eq!(entry("01 06 02"), "definition format holds 2, which has no meaning");
     assert_eq!(entry("01 04 01 01"), "bytes end inside lease length");
     assert_eq!(entry("01 09 01 00"), "1 bytes are left over after entry");
+    assert_eq!(entry("01 06 01 02 01 61 01 08"), "definition flags holds 8, which has no meaning");
+    let request = |hex: &str| Request::decode(&mut Reader::new(bytes(hex))).unwrap_err().to_string();
+    assert_eq!(request("20 07 00 02 00"), "request flags holds 32, which has no meaning");
+    assert_eq!(request("00 63 00 02 00"), "command holds 99, which has no meaning");
+    assert_eq!(request("00 07 0c 02 00"), "existence holds 3, which has no meaning");
+    assert_eq!(request("00 07 30 02 00"), "time to live holds 3, which has no meaning");
+    assert_eq!(request("01 00 01 03"), "batch item holds 3, which has no meaning");
 }
