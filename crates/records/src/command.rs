@@ -27,6 +27,9 @@ impl Records {
             return Ok(refused(Version::NEVER, Version::NEVER, ErrorCode::BadRequest));
         }
         let position = row.position();
+        if !self.interval.contains(position) {
+            return Ok(refused(Version::NEVER, Version::NEVER, ErrorCode::StaleRoute));
+        }
         self.expire_if_due(self.clock, position, row, sink);
         let found = self.index.find(position, row.table, row.key).and_then(|slot| slot.row(row.sort));
         let before = match found {

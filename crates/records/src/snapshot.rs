@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
+use shardine_model::key::Interval;
 use shardine_model::row::check_packed;
-use shardine_model::{NodeId, RowKey, Table, TableId, Timestamp, Version};
+use shardine_model::{NodeId, Position, RowKey, Table, TableId, Timestamp, Version};
 
 use crate::command::content_of;
 use crate::record::Versions;
@@ -97,6 +98,8 @@ impl Records {
                 put_varint(out, lease.length_ms);
             }
         }
+        put_bytes(out, &self.interval.lo.to_bytes());
+        put_bytes(out, self.interval.hi.map(Position::to_bytes).as_ref().map_or(&[], |hi| hi.as_slice()));
         put_varint(out, self.floors.len() as u64);
         for (table, floor) in &self.floors {
             put_varint(out, u64::from(table.0));
@@ -117,6 +120,8 @@ impl Records {
                 length_ms: reader.varint("lease length")?,
             }),
         };
+        let lo = read_position(reader)?.unwrap_or_default();
+        self.interval = Interval { lo, hi: read_position(reader)? };
         for _ in 0..reader.count("floor count")? {
             let table = table_id(reader)?;
             self.floors.insert(table, reader.varint("floor")?);
@@ -195,4 +200,15 @@ impl Records {
 fn table_id(reader: &mut Reader<'_>) -> Result<TableId, DecodeError> {
     let table = reader.varint("table id")?;
     u32::try_from(table).map(TableId).map_err(|_| DecodeError::Unknown { what: "table id", value: table })
+}
+
+/// A bound of the shard's interval; no bytes mean that there is none.
+fn read_position(reader: &mut Reader<'_>) -> Result<Option<Position>, DecodeError> {
+    match reader.bytes("interval bound")? {
+        [] => Ok(None),
+        bytes => match <[u8; 8]>::try_from(bytes) {
+            Ok(bytes) => Ok(Some(Position(u64::from_be_bytes(bytes)))),
+            Err(_) => Err(DecodeError::Unknown { what: "interval bound", value: bytes.len() as u64 }),
+        },
+    }
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use shardine_model::codec::put_bytes;
+use shardine_model::key::Interval;
 use shardine_model::{Backing, Catalogue, NodeId, Position, RowKey, RowKeyBuf, RowView, TableId, Timestamp, Version};
 
 use crate::index::Index;
@@ -25,6 +26,9 @@ pub struct Records {
     /// The newest time that a leader stamped. Never goes back, whatever clocks do.
     pub(crate) clock: Timestamp,
     pub(crate) lease: Option<Lease>,
+    /// What this shard owns: part of the state, so that a snapshot brings it along and a restart cannot disagree
+    /// (record-cache 66).
+    pub(crate) interval: Interval,
     pub(crate) sql_tables: usize,
     pub(crate) derived: Derived,
     pub(crate) cut: Option<Cut>,
@@ -103,6 +107,7 @@ impl Records {
             floors: BTreeMap::new(),
             clock: Timestamp(0),
             lease: None,
+            interval: Interval::ALL,
             sql_tables: 0,
             derived: Derived::default(),
             cut: None,
@@ -130,6 +135,17 @@ impl Records {
     #[must_use]
     pub fn catalogue(&self) -> &Catalogue {
         &self.catalogue
+    }
+
+    /// The same state, owning these positions from the beginning.
+    #[must_use]
+    pub fn owning(self, interval: Interval) -> Self {
+        Self { interval, ..self }
+    }
+
+    #[must_use]
+    pub fn interval(&self) -> Interval {
+        self.interval
     }
 
     #[must_use]

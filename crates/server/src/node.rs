@@ -216,7 +216,7 @@ fn shard_map(log: &Arc<dyn LogStore>, snapshots: &Path, options: &UpOptions) -> 
 
 fn seat(place: &ShardPlace, log: &dyn LogStore, data: &DataDir, options: &UpOptions) -> Seat {
     let seed = rand::random();
-    let restored = restore::restore(log, &data.snapshot_dir(), place.shard, NODE.0, seed);
+    let restored = restore::restore(log, &data.snapshot_dir(), place.shard, place.interval, NODE.0, seed);
     let replica = restored.map_err(|error| {
         let reason = format!("{error:#}");
         tracing::error!(shard = %place.shard, %reason, "a shard cannot be read; the others go on");

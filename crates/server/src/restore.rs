@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use shardine_model::ShardId;
+use shardine_model::key::Interval;
 use shardine_model::log::{Membership, SnapshotMeta};
 use shardine_records::Records;
 use shardine_shard::Restored;
@@ -14,10 +15,11 @@ pub(crate) fn restore(
     log: &dyn LogStore,
     snapshots: &Path,
     shard: ShardId,
+    interval: Interval,
     node: u64,
     seed: u64,
 ) -> anyhow::Result<(Records, Restored)> {
-    let mut records = Records::new(seed);
+    let mut records = Records::new(seed).owning(interval);
     let first = SnapshotMeta { index: 0, term: 0, membership: Membership { voters: vec![node], learners: Vec::new() } };
     let mut snapshot = first;
     if let Some(mut reader) = SnapshotReader::newest(snapshots, shard)? {
@@ -26,6 +28,9 @@ pub(crate) fn restore(
             let damaged = || format!("snapshot {} of shard {shard} cannot be read", reader.path().display());
             records.restore_chunk(&chunk).with_context(damaged)?;
         }
+    }
+    if records.interval() != interval {
+        bail!("shard {shard}: its snapshot owns other positions than the map says; restore the data directory from a copy");
     }
     let kept = log.load(shard)?;
     let mut entries = kept.entries;
