@@ -1,8 +1,8 @@
 """Says the same random commands to redis-server and to Shardine, and compares every reply.
 
 Needs redis-py, redis-server on the path, and SHARDINE_REDIS_PORT. Strings and hashes keep to keys of their own, because
-hash commands on a string are allowed here (docs/redis.md). Prints the seed and the first difference; replay with
-`compare_with_redis.py SEED`.
+hash commands on a string are allowed here (docs/redis.md); floats keep to a field of their own, because Redis counts in
+80 bits. Prints the seed and the first difference; replay with `compare_with_redis.py SEED`.
 """
 
 import os
@@ -41,10 +41,10 @@ def commands(chance):
         ["HSET", hash_, field], ["HMSET", hash_, field, value], ["HSETNX", hash_, field, value], ["HGET", hash_, field],
         ["HMGET", hash_, field, pick(FIELDS)], ["HGETALL", hash_], ["HKEYS", hash_], ["HVALS", hash_], ["HLEN", hash_],
         ["HEXISTS", hash_, field], ["HSTRLEN", hash_, field], ["HDEL", hash_, field, pick(FIELDS)],
-        ["HINCRBY", hash_, field, pick(NUMBERS)], ["HINCRBYFLOAT", hash_, field, pick(["1.5", "-3", "nan", "x"])],
+        ["HINCRBY", hash_, field, pick(NUMBERS)], ["HINCRBYFLOAT", hash_, b"f4", pick(["1.5", "-3", "nan", "x"])],
         ["HRANDFIELD", hash_, pick(["0", "10"])], ["DEL", either, other], ["UNLINK", either], ["EXISTS", either, other],
         ["TOUCH", either, other], ["TYPE", either], ["TTL", either], ["EXPIRE", either, pick(["100", "200", "-1", "x"])],
-        ["EXPIRE", either, pick(["100", "200"]), pick(["NX", "XX", "GT", "LT"])], ["PERSIST", either], ["DBSIZE"],
+        ["EXPIRE", either, str(chance.randrange(300, 90_000)), pick(["NX", "XX", "GT", "LT"])], ["PERSIST", either], ["DBSIZE"],
         ["KEYS", "*s*"], ["PING"], ["ECHO", value], ["GET"],
     ])
 
