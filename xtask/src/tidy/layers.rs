@@ -25,7 +25,7 @@ const ROOMS: [(&str, &[&str]); 20] = [
     ("cli", &["server", "model", "proto", "desk"]),
     ("sim", &["model", "records", "consensus", "shard"]),
     ("testkit", &[]),
-    ("bench", &["model", "store", "testkit"]),
+    ("bench", &["model", "records", "store", "testkit"]),
     ("fuzz-targets", &["model", "records", "store", "resp", "router"]),
     ("xtask", &["testkit"]),
 ];

@@ -63,7 +63,7 @@ fn act(written: &str, teller: &mut impl Teller) -> String {
 }
 
 fn with_outcomes(words: &str, outcomes: &[String]) -> String {
-    if let [] = outcomes {
+    if outcomes.is_empty() {
         return format!("{words}\n");
     }
     if let [outcome] = outcomes {
