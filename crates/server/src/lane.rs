@@ -117,7 +117,9 @@ impl Lane {
         self.connections.resume(&mut self.core);
         self.tick_if_due();
         self.settle();
-        self.connections.write_all(&mut self.core);
+        while self.connections.write_all(&mut self.core) {
+            self.settle();
+        }
     }
 
     /// Performs actions until there are none, proposing what has gathered as soon as the log is free.

@@ -178,16 +178,21 @@ impl Connections {
         list(&mut self.listed, connection, place);
     }
 
-    /// Writes what has gathered: one call to the kernel for all replies of a connection.
-    pub fn write_all(&mut self, core: &mut Core) {
+    /// Writes what has gathered: one call to the kernel for all replies of a connection. Says whether commands that had
+    /// waited were executed: what they asked for is then still to be done.
+    pub fn write_all(&mut self, core: &mut Core) -> bool {
+        let mut executed = false;
         for place in std::mem::take(&mut self.listed) {
             let Some(connection) = self.open.get_mut(place) else { continue };
             connection.is_listed = false;
             connection.write();
             if connection.is_paused && !connection.is_closing && !connection.is_over {
+                executed = true;
                 connection.offer_again(core);
                 connection.write();
-                if connection.is_readable && !connection.is_paused {
+                // Nothing will call for a connection that waits for neither an answer nor the socket: it goes on by itself.
+                let waits = connection.session.waiting() > 0 || !connection.out.is_empty();
+                if (connection.is_paused && !waits) || (connection.is_readable && !connection.is_paused) {
                     self.readable.push(place);
                 }
             }
@@ -195,6 +200,7 @@ impl Connections {
                 self.open.remove(place);
             }
         }
+        executed
     }
 
     pub fn close_idle(&mut self, now_ms: u64) {

@@ -1,0 +1,47 @@
+//! Long pipelines against the real server: whatever has to wait goes on by itself, in order.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use shardine_testkit::{Options, Reply, Shardine, Sql};
+
+fn start(args: &[&str]) -> Shardine {
+    let args = args.iter().map(|&arg| arg.to_owned()).collect();
+    let binary = Some(env!("CARGO_BIN_EXE_shardine").into());
+    Shardine::start_with(Options { sql: Sql::None, args, binary, ..Options::default() }).unwrap()
+}
+
+/// More replies than one connection may hold: the rest of the pipeline waits until they have left, then goes on. It once
+/// waited for ever.
+#[test]
+fn a_pipeline_of_large_replies_is_answered_to_the_end() {
+    let server = start(&[]);
+    let mut client = server.client().unwrap();
+    let value = "x".repeat(64 << 10);
+    client.call(&["SET", "big", &value]).unwrap();
+
+    let replies = client.pipeline(&vec![&["GET", "big"][..]; 200]).unwrap();
+
+    assert_eq!(replies.len(), 200);
+    assert!(replies.iter().all(|reply| *reply == Reply::Bulk(value.clone().into_bytes())));
+}
+
+/// A read behind a write of its key, and a write behind that read, keep their order, on one lane and across lanes.
+#[test]
+fn reads_and_writes_of_one_key_keep_their_order() {
+    for lanes in ["1", "2"] {
+        let server = start(&["--lanes", lanes]);
+        let mut client = server.client().unwrap();
+        let mut commands: Vec<Vec<String>> = Vec::new();
+        for round in 0..300 {
+            commands.push(vec!["SET".into(), format!("k{}", round % 7), round.to_string()]);
+            commands.push(vec!["GET".into(), format!("k{}", round % 7)]);
+        }
+        let words: Vec<&[String]> = commands.iter().map(Vec::as_slice).collect();
+
+        let replies = client.pipeline(&words).unwrap();
+
+        for (round, pair) in replies.chunks(2).enumerate() {
+            assert_eq!(pair[1], Reply::Bulk(round.to_string().into_bytes()), "round {round}, {lanes} lanes");
+        }
+    }
+}
