@@ -28,7 +28,7 @@ fn set(records: &mut Records, key: &[u8]) -> Answer {
     Request::one(Command::plain(row, Action::Set(fields.into_iter().collect()))).encode(&mut requests);
     let entry = Entry::Commands { proposed_at: Timestamp(1), requests: &requests }.to_bytes();
     let mut answers = Answers::default();
-    records.apply(&entry, &mut answers).unwrap();
+    records.apply(&entry, &mut answers).expect("a readable entry");
     answers.0.remove(0)
 }
 

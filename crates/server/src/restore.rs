@@ -30,7 +30,9 @@ pub(crate) fn restore(
         }
     }
     if records.interval() != interval {
-        bail!("shard {shard}: its snapshot owns other positions than the map says; restore the data directory from a copy");
+        bail!(
+            "shard {shard}: its snapshot owns other positions than the map says; restore the data directory from a copy"
+        );
     }
     let kept = log.load(shard)?;
     let mut entries = kept.entries;

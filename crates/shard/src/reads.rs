@@ -27,7 +27,10 @@ pub enum ReadNow<'a> {
 enum Wanted {
     Row(RowKeyBuf),
     /// A flush promises what was current when it came, so it begins only when this replica is known to lead.
-    Flush { row: Option<RowKeyBuf>, table: Option<TableId> },
+    Flush {
+        row: Option<RowKeyBuf>,
+        table: Option<TableId>,
+    },
 }
 
 type Waiting = (Caller, Wanted);

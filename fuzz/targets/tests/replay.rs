@@ -11,7 +11,8 @@ const CHANGES: u64 = 300;
 
 fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus").join(target);
-    let mut paths: Vec<PathBuf> = fs::read_dir(&dir).expect("a corpus").map(|entry| entry.expect("a file").path()).collect();
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(&dir).expect("a corpus").map(|entry| entry.expect("a file").path()).collect();
     paths.sort();
     paths.into_iter().map(|path| (path.clone(), fs::read(path).expect("a file"))).collect()
 }
