@@ -36,8 +36,7 @@ struct Told<'a> {
 impl Told<'_> {
     fn next_rows(&mut self) -> Vec<RowKeyBuf> {
         let request = self.requests.pop_front().expect("one outcome per request");
-        let rows = request.rows().map(RowKey::to_owned).collect();
-        rows
+        request.rows().map(RowKey::to_owned).collect()
     }
 
     fn take_dirty(&mut self) -> Option<String> {
