@@ -21,6 +21,8 @@ use crate::world::{Attempt, World};
 #[derive(Clone, Debug)]
 pub struct Client {
     pub chance: Chance,
+    /// Only reads, from any node: a node that merely believes to lead is found out by what it tells readers.
+    pub only_reads: bool,
     /// Whether it numbers its requests, and so may send them again.
     numbered: bool,
     patience: u64,
@@ -56,6 +58,7 @@ impl Client {
     pub fn new(number: usize, plan: &Plan, universe: &Universe, chance: &mut Chance) -> Self {
         let mut chance = chance.fork(number as u64);
         Self {
+            only_reads: number % 3 == 2 && chance.percent(60),
             numbered: chance.percent(plan.operations.numbered_percent),
             patience: chance.pick(&[400 * MS, 1_000 * MS, 4_000 * MS]),
             attempts_max: chance.pick(&[2, 6, 20]),
@@ -127,9 +130,7 @@ impl World {
         running.attempts += 1;
         (running.attempt, running.waiting) = (attempt, false);
         let (operation, shard) = (running.operation, running.shard);
-        // Readers stray more: a node that only believes to lead is found out by what it tells them.
-        let is_read = is_read(&self.history.operations[operation].job);
-        let stray_percent = if is_read { self.plan.stray_percent.max(25) } else { self.plan.stray_percent };
+        let stray_percent = if client.only_reads { 100 } else { self.plan.stray_percent };
         let node = if client.chance.percent(stray_percent) { client.chance.index(nodes) } else { client.leader[shard] };
         let patience = client.patience;
         self.counters.retries += u64::from(running.attempts > 1 && running.origin.is_some());
@@ -153,11 +154,10 @@ impl World {
         self.note(&[9, node as u64, attempt], || format!("node {} takes request {attempt}: {job:?}", node + 1));
         self.drive(node, shard, |replica, actions| serve(replica, &universe.rows, &job, origin, caller, actions));
         let is_serving = self.nodes[node].replicas.get(shard).is_some_and(Replica::is_serving);
-        if is_serving
-            && matches!(job, Job::One { ask: Ask::Get, .. })
-            && let Some(length) = self.nodes[node].pause_at_read.take()
-        {
-            self.pause(node, length);
+        let is_read = matches!(job, Job::One { ask: Ask::Get, .. });
+        self.counters.asked_deposed += u64::from(is_serving && is_read && self.leader_of(shard) != Some(node));
+        if is_serving && is_read {
+            self.spring(node);
         }
     }
 

@@ -27,6 +27,7 @@ counters! {
     failed: "operations certainly without effect",
     unknown: "operations with unknown outcome",
     leader_changes: "changes of leader",
+    asked_deposed: "reads asked of a leader that had been replaced unawares",
     crashes: "crashes",
     lossy_crashes: "crashes that lost unsynced writes",
     restarts_from_snapshot: "restarts from a snapshot",

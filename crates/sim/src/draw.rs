@@ -24,7 +24,7 @@ enum Kind {
 pub fn draw(client: &mut Client, plan: &Plan, universe: &Universe, now: u64, next_value: &mut i64) -> Job {
     *next_value += 1;
     let value = *next_value;
-    let kind = draw_kind(client, &plan.operations);
+    let kind = if client.only_reads { Kind::Get } else { draw_kind(client, &plan.operations) };
     let row = draw_row(client, plan, universe, kind);
     let (version, old) = client.known[row];
     let soon = wall_ms(now) + client.chance.between((50, 2_500));

@@ -61,7 +61,10 @@ impl World {
             return;
         }
         if let Input::Tick = input {
-            let (life, tick_us) = (self.nodes[node].life, self.nodes[node].tick_us);
+            let Node { life, mut tick_us, late_ticks_until, .. } = self.nodes[node];
+            if self.now < late_ticks_until {
+                tick_us *= 5;
+            }
             self.later(tick_us, Event::Own { node, life, input: Input::Tick });
         }
         if self.now < self.nodes[node].paused_until {

@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::plan::{Fault, MS, SECOND};
-use crate::world::World;
+use crate::world::{Trap, World};
 
 impl World {
     pub fn strike(&mut self) {
@@ -53,9 +53,12 @@ impl World {
                 let length = self.chance.between((100 * MS, 6 * SECOND));
                 self.pause(victim, length);
             }
+            // Both long enough for the others to elect somebody else.
             Fault::PauseMidRead => {
-                // Long enough for the others to elect somebody else.
-                self.nodes[victim].pause_at_read = Some(self.chance.between((2_500 * MS, 6 * SECOND)));
+                self.nodes[victim].trap = Some(Trap::Pause(self.chance.between((2_500 * MS, 6 * SECOND))));
+            }
+            Fault::StarveMidRead => {
+                self.nodes[victim].trap = Some(Trap::Starve(self.chance.between((2_500 * MS, 6 * SECOND))));
             }
             Fault::Isolate => {
                 let until = now + self.chance.between((500 * MS, 6 * SECOND));
@@ -116,13 +119,30 @@ impl World {
         self.later(down, Event::Restart { node });
     }
 
-    pub fn pause(&mut self, node: usize, length: u64) {
+    fn pause(&mut self, node: usize, length: u64) {
         if !self.nodes[node].is_up() || self.now < self.nodes[node].paused_until {
             return;
         }
         self.counters.pauses += 1;
         self.nodes[node].paused_until = self.now + length;
         self.later(length, Event::Resume { node });
+    }
+
+    /// A leader has asked the others whether it still leads: the moment for which a trap was set.
+    pub fn spring(&mut self, node: usize) {
+        match self.nodes[node].trap.take() {
+            None => {}
+            Some(Trap::Pause(length)) => self.pause(node, length),
+            Some(Trap::Starve(length)) => {
+                let until = self.now + length;
+                self.counters.one_way_cuts += 1;
+                self.nodes[node].late_ticks_until = until;
+                for other in (0..self.nodes.len()).filter(|other| *other != node) {
+                    self.net.cut(node, other, until);
+                    self.net.clog(other, node, until);
+                }
+            }
+        }
     }
 
     /// Takes every fault away and brings every node back.
@@ -133,7 +153,8 @@ impl World {
         self.sql.calm();
         for node in 0..self.nodes.len() {
             self.nodes[node].slow_until = 0;
-            self.nodes[node].pause_at_read = None;
+            self.nodes[node].trap = None;
+            self.nodes[node].late_ticks_until = 0;
             self.nodes[node].crash_at_write = None;
             if !self.nodes[node].is_up() {
                 self.start(node);

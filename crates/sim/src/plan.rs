@@ -93,6 +93,8 @@ pub enum Fault {
     Pause,
     /// The process stops right after it has asked the others, for a read, whether it still leads.
     PauseMidRead,
+    /// At the same moment the node loses touch: it is not heard, what is sent to it comes late, and so do its timers.
+    StarveMidRead,
     /// Cut off from the others, both ways.
     Isolate,
     /// Hears the others and is not heard, or the other way round.
@@ -107,12 +109,13 @@ pub enum Fault {
     SqlUnreachable,
 }
 
-const FAULTS: [Fault; 14] = [
+const FAULTS: [Fault; 15] = [
     Fault::Crash,
     Fault::CrashAll,
     Fault::CrashMidWrite,
     Fault::Pause,
     Fault::PauseMidRead,
+    Fault::StarveMidRead,
     Fault::Isolate,
     Fault::Deafen,
     Fault::CutOneLink,
@@ -214,7 +217,9 @@ fn sql(chance: &mut Chance, may_answer_twice: bool) -> SqlPlan {
 }
 
 fn nemesis(chance: &mut Chance) -> NemesisPlan {
-    let mut kinds: Vec<Fault> = FAULTS.into_iter().filter(|_| chance.percent(45)).collect();
+    // Sometimes a few kinds again and again, sometimes many together.
+    let on_percent = chance.pick(&[12, 45]);
+    let mut kinds: Vec<Fault> = FAULTS.into_iter().filter(|_| chance.percent(on_percent)).collect();
     if kinds.is_empty() {
         kinds.push(chance.pick(&FAULTS));
     }

@@ -204,7 +204,9 @@ impl World {
     /// A request carries the stamp of the entry that it joins, so it may be judged by a clock that was read before the
     /// log or the process stood still.
     fn tolerance(&self) -> Tolerance {
-        let stands_still = |fault: &Fault| matches!(fault, Fault::Pause | Fault::PauseMidRead | Fault::SlowDisk);
+        let stands_still = |fault: &Fault| {
+            matches!(fault, Fault::Pause | Fault::PauseMidRead | Fault::StarveMidRead | Fault::SlowDisk)
+        };
         let pause_ms = if self.plan.nemesis.kinds.iter().any(stands_still) { 10_000 } else { 1_000 };
         Tolerance { early_ms: self.plan.skew_ms + 1, late_ms: self.plan.skew_ms + pause_ms }
     }

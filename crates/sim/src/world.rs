@@ -36,8 +36,9 @@ pub struct Node {
     pub paused_until: u64,
     /// How long the process will be gone after it dies in its next write.
     pub crash_at_write: Option<u64>,
-    /// How long the process will stop after its next read.
-    pub pause_at_read: Option<u64>,
+    /// What will befall the node at its next read.
+    pub trap: Option<Trap>,
+    pub late_ticks_until: u64,
     /// What came while the process was paused.
     pub backlog: Vec<Input>,
     pub slow_until: u64,
@@ -51,6 +52,13 @@ impl Node {
     pub fn is_up(&self) -> bool {
         !self.replicas.is_empty()
     }
+}
+
+/// Something that is to happen at the worst moment, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub enum Trap {
+    Pause(u64),
+    Starve(u64),
 }
 
 /// A request on its way: whose it is and which operation it is an attempt at.
@@ -208,7 +216,8 @@ fn new_node(plan: &Plan, chance: &mut Chance) -> Node {
         tick_us: chance.between(((100 - plan.tick_skew_percent) * MS, (100 + plan.tick_skew_percent) * MS)),
         paused_until: 0,
         crash_at_write: None,
-        pause_at_read: None,
+        trap: None,
+        late_ticks_until: 0,
         backlog: Vec::new(),
         slow_until: 0,
         cuts: (0..shards).map(|_| None).collect(),

@@ -1,0 +1,61 @@
+//! Each planted bug is caught, by a checker that names what it broke. Without this, no number of green seeds means much.
+
+use shardine_sim::{Mutant, Options, hunt, run};
+
+fn is_caught_within(mutant: Mutant, seeds: u64) {
+    let catch = hunt(mutant, 1, seeds);
+
+    let (seed, violation) = catch.found.unwrap_or_else(|| panic!("{mutant:?} was not caught in {seeds} seeds"));
+    let healthy = run(seed, Options::default());
+    assert_eq!(healthy.violation, None, "seed {seed} must fail because of the bug: {violation:?}");
+}
+
+#[test]
+fn an_answer_before_the_sync_is_caught() {
+    is_caught_within(Mutant::AnswerBeforeSync, 30);
+}
+
+#[test]
+fn sql_without_a_fence_is_caught() {
+    is_caught_within(Mutant::NoSqlFence, 150);
+}
+
+#[test]
+fn a_kick_of_a_dirty_record_is_caught() {
+    is_caught_within(Mutant::KickDirty, 60);
+}
+
+#[test]
+fn a_retry_that_is_executed_again_is_caught() {
+    is_caught_within(Mutant::NoDedup, 60);
+}
+
+#[test]
+fn a_snapshot_that_does_not_clear_is_caught() {
+    is_caught_within(Mutant::SnapshotDoesNotClear, 150);
+}
+
+#[test]
+fn local_reads_are_caught() {
+    is_caught_within(Mutant::LocalReads, 500);
+}
+
+#[test]
+fn a_reused_read_context_is_caught() {
+    is_caught_within(Mutant::ReusedReadContext, 1_000);
+}
+
+#[test]
+fn a_forgotten_increment_is_caught() {
+    is_caught_within(Mutant::MergedIncrementsForgetOne, 150);
+}
+
+#[test]
+fn a_load_that_overwrites_is_caught() {
+    is_caught_within(Mutant::LoadOverwrites, 100);
+}
+
+#[test]
+fn a_log_cut_before_its_snapshot_is_caught() {
+    is_caught_within(Mutant::TruncateBeforeSnapshot, 300);
+}
