@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use shardine_model::log::SnapshotMeta;
-use shardine_model::{NodeId, RowKeyBuf, ShardId};
+use shardine_model::{NodeId, ShardId};
 use shardine_shard::{Actions, Mutant, Options, Replica, SnapshotPart};
 
 use crate::chance::Chance;
 use crate::check::{Violation, acknowledged_is_durable, replicas_agree};
 use crate::event::{Event, Input};
 use crate::plan::MS;
-use crate::sql::Fate;
 use crate::world::{NOBODY, Node, World};
 
 /// Bytes of a snapshot that are cut in one go: little, so that changes come between.
@@ -182,7 +181,7 @@ impl World {
             self.answer(node, caller.sequence, answer);
         }
         for load in actions.loads.drain(..) {
-            self.ask_sql(node, shard, load.term, load.rows);
+            self.ask_sql(node, shard, load);
         }
         for write in actions.writes.drain(..) {
             self.tell_sql(node, shard, write);
@@ -272,72 +271,6 @@ impl World {
         self.nodes[node].disk.save_snapshot(shard, meta, chunks);
         self.nodes[node].disk.truncate(shard, index);
         self.reach(node, Input::SnapshotSaved { shard, index });
-    }
-
-    fn ask_sql(&mut self, node: usize, shard: usize, term: u64, rows: Vec<RowKeyBuf>) {
-        let life = self.nodes[node].life;
-        match self.sql.load_fate(node, self.now) {
-            Fate::Answered { executed, told } | Fate::Unknown { executed, told } => {
-                self.schedule.at(executed, Event::SqlLoad { node, life, shard, term, rows, told });
-            }
-            Fate::Failed { told } => {
-                self.counters.loads_failed += 1;
-                self.schedule.at(told, Event::Own { node, life, input: Input::LoadFailed { shard, term, rows } });
-            }
-        }
-    }
-
-    pub fn sql_loads(&mut self, node: usize, life: u64, shard: usize, term: u64, rows: &[RowKeyBuf], told: u64) {
-        let found = self.sql.load(rows);
-        self.counters.loads += found.len() as u64;
-        self.note(&[6, node as u64, shard as u64, found.len() as u64], || {
-            let versions: Vec<_> = found.iter().map(|row| row.version.0).collect();
-            format!("SQL reads {} rows for node {}, versions {versions:?}", rows.len(), node + 1)
-        });
-        if let Some(pause) = self.sql.answers_twice() {
-            let input = Input::Loaded { shard, term, rows: found.clone() };
-            self.schedule.at(told + pause, Event::Own { node, life, input });
-        }
-        self.schedule.at(told, Event::Own { node, life, input: Input::Loaded { shard, term, rows: found } });
-    }
-
-    fn tell_sql(&mut self, node: usize, shard: usize, write: shardine_shard::SqlWrite) {
-        let (life, term, rows) = (self.nodes[node].life, write.term, write.rows);
-        let names = || rows.iter().map(|flush| flush.row.clone()).collect();
-        let failure = |rows| Event::Own { node, life, input: Input::FlushFailed { shard, term, rows } };
-        match self.sql.write_fate(node, self.now) {
-            Fate::Answered { executed, told } => {
-                self.schedule.at(executed, Event::SqlWrite { node, life, shard, term, rows, told: Some(told) });
-            }
-            Fate::Failed { told } => self.schedule.at(told, failure(names())),
-            Fate::Unknown { executed, told } => {
-                self.schedule.at(told, failure(names()));
-                self.schedule.at(executed, Event::SqlWrite { node, life, shard, term, rows, told: None });
-            }
-        }
-    }
-
-    /// Executed whatever has become of the node that sent it.
-    pub fn sql_writes(
-        &mut self,
-        node: usize,
-        life: u64,
-        shard: usize,
-        term: u64,
-        rows: &[shardine_shard::FlushRow],
-        told: Option<u64>,
-    ) {
-        let results = match self.sql.write(rows) {
-            Ok(results) => results,
-            Err(violation) => return self.demand(Err(violation)),
-        };
-        self.note(&[7, node as u64, shard as u64, term, rows.len() as u64], || {
-            let versions: Vec<_> = rows.iter().map(|flush| (flush.row.key.clone(), flush.version.0)).collect();
-            format!("SQL writes for node {} in term {term}: {versions:?} {results:?}", node + 1)
-        });
-        if let Some(told) = told {
-            self.schedule.at(told, Event::Own { node, life, input: Input::Flushed { shard, term, results } });
-        }
     }
 }
 

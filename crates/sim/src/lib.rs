@@ -11,6 +11,7 @@ mod plan;
 mod world;
 
 mod host;
+mod statements;
 
 mod clients;
 mod draw;

@@ -36,3 +36,6 @@ pub fn check(history: &History, rows: &[Row], tolerance: Tolerance) -> Result<u6
     }
     Ok(left_open)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! Statements between nodes and SQL: sent, executed, and told of, each at its own time or never.
+
+use std::rc::Rc;
+
+use shardine_model::RowKeyBuf;
+use shardine_shard::{FlushRow, SqlLoad, SqlWrite};
+
+use crate::event::{Event, Input};
+use crate::sql::Fate;
+use crate::universe::content_of;
+use crate::world::World;
+
+impl World {
+    /// Sends a question to SQL.
+    pub fn ask_sql(&mut self, node: usize, shard: usize, load: SqlLoad) {
+        let (life, term, rows) = (self.nodes[node].life, load.term, load.rows);
+        match self.sql.load_fate(node, self.now) {
+            Fate::Answered { executed, told } | Fate::Unknown { executed, told } => {
+                self.schedule.at(executed, Event::SqlLoad { node, life, shard, term, rows, told });
+            }
+            Fate::Failed { told } => {
+                self.counters.loads_failed += 1;
+                self.schedule.at(told, Event::Own { node, life, input: Input::LoadFailed { shard, term, rows } });
+            }
+        }
+    }
+
+    pub fn sql_loads(&mut self, node: usize, life: u64, shard: usize, term: u64, rows: &[RowKeyBuf], told: u64) {
+        let found = self.sql.load(rows);
+        self.counters.loads += found.len() as u64;
+        self.note(&[6, node as u64, shard as u64, found.len() as u64], || {
+            let versions: Vec<_> = found.iter().map(|row| row.version.0).collect();
+            format!("SQL reads {} rows for node {}, versions {versions:?}", rows.len(), node + 1)
+        });
+        if let Some(pause) = self.sql.answers_twice() {
+            let input = Input::Loaded { shard, term, rows: found.clone() };
+            self.schedule.at(told + pause, Event::Own { node, life, input });
+        }
+        self.schedule.at(told, Event::Own { node, life, input: Input::Loaded { shard, term, rows: found } });
+    }
+
+    /// Sends rows to SQL.
+    pub fn tell_sql(&mut self, node: usize, shard: usize, write: SqlWrite) {
+        let (life, term, rows) = (self.nodes[node].life, write.term, write.rows);
+        let names = || rows.iter().map(|flush| flush.row.clone()).collect();
+        let failure = |rows| Event::Own { node, life, input: Input::FlushFailed { shard, term, rows } };
+        match self.sql.write_fate(node, self.now) {
+            Fate::Answered { executed, told } => {
+                self.schedule.at(executed, Event::SqlWrite { node, life, shard, term, rows, told: Some(told) });
+            }
+            Fate::Failed { told } => self.schedule.at(told, failure(names())),
+            Fate::Unknown { executed, told } => {
+                self.schedule.at(told, failure(names()));
+                self.schedule.at(executed, Event::SqlWrite { node, life, shard, term, rows, told: None });
+            }
+        }
+    }
+
+    /// Executed whatever has become of the node that sent it.
+    pub fn sql_writes(
+        &mut self,
+        node: usize,
+        life: u64,
+        shard: usize,
+        term: u64,
+        rows: &[FlushRow],
+        told: Option<u64>,
+    ) {
+        let results = match self.sql.write(rows) {
+            Ok(results) => results,
+            Err(violation) => return self.demand(Err(violation)),
+        };
+        self.note(&[7, node as u64, shard as u64, term, rows.len() as u64], || {
+            let versions: Vec<_> = rows.iter().map(|flush| (flush.row.key.clone(), flush.version.0)).collect();
+            format!("SQL writes for node {} in term {term}: {versions:?} {results:?}", node + 1)
+        });
+        let universe = Rc::clone(&self.universe);
+        for flush in rows {
+            // What goes to SQL is a version that memory had, whole (I45).
+            let number = universe.find(&flush.row).expect("clients touch rows of the universe only");
+            let content = flush.version.is_live().then(|| content_of(flush.fields.view()));
+            let verdict = self.watch.contents.note(number, flush.version, content);
+            self.demand(verdict);
+        }
+        if let Some(told) = told {
+            self.schedule.at(told, Event::Own { node, life, input: Input::Flushed { shard, term, results } });
+        }
+    }
+}
