@@ -2,8 +2,8 @@
 //! from its beginning or began with a snapshot (record-cache 69-72).
 
 use proptest::prelude::*;
-use shardine_model::entry::open_commands;
-use shardine_model::{Entry, Timestamp};
+use shardine_model::entry::{LoadedRow, open_commands};
+use shardine_model::{Entry, Timestamp, Version};
 use shardine_records::{CutStep, Records};
 
 use crate::history::{Leader, Outcomes, chunks, replay, requests, rest_of_cut, restore, steps, tables};
@@ -118,6 +118,23 @@ proptest! {
             }
         }
     }
+}
+
+/// record-cache 60: what SQL says of a deleted or missing row beside its version is no part of the state.
+#[test]
+fn record_cache_60_an_absent_row_is_loaded_without_fields() {
+    let loaded = |fields: &[u8], version: i64| {
+        let mut records = empty(1);
+        let row = crate::words::address(records.catalogue(), "notes:a");
+        let entry = Entry::Load(vec![LoadedRow { row, version: Version(version), fields }]);
+        records.apply(&entry.to_bytes(), &mut Outcomes::default()).unwrap();
+        (records.state_hash(), records.bytes())
+    };
+    let field = [1, 1, 20];
+
+    assert_eq!(loaded(&field, -4), loaded(&[], -4));
+    assert_eq!(loaded(&field, 0), loaded(&[], 0));
+    assert_ne!(loaded(&field, 4), loaded(&[], 4));
 }
 
 fn everything() -> shardine_records::Scan<'static> {

@@ -7,7 +7,7 @@ use shardine_model::key::Interval;
 use shardine_model::log::{Membership, SnapshotMeta};
 use shardine_model::{Answer, Entry, NodeId, Request, RowKey, ShardId, Timestamp};
 use shardine_records::{Lookup, Records};
-use shardine_shard::{Actions, Caller, Message, Options, Replica, Restored, Role, SnapshotPart, Time};
+use shardine_shard::{Actions, Caller, Message, Options, Replica, Restored, Role, SnapshotPart, SqlWrite, Time};
 
 use crate::words;
 
@@ -26,6 +26,8 @@ pub struct Cluster {
     pub answers: Vec<(Caller, Answer)>,
     /// Short lines of everything that was sent, for counting rounds.
     pub sent: Vec<String>,
+    /// What was to be written to SQL, and by whom.
+    pub writes: Vec<(u64, SqlWrite)>,
     pub stops: Vec<String>,
     cuts: Vec<Option<u64>>,
 }
@@ -54,6 +56,7 @@ impl Cluster {
             next_caller: 0,
             answers: Vec::new(),
             sent: Vec::new(),
+            writes: Vec::new(),
             stops: Vec::new(),
             cuts: vec![None; 3],
         };
@@ -81,6 +84,7 @@ impl Cluster {
         self.network.extend(actions.messages);
         self.unconfirmed.extend(actions.persists.iter().map(|persist| (node, persist.number)));
         self.answers.extend(actions.answers);
+        self.writes.extend(actions.writes.into_iter().map(|write| (node, write)));
         self.stops.extend(actions.stop);
         for part in actions.snapshot {
             match part {
