@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use shardine_model::ShardId;
+use shardine_model::codec::Reader;
 use shardine_model::log::LogWrite;
 use shardine_shard::Persist;
 use shardine_store::{LogStore, SnapshotWriter};
@@ -80,7 +81,11 @@ fn write(
         if let Some((meta, data)) = persist.install {
             let shard = persist.write.shard;
             let mut writer = SnapshotWriter::create(snapshots, shard, &meta)?;
-            writer.push(&data)?;
+            // It came in one piece of many chunks; on disk each is its own, as in a snapshot that was cut here.
+            let mut chunks = Reader::new(&data);
+            while !chunks.is_empty() {
+                writer.push(chunks.bytes("snapshot chunk").expect("the replica has read it before it asked"))?;
+            }
             writer.finish()?;
             log.reset(shard, persist.write.hard_state.unwrap_or_default())?;
         }

@@ -289,17 +289,14 @@ impl Replica {
 
     /// Proposes an entry of the replica's own making.
     pub(crate) fn propose(&mut self, entry: &Entry<'_>, callers: Vec<Caller>, then: Then) -> bool {
-        let Some(proposed) = self.group.propose(entry.to_bytes()) else { return false };
-        let since_ms = self.time.monotonic_ms;
-        self.flights.push_back(Flight { proposed, since_ms, callers, touched: Default::default(), then });
-        true
+        self.propose_bytes(entry.to_bytes(), callers, then)
     }
 
-    /// The same for an entry that borrows from the records while it is made.
-    pub(crate) fn propose_bytes(&mut self, bytes: Vec<u8>, then: Then) -> bool {
+    /// The same for an entry that borrowed from the records while it was made.
+    pub(crate) fn propose_bytes(&mut self, bytes: Vec<u8>, callers: Vec<Caller>, then: Then) -> bool {
         let Some(proposed) = self.group.propose(bytes) else { return false };
         let since_ms = self.time.monotonic_ms;
-        self.flights.push_back(Flight { proposed, since_ms, callers: Vec::new(), touched: Default::default(), then });
+        self.flights.push_back(Flight { proposed, since_ms, callers, touched: Default::default(), then });
         true
     }
 
@@ -413,7 +410,7 @@ impl Replica {
         }
     }
 
-    /// Entries lost with a crash are one thing; bytes for a snapshot in a message another.
+    /// Takes the leader's snapshot in place of everything this replica has applied.
     fn install(&mut self, meta: shardine_model::log::SnapshotMeta, data: Bytes, actions: &mut Actions) {
         match self.restore_from_peer(&meta, &data) {
             Ok(()) => {

@@ -44,7 +44,7 @@ impl Replica {
         }
         let rows: Vec<RowKey<'_>> = self.records.due_expiries(at).take(limits::EXPIRE_ROWS_MAX).collect();
         let entry = Entry::Expire { at, rows }.to_bytes();
-        self.upkeep.expiring = self.propose_bytes(entry, Then::Expired);
+        self.upkeep.expiring = self.propose_bytes(entry, Vec::new(), Then::Expired);
     }
 
     fn purge_some(&mut self) {
@@ -57,6 +57,6 @@ impl Replica {
             return;
         }
         let entry = Entry::Purge(due).to_bytes();
-        self.upkeep.purging = self.propose_bytes(entry, Then::Purged);
+        self.upkeep.purging = self.propose_bytes(entry, Vec::new(), Then::Purged);
     }
 }
