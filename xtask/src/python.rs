@@ -27,7 +27,8 @@ pub fn scripts() -> Result<Vec<String>> {
 /// Builds the server and runs the scripts.
 pub fn run(options: &Options) -> Result<()> {
     setup::run()?;
-    cargo::run(&mut cargo::cargo(&["build", "--locked", "-p", "shardine"]))?;
+    // Everything, as the tests build it: the server alone would have other features and be built from the ground again.
+    cargo::run(&mut cargo::cargo(&["build", "--workspace", "--all-targets", "--locked"]))?;
     let mut failed = Vec::new();
     let chosen = |name: &String| options.filter.as_ref().is_none_or(|filter| name.contains(filter));
     for name in scripts()?.into_iter().filter(chosen) {

@@ -2,8 +2,10 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
+use shardine_testkit::sql_server::{Kind, Sync};
+use shardine_testkit::{SqlServer, target_dir};
 
 use crate::{advisories, cargo, fuzz, python, setup, steps::Steps, tidy, verify};
 
@@ -46,12 +48,18 @@ fn build() -> Result<()> {
     cargo::run(&mut cargo::cargo(&["build", "--workspace", "--all-targets", "--locked"]))
 }
 
+/// With one PostgreSQL and one MariaDB for all tests that need no server of their own, each in a database of its own.
 fn tests() -> Result<()> {
-    if cargo::is_installed("cargo-nextest") {
-        return cargo::run(&mut cargo::cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]));
-    }
-    let tests = ["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"];
-    cargo::run(&mut cargo::cargo(&tests))
+    let servers: Result<Vec<SqlServer>> =
+        [Kind::Postgres, Kind::MariaDb].into_iter().map(|kind| SqlServer::start(kind, Sync::Off, &[])).collect();
+    let servers = servers.context("start the SQL servers that the tests share")?;
+    let mut command = if cargo::is_installed("cargo-nextest") {
+        cargo::cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"])
+    } else {
+        cargo::cargo(&["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"])
+    };
+    command.envs(servers.iter().map(|server| (server.kind().shared_port(), server.port().to_string())));
+    cargo::run(&mut command)
 }
 
 fn python_tests(steps: &mut Steps) -> Result<()> {
@@ -69,8 +77,9 @@ fn simulator(steps: &mut Steps, options: &Options) -> Result<()> {
     }
     let seeds = options.seeds.to_string();
     let name = format!("simulator, {seeds} seeds");
-    let run = ["run", "--quiet", "--locked", "-p", "shardine-sim", "--", "--seeds", &seeds];
-    steps.run(&name, || cargo::run(&mut cargo::cargo(&run)));
+    // The program that was built with everything else; cargo would build it alone, with other features.
+    let program = target_dir().join("debug").join("shardine-sim");
+    steps.run(&name, || cargo::run(cargo::command(&program.to_string_lossy()).args(["--seeds", &seeds])));
     Ok(())
 }
 

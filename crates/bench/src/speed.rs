@@ -10,6 +10,7 @@ mod report;
 mod restart;
 mod row;
 mod server;
+mod sql;
 mod throughput;
 mod workplace;
 

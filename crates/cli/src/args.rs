@@ -8,6 +8,7 @@ use crate::cluster::{ExplainArgs, ShardsArgs, StatusArgs};
 use crate::config::ConfigArgs;
 use crate::doctor::DoctorArgs;
 use crate::reads::{GetArgs, ScanArgs};
+use crate::sql::{VerifyArgs, WritebackArgs};
 use crate::tables::TableArgs;
 use crate::up::UpArgs;
 use crate::upkeep::{FlushArgs, KickArgs};
@@ -74,11 +75,16 @@ pub enum Command {
     #[command(after_help = "Example:\n  shardine status")]
     Status(StatusArgs),
     /// All shards with their leaders and sizes
-    #[command(after_help = "Example:\n  shardine shards")]
+    #[command(after_help = "Example:\n  shardine shards\n  shardine shards suspend 2")]
     Shards(ShardsArgs),
     /// Where a key lives and how it stands, or which shards a scan visits
     #[command(after_help = "Example:\n  shardine explain users:lili\n  shardine explain --scan users")]
     Explain(ExplainArgs),
+    /// How far SQL is behind
+    Writeback(WritebackArgs),
+    /// Compare memory with SQL while both go on; fails if rows differ
+    #[command(after_help = "Example:\n  shardine verify\n  shardine verify users --json")]
+    Verify(VerifyArgs),
     /// Put load on the Redis door and measure
     #[command(
         after_help = "Example:\n  shardine bench --connections 64 --pipeline 16 --mix get:80,set:20 --seconds 10"

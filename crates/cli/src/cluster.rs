@@ -1,6 +1,6 @@
 //! `status`, `shards` and `explain`.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::{Map, Value as Json, json};
 use shardine_proto::v1;
 
@@ -17,7 +17,28 @@ pub struct StatusArgs {
 }
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct ShardsArgs {
+    #[command(subcommand)]
+    action: Option<ShardsAction>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+#[derive(Subcommand)]
+enum ShardsAction {
+    /// Answer every request of a shard with `suspended`; write-back goes on
+    #[command(after_help = "Example:\n  shardine shards suspend 2\n  shardine shards suspend")]
+    Suspend(SuspendArgs),
+    /// Serve a suspended shard again
+    #[command(after_help = "Example:\n  shardine shards resume 2\n  shardine shards resume")]
+    Resume(SuspendArgs),
+}
+
+#[derive(Args)]
+struct SuspendArgs {
+    /// The shard's number as `shardine shards` shows it; all shards without one
+    shard: Option<u32>,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -42,7 +63,22 @@ pub async fn status(args: StatusArgs, output: Output) -> Result<(), Complaint> {
 }
 
 pub async fn shards(args: ShardsArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&args.server).await?;
+    let server = match args.action {
+        None => args.server,
+        Some(ShardsAction::Suspend(args)) => {
+            let mut session = Session::open(&args.server).await?;
+            let request = v1::SuspendShardsRequest { shard: args.shard };
+            session.cluster.suspend_shards(request).await.map_err(|status| Complaint::from_status(&status))?;
+            args.server
+        }
+        Some(ShardsAction::Resume(args)) => {
+            let mut session = Session::open(&args.server).await?;
+            let request = v1::ResumeShardsRequest { shard: args.shard };
+            session.cluster.resume_shards(request).await.map_err(|status| Complaint::from_status(&status))?;
+            args.server
+        }
+    };
+    let mut session = Session::open(&server).await?;
     let reply = session.cluster.shards(v1::ShardsRequest {}).await.map_err(|status| Complaint::from_status(&status))?;
     let shards = reply.into_inner().shards;
     output.print(|| shards_text(&shards), || json!({ "shards": shards.iter().map(shard_json).collect::<Vec<_>>() }));
@@ -95,9 +131,6 @@ fn status_text(status: &v1::StatusReply) -> String {
     text.push_str(&writeback_text(status.writeback.as_ref()));
     text.push_str("\n\n");
     text.push_str(&shards_text(&status.shards));
-    for shard in status.shards.iter().filter(|shard| !shard.stopped.is_empty()) {
-        text.push_str(&format!("\n! shard {}: {}", shard.id, shard.stopped));
-    }
     text
 }
 
@@ -122,6 +155,7 @@ fn shards_text(shards: &[v1::Shard]) -> String {
         let state = match (shard.stopped.is_empty(), shard.leader) {
             (false, _) => "STOPPED".to_owned(),
             (true, None) => "NO LEADER".to_owned(),
+            (true, Some(_)) if shard.suspended => "SUSPENDED".to_owned(),
             (true, Some(leader)) => format!("led by {leader}"),
         };
         [
@@ -138,7 +172,11 @@ fn shards_text(shards: &[v1::Shard]) -> String {
         ]
     });
     let header = ["SHARD", "POSITIONS", "STATE", "TERM", "LANE", "RECORDS", "MEMORY", "DIRTY", "APPLIED", "SNAPSHOT"];
-    show::table(header, rows.collect())
+    let mut text = show::table(header, rows.collect());
+    for shard in shards.iter().filter(|shard| !shard.stopped.is_empty()) {
+        text.push_str(&format!("\n! shard {}: {}", shard.id, shard.stopped));
+    }
+    text
 }
 
 fn access(reply: &v1::ExplainReply) -> &'static str {
@@ -233,6 +271,7 @@ fn shard_json(shard: &v1::Shard) -> Json {
         "bytes": value::unsigned(shard.bytes),
         "dirty": value::unsigned(shard.dirty),
         "stopped": Some(&shard.stopped).filter(|stopped| !stopped.is_empty()),
+        "suspended": shard.suspended,
     })
 }
 

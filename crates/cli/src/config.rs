@@ -40,9 +40,11 @@ pub struct File {
     pub insecure: Option<bool>,
     pub connections_max: Option<usize>,
     pub snapshot_log_bytes: Option<u64>,
+    pub memory_max: Option<u64>,
+    pub flush_timeout: Option<u64>,
 }
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 13] = [
     "data",
     "redis",
     "grpc",
@@ -54,6 +56,8 @@ const KEYS: [&str; 11] = [
     "insecure",
     "connections_max",
     "snapshot_log_bytes",
+    "memory_max",
+    "flush_timeout",
 ];
 
 pub fn run(args: &ConfigArgs, output: Output) -> Result<(), Complaint> {

@@ -275,7 +275,11 @@ fn shards(status: &v1::StatusReply) -> Finding {
     if lame.is_empty() {
         return Finding::good("shards", format!("{} serve", status.shards.len()));
     }
-    Finding::bad("shards", format!("not serving: {}", lame.join(", ")), "shardine shards; the server's log")
+    let mut found = format!("not serving: {}", lame.join(", "));
+    for shard in status.shards.iter().filter(|shard| !shard.stopped.is_empty()) {
+        found.push_str(&format!("; {}", shard.stopped));
+    }
+    Finding::bad("shards", found, "docs/damage.md; the server's log")
 }
 
 fn sql(status: &v1::StatusReply) -> Finding {

@@ -8,6 +8,7 @@
 // In the order in which a command meets them.
 mod args;
 mod complaint;
+mod progress;
 mod session;
 mod show;
 // One per group of commands.
@@ -16,9 +17,12 @@ mod cluster;
 mod config;
 mod doctor;
 mod reads;
+mod sql;
+mod sql_args;
 mod tables;
 mod up;
 mod upkeep;
+mod warm;
 mod writes;
 // Text between people and protobuf.
 mod address;
@@ -77,6 +81,8 @@ fn run(cli: Cli, output: Output) -> Result<(), Complaint> {
         Command::Status(status) => talk(cluster::status(status, output)),
         Command::Shards(shards) => talk(cluster::shards(shards, output)),
         Command::Explain(explain) => talk(cluster::explain(explain, output)),
+        Command::Writeback(command) => talk(sql::writeback(command, output)),
+        Command::Verify(verify) => talk(sql::verify(verify, output)),
         Command::Doctor(doctor) => talk(doctor::run(doctor, output)),
     }
 }

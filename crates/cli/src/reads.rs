@@ -21,6 +21,9 @@ pub struct GetArgs {
     /// Any replica may answer
     #[arg(long)]
     stale: bool,
+    /// With --stale: how old the answer may be
+    #[arg(long, requires = "stale", value_name = "MS")]
+    max_age_ms: Option<u64>,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -31,7 +34,8 @@ pub async fn get(args: GetArgs, output: Output) -> Result<(), Complaint> {
     for field in &args.fields {
         value::type_of(&table, field)?;
     }
-    let request = v1::GetRequest { row: Some(row), fields: args.fields, known_version: None, stale: args.stale };
+    let GetArgs { fields, stale, max_age_ms, .. } = args;
+    let request = v1::GetRequest { row: Some(row), fields, known_version: None, stale, max_age_ms };
     let reply = session.records.get(request).await.map_err(|status| Complaint::from_status(&status))?;
     let record = reply.into_inner().record.unwrap_or_default();
     output.print(|| show::record_text(&record), || show::record_json(&record));

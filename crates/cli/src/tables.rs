@@ -1,4 +1,4 @@
-//! `table create | list | show | add-field | drop`.
+//! `table create | list | show | add-field | warm | drop`.
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value as Json, json};
@@ -9,7 +9,9 @@ use crate::args::ServerArgs;
 use crate::complaint::Complaint;
 use crate::session::Session;
 use crate::show::{self, Output};
-use crate::value;
+use crate::sql_args::{self, SqlArgs};
+use crate::warm::WarmArgs;
+use crate::{value, warm};
 
 #[derive(Args)]
 pub struct TableArgs {
@@ -21,7 +23,7 @@ pub struct TableArgs {
 enum TableCommand {
     /// Create a table
     #[command(
-        after_help = "Types: int64 uint64 float64 string blob; sort parts are int64 or string.\n\nExample:\n  shardine table create users --field name:string --field age:int64=18\n  shardine table create events --sort at:int64 --field text:string --backing none"
+        after_help = "Types: int64 uint64 float64 string blob; sort parts are int64 or string.\n\nExample:\n  shardine table create users --field name:string --field age:int64=18\n  shardine table create events --sort at:int64 --field text:string --backing none\n  shardine table create clients --field name:string --map customers --map-key id:int64 --map-version rev --map-field name=full_name"
     )]
     Create {
         name: String,
@@ -34,6 +36,8 @@ enum TableCommand {
         /// Where rows are kept
         #[arg(long, value_enum, default_value_t = Backing::Sql)]
         backing: Backing,
+        #[command(flatten)]
+        sql: SqlArgs,
         #[command(flatten)]
         server: ServerArgs,
     },
@@ -59,6 +63,11 @@ enum TableCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
+    /// Bring a table, or a list of its keys, into memory at a limited rate
+    #[command(
+        after_help = "Example:\n  shardine table warm users --rate 2000\n  shardine table warm users --keys hot.txt"
+    )]
+    Warm(WarmArgs),
     /// Drop a table and forget its records; its rows in SQL stay
     #[command(after_help = "Example:\n  shardine table drop users --yes")]
     Drop {
@@ -79,10 +88,12 @@ enum Backing {
 
 pub async fn run(args: TableArgs, output: Output) -> Result<(), Complaint> {
     match args.command {
-        TableCommand::Create { name, fields, sort, backing, server } => {
+        TableCommand::Create { name, fields, sort, backing, sql, server } => {
+            let fields: Vec<v1::FieldDefinition> = fields.iter().map(|typed| field(typed)).collect::<Result<_, _>>()?;
             let request = v1::CreateTableRequest {
                 name,
-                fields: fields.iter().map(|typed| field(typed)).collect::<Result<_, _>>()?,
+                sql: Some(sql.options(&fields)?),
+                fields,
                 sort: sort.iter().map(|typed| sort_part(typed)).collect::<Result<_, _>>()?,
                 backing: match backing {
                     Backing::Sql => v1::Backing::Sql.into(),
@@ -106,6 +117,7 @@ pub async fn run(args: TableArgs, output: Output) -> Result<(), Complaint> {
             let reply = Session::open(&server).await?.tables.add_field(request).await;
             print_one(&reply.map_err(|status| Complaint::from_status(&status))?.into_inner(), output);
         }
+        TableCommand::Warm(args) => warm::run(args, output).await?,
         TableCommand::Drop { name, yes, server } => {
             if !yes {
                 confirm(&name)?;
@@ -177,7 +189,9 @@ fn text_of(table: &v1::Table) -> String {
         let kind = value::field_type(field.r#type).name().to_owned();
         rows.push([field.name.clone(), kind, value::text(field.default.as_ref())]);
     }
-    let head = format!("table {}, backing {}, definition {}", table.name, backing(table), table.definition_version);
+    let sql = table.sql.as_ref().map(|sql| format!("\n{}", sql_args::text_of(sql))).unwrap_or_default();
+    let head =
+        format!("table {}, backing {}, definition {}{sql}", table.name, backing(table), table.definition_version);
     let tail = if table.dynamic {
         "takes any field, all values blobs".to_owned()
     } else {
@@ -207,5 +221,6 @@ fn json_of(table: &v1::Table) -> Json {
         "dynamic": table.dynamic,
         "fields": fields,
         "sort": sort,
+        "sql": table.sql.as_ref().map(sql_args::json_of),
     })
 }

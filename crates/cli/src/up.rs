@@ -1,17 +1,20 @@
 //! `up`: a node in this process, from the first line to Ctrl-C.
 
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use shardine_model::ErrorCode;
-use shardine_server::{Addresses, Node, UpOptions};
+use shardine_model::{ErrorCode, Refusal};
+use shardine_server::{Addresses, Flushing, Node, Stopped, UpOptions};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::complaint::Complaint;
 use crate::config;
+use crate::progress::Progress;
 use crate::show::Output;
 
 #[derive(Args)]
@@ -55,6 +58,12 @@ pub struct UpArgs {
     /// Log bytes behind a snapshot before the next one is cut, per shard [default: 67108864]
     #[arg(long)]
     snapshot_log_bytes: Option<u64>,
+    /// Bytes of records in memory; above, records that SQL has are evicted [default: no limit]
+    #[arg(long, value_name = "BYTES")]
+    memory_max: Option<u64>,
+    /// How long a clean stop waits for SQL to take what it lacks [default: 10]
+    #[arg(long, value_name = "SECONDS")]
+    flush_timeout: Option<u64>,
     /// A TOML file with these options
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -78,9 +87,26 @@ pub fn run(args: UpArgs, output: Output) -> Result<(), Complaint> {
     greet(node.addresses(), &options, output);
     runtime.block_on(stop.wait());
     output.note("stopping");
-    node.stop();
-    output.note("stopped");
+    let mut progress = Progress::new(output);
+    let stopped = node.stop(options.flush_timeout, &mut |flushing: Flushing| {
+        let written = flushing.rows_at_first.saturating_sub(flushing.rows_left);
+        progress.show(written, Some(flushing.rows_at_first), "rows written to SQL; Ctrl-C stops at once");
+        if runtime.block_on(stop.came()) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    progress.finish();
+    take_leave(&stopped, output);
     Ok(())
+}
+
+/// What SQL does not have is no loss, but whoever reads SQL should know (record-cache 116).
+fn take_leave(stopped: &Stopped, output: Output) {
+    for (table, rows) in &stopped.dirty {
+        output.note(&format!("{rows} rows of {table} are not in SQL yet"));
+    }
+    if stopped.dirty.is_empty() {
+        return output.note("stopped");
+    }
+    output.note("stopped; nothing is lost: the log has these rows, and SQL gets them after the next start");
 }
 
 /// Flag and environment (which clap has joined), then the file, then the default.
@@ -103,6 +129,8 @@ fn options(args: UpArgs) -> Result<UpOptions, Complaint> {
         insecure: args.insecure || file.insecure.unwrap_or(default.insecure),
         connections_max: args.connections_max.or(file.connections_max).unwrap_or(default.connections_max),
         snapshot_log_bytes: args.snapshot_log_bytes.or(file.snapshot_log_bytes).unwrap_or(default.snapshot_log_bytes),
+        memory_max: args.memory_max.or(file.memory_max).unwrap_or(default.memory_max),
+        flush_timeout: args.flush_timeout.or(file.flush_timeout).map_or(default.flush_timeout, Duration::from_secs),
     })
 }
 
@@ -116,7 +144,14 @@ fn refused(options: &UpOptions, error: &anyhow::Error) -> Complaint {
     let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
     let cause = if causes.is_empty() { "the node refused to start".to_owned() } else { causes.join(": ") };
     let remedy = format!("shardine doctor --data {}", options.data.display());
-    Complaint::failed(error.to_string(), cause, remedy)
+    match error.downcast_ref::<Refusal>() {
+        Some(Refusal { code: ErrorCode::Busy, message }) => {
+            let cause = "one process at a time may use a data directory";
+            Complaint::failed(message, cause, "stop that process, or --data DIR").coded(ErrorCode::Busy)
+        }
+        Some(refusal) => Complaint::failed(&refusal.message, cause, remedy).coded(refusal.code),
+        None => Complaint::failed(error.to_string(), cause, remedy),
+    }
 }
 
 fn greet(addresses: &Addresses, options: &UpOptions, output: Output) {
@@ -152,5 +187,10 @@ impl StopSignals {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
+    }
+
+    /// Whether another signal has come: somebody is in a hurry.
+    async fn came(&mut self) -> bool {
+        tokio::time::timeout(Duration::ZERO, self.wait()).await.is_ok()
     }
 }

@@ -86,6 +86,25 @@ fn a_session_from_table_to_explain() {
     assert_eq!(shell.json(&["shards"])["shards"][0]["lo"], "0000000000000000");
 }
 
+/// record-cache 67: every door of a suspended shard says so, and after a resume it serves as before.
+#[test]
+fn record_cache_67_a_shard_is_suspended_and_resumed() {
+    let shell = Shell::start();
+    shell.json(&["set", "kv:lili", "value=1"]);
+    let shard = shell.json(&["explain", "kv:lili"])["shards"][0]["id"].to_string();
+
+    let shards = shell.json(&["shards", "suspend", &shard])["shards"].clone();
+    let suspended = shards.as_array().unwrap().iter().filter(|shard| shard["suspended"] == true).count();
+    assert_eq!(suspended, 1);
+    assert!(shell.text(&["shards"]).contains("SUSPENDED"));
+    assert_eq!(shell.failure(&["get", "kv:lili"]), (1, "suspended".into()));
+    assert_eq!(shell.failure(&["set", "kv:lili", "value=2"]), (1, "suspended".into()));
+    assert_eq!(shell.failure(&["shards", "suspend", "77"]), (1, "not_found".into()));
+
+    shell.json(&["shards", "resume"]);
+    assert_eq!(shell.json(&["get", "kv:lili"])["version"], 1);
+}
+
 #[test]
 fn rows_of_a_sorted_table_have_longer_addresses() {
     let shell = Shell::start();

@@ -49,6 +49,13 @@ fn redis_py_finds_the_same_with_two_lanes() {
 }
 
 #[test]
+fn random_commands_are_answered_as_redis_answers_them() {
+    let printed = python::run("compare_with_redis.py", &start(&["--lanes", "2"])).unwrap();
+
+    assert!(printed.contains(" 0 failed"), "{printed}");
+}
+
+#[test]
 fn redis_cli_runs_a_command() {
     let server = start(&[]);
 

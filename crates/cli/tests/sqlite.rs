@@ -128,6 +128,41 @@ fn a_deleted_record_leaves_a_tombstone_and_lives_again_above_it() {
     assert_eq!(sqlite(&server, LOOK), "lili|3|anonymous|1\n");
 }
 
+/// Memory is at version 2 and SQL, raised by somebody else, at 9: what becomes of the row is the table's policy.
+fn after_a_conflict(policy: &str) -> (Shardine, Client) {
+    let server = start(Sql::Sqlite);
+    let words = ["table", "create", "users", "--field", "name:string=anonymous", "--field", "age:int64"];
+    let made = server.command(&[&words[..], &["--on-conflict", policy]].concat()).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut client = server.client().unwrap();
+    call(&mut client, "HSET users:{a}lili name Lili age 10");
+    assert_eq!(call(&mut client, "REC.FLUSH users"), Reply::ok());
+    // As a node that has taken over meanwhile would have left it.
+    sqlite(&server, "update users set age = 90, __version__ = 9");
+    assert_eq!(call(&mut client, "HSET users:{a}lili age 11"), Reply::Int(0));
+    // A row of the same shard that waits behind it: when it is there, the other one has had its turn.
+    assert_eq!(call(&mut client, "HSET users:{a}mimi age 1"), Reply::Int(1));
+    let there = || Ok(sqlite(&server, LOOK).contains("{a}mimi|1|").then_some(()));
+    wait_for("the row behind it", PATIENCE, there).unwrap();
+    (server, client)
+}
+
+#[test]
+fn record_cache_117_a_newer_row_in_sql_is_not_written_over_unless_the_table_says_so() {
+    let (server, mut client) = after_a_conflict("stop");
+    assert_eq!(sqlite(&server, LOOK), "{a}lili|9|Lili|90\n{a}mimi|1|anonymous|1\n", "version 2 stops at the fence");
+    assert_eq!(call(&mut client, "HGET users:{a}lili age"), Reply::bulk("11"), "and is still readable");
+
+    let (server, mut client) = after_a_conflict("cache-wins");
+    assert_eq!(call(&mut client, "REC.FLUSH users"), Reply::ok());
+    assert_eq!(sqlite(&server, LOOK), "{a}lili|10|Lili|11\n{a}mimi|1|anonymous|1\n");
+
+    let (server, mut client) = after_a_conflict("sql-wins");
+    let taken = || Ok((call(&mut client, "HGET users:{a}lili age") == Reply::bulk("90")).then_some(()));
+    wait_for("SQL's row in memory", PATIENCE, taken).unwrap();
+    assert_eq!(sqlite(&server, LOOK), "{a}lili|9|Lili|90\n{a}mimi|1|anonymous|1\n");
+}
+
 #[test]
 fn absence_is_remembered() {
     let server = start_with_users();

@@ -22,6 +22,12 @@ impl Message {
         self.0.term
     }
 
+    /// The newest entry that the sender calls committed; 0 where it says nothing of it.
+    #[must_use]
+    pub fn commit(&self) -> u64 {
+        self.0.commit
+    }
+
     /// Whether it carries a whole snapshot; then its sender wants to hear how that went.
     #[must_use]
     pub fn is_snapshot(&self) -> bool {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use shardine_model::command::{Body, Origin, Request};
-use shardine_model::{Answer, Backing, Catalogue, ErrorCode, Refusal, RowKeyBuf, Table, limits};
+use shardine_model::{Answer, Backing, Catalogue, ErrorCode, Refusal, RowKeyBuf, ShardId, Table, limits};
 use shardine_router::{
-    Call, Engine, EngineStatus, Explanation, FieldSpec, FlushScope, Response, ShardStatus, TableSpec,
+    Call, Engine, EngineStatus, Explanation, FieldSpec, FlushScope, Response, ShardStatus, Switch, TableSpec,
+    VerifyCall, WritebackReport,
 };
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -17,6 +18,7 @@ use crate::meaning::{
 use crate::order::{Ack, Checked, Delivery, Order, RowAddress, find_table};
 use crate::query::{BatchOrder, Get, Got, Page, Scan};
 use crate::record::Show;
+use crate::verify::{DeadLetter, Verified, Verify};
 
 /// Which shards a scan visits.
 #[derive(Clone, Debug)]
@@ -53,7 +55,7 @@ impl Clerk {
 
     pub async fn get(&self, get: Get, deadline: Instant) -> Result<Got, Failure> {
         let (table, row) = get.check(&self.engine.catalogue())?;
-        let response = self.ask(Call::Read { row: row.clone() }, Effect::Reads, deadline, &show(&table, &row)).await?;
+        let response = self.ask(get.call(row.clone()), Effect::Reads, deadline, &show(&table, &row)).await?;
         got(&get, &table, &row, response)
     }
 
@@ -69,7 +71,7 @@ impl Clerk {
             .into_iter()
             .map(|get| {
                 let (table, row) = get.check(&catalogue)?;
-                let receiver = self.send(Call::Read { row: row.clone() });
+                let receiver = self.send(get.call(row.clone()));
                 Ok::<_, Refusal>((get, table, row, receiver))
             })
             .collect();
@@ -219,6 +221,69 @@ impl Clerk {
         }
     }
 
+    pub async fn writeback(&self, deadline: Instant) -> Result<WritebackReport, Failure> {
+        match self.ask(Call::Writeback, Effect::Reads, deadline, "the write-back").await? {
+            Response::Writeback(report) => Ok(*report),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Rows that SQL does not take, of one table or all, by their names.
+    pub async fn dead_letters(&self, table: Option<&str>, deadline: Instant) -> Result<Vec<DeadLetter>, Failure> {
+        let catalogue = self.engine.catalogue();
+        let table = table.map(|name| find_table(&catalogue, name)).transpose()?.map(|table| table.id);
+        match self.ask(Call::DeadLetters { table }, Effect::Reads, deadline, "the dead letters").await? {
+            Response::DeadLetters(lines) => {
+                Ok(lines.into_iter().filter_map(|line| DeadLetter::of(&catalogue, line)).collect())
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Writes dead letters again, of one table or all.
+    pub async fn retry_dead_letters(&self, table: Option<&str>, deadline: Instant) -> Result<(), Failure> {
+        let scope = match table {
+            None => FlushScope::All,
+            Some(name) => FlushScope::Table(find_table(&self.engine.catalogue(), name)?.id),
+        };
+        let what = table.unwrap_or("all tables");
+        settled(self.ask(Call::RetryDeadLetters(scope), Effect::Reads, deadline, what).await?, what)
+    }
+
+    pub async fn retry_dead_letter(&self, row: &RowAddress, deadline: Instant) -> Result<(), Failure> {
+        let (table, row) = row.check(&self.engine.catalogue())?;
+        let what = show(&table, &row);
+        settled(self.ask(Call::RetryDeadLetters(FlushScope::Row(row)), Effect::Reads, deadline, &what).await?, &what)
+    }
+
+    /// Gives a dead letter up: what SQL holds takes the row's place.
+    pub async fn discard_dead_letter(&self, row: &RowAddress, deadline: Instant) -> Result<(), Failure> {
+        let (table, row) = row.check(&self.engine.catalogue())?;
+        let what = show(&table, &row);
+        settled(self.ask(Call::DiscardDeadLetter { row }, Effect::Changes, deadline, &what).await?, &what)
+    }
+
+    /// A page of a comparison of memory with SQL.
+    pub async fn verify(&self, verify: Verify, deadline: Instant) -> Result<Verified, Failure> {
+        let table = find_table(&self.engine.catalogue(), &verify.table)?;
+        check_ack(Ack::Sql, &table)?;
+        let limit = if verify.limit == 0 { crate::VERIFY_ROWS_DEFAULT } else { verify.limit };
+        let limit = limit.min(limits::SCAN_ROWS_MAX);
+        let call = Call::Verify(VerifyCall { table: table.id, limit, cursor: verify.cursor });
+        match self.ask(call, Effect::Reads, deadline, &verify.table).await? {
+            Response::Verified(page) => Ok(Verified::of(&table, *page)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Suspends or resumes one shard, or all (record-cache 67).
+    pub async fn suspend(&self, shard: Option<ShardId>, switch: Switch, deadline: Instant) -> Result<(), Failure> {
+        match self.ask(Call::Suspend { shard, switch }, Effect::Changes, deadline, "the shards").await? {
+            Response::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     pub async fn explain(&self, row: &RowAddress, deadline: Instant) -> Result<Explanation, Failure> {
         let (table, row) = row.check(&self.engine.catalogue())?;
         self.explain_row(row, &table.name, deadline).await
@@ -267,12 +332,24 @@ impl Clerk {
         receive(self.send(call), effect, deadline, what).await
     }
 
-    fn send(&self, call: Call) -> oneshot::Receiver<Response> {
+    pub(crate) async fn ask_reading(&self, call: Call, deadline: Instant, what: &str) -> Result<Response, Failure> {
+        self.ask(call, Effect::Reads, deadline, what).await
+    }
+
+    pub(crate) fn send(&self, call: Call) -> oneshot::Receiver<Response> {
         let (sender, receiver) = oneshot::channel();
         // Nobody may be waiting any more; the answer is dropped then.
         self.engine.call(call, Box::new(move |response| drop(sender.send(response))));
         receiver
     }
+}
+
+pub(crate) async fn receive_reading(
+    receiver: oneshot::Receiver<Response>,
+    deadline: Instant,
+    what: &str,
+) -> Result<Response, Failure> {
+    receive(receiver, Effect::Reads, deadline, what).await
 }
 
 /// Waits for a response. What was handed on and not answered is in doubt if it could change something (record-cache 34).
@@ -295,7 +372,7 @@ async fn receive(
     }
 }
 
-fn check_ack(ack: Ack, table: &Table) -> Result<(), Refusal> {
+pub(crate) fn check_ack(ack: Ack, table: &Table) -> Result<(), Refusal> {
     if ack == Ack::Raft || table.backing == Backing::Sql {
         return Ok(());
     }

@@ -64,6 +64,9 @@ fn sentence(code: ErrorCode, what: &str) -> String {
         ErrorCode::Unauthenticated => "a token is needed: authorization: Bearer TOKEN".to_owned(),
         ErrorCode::Forbidden => format!("this token does not allow that for {what}"),
         ErrorCode::Unsupported => format!("that is not offered for {what}"),
+        ErrorCode::Suspended => {
+            format!("the shard of {what} was suspended by an operator; nothing was done, ask again after a resume")
+        }
         ErrorCode::Internal => format!("something broke inside while serving {what}; the server's log says more"),
     }
 }

@@ -15,8 +15,9 @@ use shardine_model::{
     RowKey, RowKeyBuf, ShardId, Table, Timestamp, Value, ValueRef, Version,
 };
 use shardine_router::{
-    Bound, Call, Engine, EngineStatus, Explanation, FieldSpec, Residence, Response, ScanCall, ScanPage, ScannedRow,
-    ShardStatus, TableSpec, WritebackStatus,
+    Bound, Call, DeadLetterLine, Difference, DifferenceKind, Engine, EngineStatus, Explanation, FieldSpec, Residence,
+    Response, ScanCall, ScanPage, ScannedRow, ShardStatus, Switch, TableSpec, TableWriteback, VerifiedPage,
+    WritebackReport, WritebackStatus,
 };
 
 /// Rows after which a page ends, whatever was asked for.
@@ -44,6 +45,7 @@ pub struct FakeEngine {
 struct State {
     mood: Mood,
     sql_is_down: bool,
+    suspended: bool,
     catalogue: Catalogue,
     rows: BTreeMap<RowKeyBuf, Row>,
     answers: HashMap<(u64, u64), Answer>,
@@ -123,6 +125,7 @@ impl State {
     fn answer(&mut self, call: Call) -> Response {
         match call {
             Call::Read { row } => Response::Answer(Answer::One(self.read(&row))),
+            Call::ReadStale { row, max_age_ms } => Response::Stale { reply: self.read(&row), applied: max_age_ms },
             Call::Submit { request } => {
                 let request = Request::decode(&mut Reader::new(&request)).expect("doors encode what decodes");
                 Response::Answer(self.submit(&request))
@@ -147,7 +150,17 @@ impl State {
                 self.catalogue.put(dropped);
                 Response::Done
             }
+            Call::Suspend { shard: None | Some(ShardId(1)), switch } => {
+                self.suspended = switch == Switch::On;
+                Response::Done
+            }
+            Call::Suspend { .. } => Response::Refused(Refusal::new(ErrorCode::NotFound, "there is no such shard")),
             Call::Status => Response::Status(Box::new(self.status())),
+            Call::Writeback => Response::Writeback(Box::new(self.writeback())),
+            Call::DeadLetters { .. } => Response::DeadLetters(self.dead_letters()),
+            Call::RetryDeadLetters(_) => Response::Answer(Answer::Failed(ErrorCode::BackendUnavailable)),
+            Call::DiscardDeadLetter { .. } => Response::Answer(Answer::Many(Vec::new())),
+            Call::Verify(_) => Response::Verified(Box::new(self.verify())),
             Call::Explain { row } => Response::Explanation(Box::new(self.explain(&row))),
         }
     }
@@ -331,6 +344,7 @@ impl State {
                 sql_version: row.sql_version,
                 expires_at: row.expires_at,
                 fields: image(row),
+                in_memory: row.version == row.sql_version,
             })
             .collect();
         if scan.descending {
@@ -353,6 +367,7 @@ impl State {
             fields,
             sort: spec.sort.into_iter().map(|(name, kind)| shardine_model::table::SortPart { name, kind }).collect(),
             backing: spec.backing,
+            sql: spec.sql,
             dynamic: false,
             dropped: false,
         };
@@ -394,9 +409,41 @@ impl State {
         }
     }
 
+    /// A row that nobody else knows is missing in SQL; the others are there.
+    fn verify(&self) -> VerifiedPage {
+        let is_dirty = |row: &&Row| row.version != row.sql_version;
+        let dirty = self.rows.values().filter(is_dirty).count() as u64;
+        let table = self.catalogue.named("users").map_or(shardine_model::TableId(2), |table| table.id);
+        let row = RowKeyBuf { table, key: (*b"lost").into(), sort: Box::default() };
+        let (memory, sql) = (Version(3), Version(0));
+        let differences = vec![Difference { row, kind: DifferenceKind::Missing, memory, sql }];
+        VerifiedPage { equal: 5, dirty, differences, ..VerifiedPage::default() }
+    }
+
+    fn dead_letters(&self) -> Vec<DeadLetterLine> {
+        let Some(table) = self.catalogue.named("users").map(|table| table.id) else { return Vec::new() };
+        let row = RowKeyBuf { table, key: (*b"long").into(), sort: Box::default() };
+        let (first_at, last_at) = (Timestamp(1_000), Timestamp(2_000));
+        vec![DeadLetterLine { row, version: Version(4), error: "too long".into(), tries: 2, first_at, last_at }]
+    }
+
+    fn writeback(&self) -> WritebackReport {
+        let is_dirty = |row: &&Row| row.version != row.sql_version;
+        let users = TableWriteback {
+            table: "users".into(),
+            dirty_rows: self.rows.values().filter(is_dirty).count() as u64,
+            written_rows: 3,
+            written_per_second: 0.5,
+            last_error: Some("SQL refused lili: too long".into()),
+            ..TableWriteback::default()
+        };
+        WritebackReport { database: self.status().writeback, tables: vec![users] }
+    }
+
     fn shard(&self) -> ShardStatus {
         let leader = Some(shardine_model::NodeId(1));
-        ShardStatus { shard: ShardId(1), leader, term: 1, records: self.rows.len() as u64, ..ShardStatus::default() }
+        let (records, suspended) = (self.rows.len() as u64, self.suspended);
+        ShardStatus { shard: ShardId(1), leader, term: 1, records, suspended, ..ShardStatus::default() }
     }
 
     fn explain(&self, key: &RowKeyBuf) -> Explanation {

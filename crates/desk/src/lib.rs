@@ -17,6 +17,8 @@ mod order;
 mod query;
 mod record;
 pub mod text;
+mod verify;
+mod warm;
 
 pub use clerk::{Clerk, ScanPlan};
 pub use failure::Failure;
@@ -25,6 +27,8 @@ pub use meaning::Changed;
 pub use order::{Ack, Deed, Delivery, Expiry, Order, RowAddress, Step, StepOperator, Terms};
 pub use query::{BatchOrder, Edge, Get, Got, Item, Page, Scan};
 pub use record::Record;
+pub use verify::{DeadLetter, Found, Verified, Verify};
+pub use warm::{Warm, Warmed};
 
 /// How long a request may take when its sender sets no deadline.
 pub const DEADLINE_DEFAULT: std::time::Duration = std::time::Duration::from_secs(30);
@@ -37,6 +41,12 @@ pub const MGET_ROWS_MAX: usize = 1_024;
 
 /// Rows of a scan page when the sender does not say.
 pub const SCAN_ROWS_DEFAULT: usize = 100;
+
+/// Rows of a page of a comparison when the sender does not say: a few statements' worth of work for SQL.
+pub const VERIFY_ROWS_DEFAULT: usize = 1_000;
+
+/// Rows of one step of a warm-up: enough for a few statements, few enough for a pace in steps of a tenth of a second.
+pub const WARM_ROWS_MAX: usize = 1_000;
 
 #[cfg(test)]
 mod tests;

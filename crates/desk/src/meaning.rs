@@ -41,20 +41,23 @@ pub(crate) fn settled(response: Response, what: &str) -> Result<(), Failure> {
 
 pub(crate) fn got(get: &Get, table: &Table, row: &RowKeyBuf, response: Response) -> Result<Got, Failure> {
     let what = show(table, row);
-    let reply = match answer(response, &what)? {
-        Answer::One(reply) => reply,
-        other => return Err(unexpected(&other)),
+    let (reply, applied) = match response {
+        Response::Stale { reply, applied } => (reply, Some(applied)),
+        response => match answer(response, &what)? {
+            Answer::One(reply) => (reply, None),
+            other => return Err(unexpected(&other)),
+        },
     };
     if let Some(code) = reply.refusal() {
         return Err(refused(table, row, reply, code));
     }
     let versions = versions(&reply);
     if get.known_version == Some(reply.version) {
-        return Ok(Got { record: Record::bare(table, row, versions), unchanged: true });
+        return Ok(Got { record: Record::bare(table, row, versions), unchanged: true, applied });
     }
     let image = reply.row().cloned().unwrap_or_default();
     let what = if get.fields.is_empty() { Show::Whole } else { Show::Named(&get.fields) };
-    Ok(Got { record: Record::shown(table, row, versions, &image, what), unchanged: false })
+    Ok(Got { record: Record::shown(table, row, versions, &image, what), unchanged: false, applied })
 }
 
 pub(crate) fn changed(checked: &Checked, reply: Reply) -> Result<Changed, Failure> {

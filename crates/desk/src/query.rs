@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardine_model::command::{Batch, BatchItem, BatchMode, Body, Origin, Request};
 use shardine_model::key::partition_key;
 use shardine_model::{Catalogue, ErrorCode, Refusal, RowKeyBuf, Table, Timestamp, Value, Version, limits};
-use shardine_router::{Bound, ScanCall, SortRange};
+use shardine_router::{Bound, Call, ScanCall, SortRange};
 
 use crate::fit;
 use crate::order::{Checked, Delivery, Order, RowAddress, check_key, find_table};
@@ -18,6 +18,8 @@ pub struct Get {
     /// None means all.
     pub fields: Vec<Vec<u8>>,
     pub known_version: Option<Version>,
+    /// How old the answer may be, in ms; without it, not at all (record-cache 36).
+    pub max_age_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub struct Got {
     pub record: Record,
     /// The record is still at the known version; it comes without fields (record-cache 11).
     pub unchanged: bool,
+    /// How far the log was applied, for a read that may be old.
+    pub applied: Option<u64>,
 }
 
 /// A page of a table, or of one partition in sort order.
@@ -69,6 +73,13 @@ pub enum Item {
 }
 
 impl Get {
+    pub(crate) fn call(&self, row: RowKeyBuf) -> Call {
+        match self.max_age_ms {
+            None => Call::Read { row },
+            Some(max_age_ms) => Call::ReadStale { row, max_age_ms },
+        }
+    }
+
     pub(crate) fn check(&self, catalogue: &Catalogue) -> Result<(Arc<Table>, RowKeyBuf), Refusal> {
         let (table, row) = self.row.check(catalogue)?;
         check_names(&table, &self.fields)?;

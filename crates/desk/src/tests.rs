@@ -31,12 +31,14 @@ async fn clerk() -> (Arc<FakeEngine>, Clerk) {
         ],
         sort: vec![],
         backing: Backing::Sql,
+        sql: Default::default(),
     };
     let events = TableSpec {
         name: "events".into(),
         fields: vec![field("text", FieldType::String, None)],
         sort: vec![("at".into(), FieldType::Int64), ("who".into(), FieldType::String)],
         backing: Backing::None,
+        sql: Default::default(),
     };
     clerk.create_table(users, soon()).await.unwrap();
     clerk.create_table(events, soon()).await.unwrap();
@@ -210,7 +212,7 @@ async fn a_batch_reads_what_it_wrote() {
     let items = vec![
         Item::Read(Get { row: row("users", "lili"), ..Get::default() }),
         Item::Change(order("lili", Deed::Set(named("age", Value::Int(1))))),
-        Item::Read(Get { row: row("users", "lili"), fields: vec![b"age".to_vec()], known_version: None }),
+        Item::Read(Get { row: row("users", "lili"), fields: vec![b"age".to_vec()], ..Get::default() }),
     ];
 
     let results = clerk.batch(BatchOrder { items, ..BatchOrder::default() }, soon()).await.unwrap();

@@ -1,6 +1,6 @@
 //! Values as people write and read them.
 
-use shardine_model::{ErrorCode, FieldType, Refusal, Value};
+use shardine_model::{Conflict, ErrorCode, FieldType, Refusal, Value, WriteMode};
 
 /// Reads a value of a known type. A blob is the bytes of the text itself.
 pub fn parse(kind: FieldType, text: &str) -> Result<Value, Refusal> {
@@ -38,6 +38,24 @@ pub fn parse_type(name: &str) -> Result<FieldType, Refusal> {
     FieldType::from_name(name).ok_or_else(|| {
         let known = FieldType::ALL.map(FieldType::name).join(", ");
         Refusal::new(ErrorCode::BadRequest, format!("{name:?} is not a type: use one of {known}"))
+    })
+}
+
+/// `behind`, `through` or `on-evict`.
+pub fn parse_write_mode(text: &str) -> Result<WriteMode, Refusal> {
+    named(WriteMode::ALL, WriteMode::name, "a write mode", text)
+}
+
+/// `cache-wins`, `sql-wins` or `stop`.
+pub fn parse_conflict(text: &str) -> Result<Conflict, Refusal> {
+    named(Conflict::ALL, Conflict::name, "a policy for conflicts", text)
+}
+
+fn named<T: Copy>(all: [T; 3], name: fn(T) -> &'static str, what: &str, text: &str) -> Result<T, Refusal> {
+    let found = all.into_iter().find(|one| name(*one) == text);
+    found.ok_or_else(|| {
+        let known = all.map(name).join(", ");
+        Refusal::new(ErrorCode::BadRequest, format!("{text:?} is not {what}: {known}"))
     })
 }
 

@@ -1,8 +1,11 @@
 //! The service `Cluster`.
 
-use shardine_desk::{Clerk, Failure};
+use shardine_desk::{Clerk, DeadLetter, Failure, Found, Verified, Verify};
+use shardine_model::ShardId;
 use shardine_proto::v1;
-use shardine_router::{EngineStatus, Explanation, Residence, ShardStatus, WritebackStatus};
+use shardine_router::{
+    DifferenceKind, EngineStatus, Explanation, Residence, ShardStatus, Switch, TableWriteback, WritebackStatus,
+};
 use tonic::{Request, Response, Status};
 
 use crate::convert;
@@ -31,6 +34,69 @@ impl v1::cluster_server::Cluster for Cluster {
     async fn shards(&self, request: Request<v1::ShardsRequest>) -> Answer<v1::ShardsReply> {
         let status = self.clerk.status(deadline(&request)).await.map_err(status_of)?;
         Ok(Response::new(v1::ShardsReply { shards: status.shards.into_iter().map(shard_out).collect() }))
+    }
+
+    async fn suspend_shards(&self, request: Request<v1::SuspendShardsRequest>) -> Answer<v1::SuspendShardsReply> {
+        let (until, shard) = (deadline(&request), request.into_inner().shard.map(ShardId));
+        self.clerk.suspend(shard, Switch::On, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::SuspendShardsReply {}))
+    }
+
+    async fn resume_shards(&self, request: Request<v1::ResumeShardsRequest>) -> Answer<v1::ResumeShardsReply> {
+        let (until, shard) = (deadline(&request), request.into_inner().shard.map(ShardId));
+        self.clerk.suspend(shard, Switch::Off, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::ResumeShardsReply {}))
+    }
+
+    async fn writeback_status(&self, request: Request<v1::WritebackStatusRequest>) -> Answer<v1::WritebackStatusReply> {
+        let report = self.clerk.writeback(deadline(&request)).await.map_err(status_of)?;
+        let tables = report.tables.into_iter().map(table_writeback_out).collect();
+        Ok(Response::new(v1::WritebackStatusReply { database: report.database.map(writeback_out), tables }))
+    }
+
+    async fn dead_letters(&self, request: Request<v1::DeadLettersRequest>) -> Answer<v1::DeadLettersReply> {
+        let until = deadline(&request);
+        let table = request.into_inner().table;
+        let table = Some(table.as_str()).filter(|table| !table.is_empty());
+        let letters = self.clerk.dead_letters(table, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::DeadLettersReply { letters: letters.into_iter().map(letter_out).collect() }))
+    }
+
+    async fn retry_dead_letters(
+        &self,
+        request: Request<v1::RetryDeadLettersRequest>,
+    ) -> Answer<v1::RetryDeadLettersReply> {
+        use v1::retry_dead_letters_request::Scope;
+        let until = deadline(&request);
+        let retried = match request.into_inner().scope {
+            Some(Scope::Row(row)) => {
+                let row = convert::row(Some(row)).map_err(|refusal| status_of(Failure::from(refusal)))?;
+                self.clerk.retry_dead_letter(&row, until).await
+            }
+            Some(Scope::Table(table)) => self.clerk.retry_dead_letters(Some(&table), until).await,
+            Some(Scope::All(_)) => self.clerk.retry_dead_letters(None, until).await,
+            None => Err(Failure::from(convert::missing("what to retry"))),
+        };
+        retried.map_err(status_of)?;
+        Ok(Response::new(v1::RetryDeadLettersReply {}))
+    }
+
+    async fn discard_dead_letter(
+        &self,
+        request: Request<v1::DiscardDeadLetterRequest>,
+    ) -> Answer<v1::DiscardDeadLetterReply> {
+        let until = deadline(&request);
+        let row = convert::row(request.into_inner().row).map_err(|refusal| status_of(Failure::from(refusal)))?;
+        self.clerk.discard_dead_letter(&row, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::DiscardDeadLetterReply {}))
+    }
+
+    async fn verify(&self, request: Request<v1::VerifyRequest>) -> Answer<v1::VerifyReply> {
+        let until = deadline(&request);
+        let v1::VerifyRequest { table, limit, cursor } = request.into_inner();
+        let cursor = (!cursor.is_empty()).then_some(cursor);
+        let verified = self.clerk.verify(Verify { table, limit: limit as usize, cursor }, until).await;
+        Ok(Response::new(verified_out(verified.map_err(status_of)?)))
     }
 
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Answer<v1::ExplainReply> {
@@ -80,6 +146,61 @@ fn writeback_out(writeback: WritebackStatus) -> v1::Writeback {
     }
 }
 
+fn table_writeback_out(table: TableWriteback) -> v1::TableWriteback {
+    v1::TableWriteback {
+        table: table.table,
+        dirty_rows: table.dirty_rows,
+        dirty_bytes: table.dirty_bytes,
+        oldest_dirty_ms: table.oldest_dirty_ms,
+        written_rows: table.written_rows,
+        written_per_second: table.written_per_second,
+        last_error: table.last_error.unwrap_or_default(),
+        paused_ms: table.paused_ms,
+        conflicts: table.conflicts,
+        dead_letters: table.dead_letters,
+    }
+}
+
+fn letter_out(letter: DeadLetter) -> v1::DeadLetter {
+    v1::DeadLetter {
+        row: Some(convert::row_out(letter.row)),
+        version: letter.version.0,
+        error: letter.error,
+        tries: letter.tries,
+        first_at_ms: letter.first_at.0,
+        last_at_ms: letter.last_at.0,
+    }
+}
+
+fn verified_out(verified: Verified) -> v1::VerifyReply {
+    v1::VerifyReply {
+        equal: verified.equal,
+        dirty: verified.dirty,
+        not_in_memory: verified.not_in_memory,
+        changing: verified.changing,
+        progress: verified.progress(),
+        differences: verified.differences.into_iter().map(difference_out).collect(),
+        next: verified.next.unwrap_or_default(),
+    }
+}
+
+fn difference_out(found: Found) -> v1::Difference {
+    let (kind, message) = match found.kind {
+        DifferenceKind::Missing => (v1::DifferenceKind::Missing, String::new()),
+        DifferenceKind::Content => (v1::DifferenceKind::Content, String::new()),
+        DifferenceKind::Older => (v1::DifferenceKind::Older, String::new()),
+        DifferenceKind::Newer => (v1::DifferenceKind::Newer, String::new()),
+        DifferenceKind::Unfit(message) => (v1::DifferenceKind::Unfit, message),
+    };
+    v1::Difference {
+        row: Some(convert::row_out(found.row)),
+        kind: kind.into(),
+        memory_version: found.memory.0,
+        sql_version: found.sql.0,
+        message,
+    }
+}
+
 fn shard_out(shard: ShardStatus) -> v1::Shard {
     v1::Shard {
         id: shard.shard.0,
@@ -95,6 +216,8 @@ fn shard_out(shard: ShardStatus) -> v1::Shard {
         bytes: shard.bytes,
         dirty: shard.dirty,
         stopped: shard.stopped.unwrap_or_default(),
+        suspended: shard.suspended,
+        bytes_max: shard.bytes_max,
     }
 }
 

@@ -119,8 +119,9 @@ pub(crate) fn delivery(delivery: Option<v1::Delivery>) -> Result<Delivery, Refus
 }
 
 pub(crate) fn get(get: v1::GetRequest) -> Result<Get, Refusal> {
-    // `stale` allows an older state and does not demand one; the leader's answer will do.
-    Ok(Get { row: row(get.row)?, fields: names(get.fields), known_version: get.known_version.map(Version) })
+    let max_age_ms = get.stale.then(|| get.max_age_ms.unwrap_or(u64::MAX));
+    let known_version = get.known_version.map(Version);
+    Ok(Get { row: row(get.row)?, fields: names(get.fields), known_version, max_age_ms })
 }
 
 pub(crate) fn set(set: v1::SetRequest) -> Result<Order, Refusal> {
@@ -185,8 +186,11 @@ pub(crate) fn delete(delete: v1::DeleteRequest) -> Result<Order, Refusal> {
     Ok(Order { row: row(delete.row)?, terms, deed: Deed::Delete })
 }
 
+pub(crate) fn row_out(row: RowAddress) -> v1::Row {
+    v1::Row { table: row.table, key: row.key, sort: row.sort.into_iter().map(value_out).collect() }
+}
+
 pub(crate) fn record(record: Record) -> v1::Record {
-    let sort = record.row.sort.into_iter().map(value_out).collect();
     let fields = record.fields.into_iter().map(|(name, value)| {
         let value = Some(value_out(value));
         match String::from_utf8(name) {
@@ -195,7 +199,7 @@ pub(crate) fn record(record: Record) -> v1::Record {
         }
     });
     v1::Record {
-        row: Some(v1::Row { table: record.row.table, key: record.row.key, sort }),
+        row: Some(row_out(record.row)),
         version: record.version.0,
         sql_version: record.sql_version.0,
         fields: fields.collect(),

@@ -39,7 +39,7 @@ fn refused(refusal: Refusal) -> Status {
 }
 
 fn got(got: Got) -> v1::GetReply {
-    v1::GetReply { record: Some(convert::record(got.record)), unchanged: got.unchanged }
+    v1::GetReply { record: Some(convert::record(got.record)), unchanged: got.unchanged, applied_index: got.applied }
 }
 
 #[tonic::async_trait]

@@ -43,7 +43,8 @@ pub fn code_of(code: ErrorCode) -> Code {
         | ErrorCode::NotLeader
         | ErrorCode::NoLeader
         | ErrorCode::BackendUnavailable
-        | ErrorCode::Busy => Code::Unavailable,
+        | ErrorCode::Busy
+        | ErrorCode::Suspended => Code::Unavailable,
         ErrorCode::DirtyLimit => Code::ResourceExhausted,
         ErrorCode::InDoubt => Code::Unknown,
         ErrorCode::Expired => Code::DeadlineExceeded,

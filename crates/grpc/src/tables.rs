@@ -1,7 +1,7 @@
 //! The service `Tables`.
 
-use shardine_desk::{Clerk, Failure};
-use shardine_model::{Backing, ErrorCode, Refusal, Table};
+use shardine_desk::{Clerk, Failure, Warm};
+use shardine_model::{Backing, Conflict, ErrorCode, Mapping, Refusal, SqlOptions, Table, WriteMode};
 use shardine_proto::v1;
 use shardine_router::{FieldSpec, TableSpec};
 use tonic::{Request, Response, Status};
@@ -55,6 +55,24 @@ impl v1::tables_server::Tables for Tables {
         self.clerk.drop_table(request.into_inner().name, until).await.map_err(status_of)?;
         Ok(Response::new(v1::DropTableReply {}))
     }
+
+    async fn warm(&self, request: Request<v1::WarmTableRequest>) -> Answer<v1::WarmTableReply> {
+        let until = deadline(&request);
+        let v1::WarmTableRequest { table, rows, limit, cursor } = request.into_inner();
+        let rows: Result<Vec<_>, Refusal> = rows.into_iter().map(|row| convert::row(Some(row))).collect();
+        let rows = rows.map_err(|refusal| status_of(Failure::from(refusal)))?;
+        let cursor = (!cursor.is_empty()).then_some(cursor);
+        let warmed = self.clerk.warm(Warm { table, rows, limit: limit as usize, cursor }, until).await;
+        let warmed = warmed.map_err(status_of)?;
+        Ok(Response::new(v1::WarmTableReply {
+            rows: warmed.rows,
+            loaded: warmed.loaded,
+            missing: warmed.missing,
+            progress: warmed.progress(),
+            is_full: warmed.is_full,
+            next: warmed.next.unwrap_or_default(),
+        }))
+    }
 }
 
 fn spec(create: v1::CreateTableRequest) -> Result<TableSpec, Refusal> {
@@ -69,7 +87,71 @@ fn spec(create: v1::CreateTableRequest) -> Result<TableSpec, Refusal> {
         fields: create.fields.into_iter().map(field).collect::<Result<_, _>>()?,
         sort: sort.collect::<Result<_, Refusal>>()?,
         backing,
+        sql: sql_options(create.sql.unwrap_or_default())?,
     })
+}
+
+fn sql_options(given: v1::SqlOptions) -> Result<SqlOptions, Refusal> {
+    let unknown = |what: &str| Refusal::new(ErrorCode::BadRequest, format!("{what} has an unknown value"));
+    let default = SqlOptions::default();
+    Ok(SqlOptions {
+        mode: match v1::WriteMode::try_from(given.mode).map_err(|_| unknown("mode"))? {
+            v1::WriteMode::Behind => WriteMode::Behind,
+            v1::WriteMode::Through => WriteMode::Through,
+            v1::WriteMode::OnEvict => WriteMode::OnEvict,
+        },
+        delay_ms: given.delay_ms,
+        batch: if given.batch == 0 { default.batch } else { given.batch },
+        conflict: match v1::Conflict::try_from(given.conflict).map_err(|_| unknown("conflict"))? {
+            v1::Conflict::CacheWins => Conflict::CacheWins,
+            v1::Conflict::SqlWins => Conflict::SqlWins,
+            v1::Conflict::Stop => Conflict::Stop,
+        },
+        tombstone_keep_ms: if given.tombstone_keep_ms == 0 {
+            default.tombstone_keep_ms
+        } else {
+            given.tombstone_keep_ms
+        },
+        mapping: given.mapping.map(mapping).transpose()?,
+    })
+}
+
+fn mapping(given: v1::Mapping) -> Result<Mapping, Refusal> {
+    Ok(Mapping {
+        table: given.table,
+        key: given.key,
+        key_type: convert::kind(given.key_type)?,
+        version: Some(given.version).filter(|version| !version.is_empty()),
+        columns: given.columns,
+    })
+}
+
+fn sql_options_out(sql: &SqlOptions) -> v1::SqlOptions {
+    let mode = match sql.mode {
+        WriteMode::Behind => v1::WriteMode::Behind,
+        WriteMode::Through => v1::WriteMode::Through,
+        WriteMode::OnEvict => v1::WriteMode::OnEvict,
+    };
+    let conflict = match sql.conflict {
+        Conflict::CacheWins => v1::Conflict::CacheWins,
+        Conflict::SqlWins => v1::Conflict::SqlWins,
+        Conflict::Stop => v1::Conflict::Stop,
+    };
+    let mapping = sql.mapping.as_ref().map(|mapping| v1::Mapping {
+        table: mapping.table.clone(),
+        key: mapping.key.clone(),
+        key_type: convert::kind_out(mapping.key_type).into(),
+        version: mapping.version.clone().unwrap_or_default(),
+        columns: mapping.columns.clone(),
+    });
+    v1::SqlOptions {
+        mode: mode.into(),
+        delay_ms: sql.delay_ms,
+        batch: sql.batch,
+        conflict: conflict.into(),
+        tombstone_keep_ms: sql.tombstone_keep_ms,
+        mapping,
+    }
 }
 
 fn field(field: v1::FieldDefinition) -> Result<FieldSpec, Refusal> {
@@ -101,5 +183,6 @@ fn table_out(table: &Table) -> v1::Table {
             Backing::None => v1::Backing::None.into(),
         },
         dynamic: table.dynamic,
+        sql: (table.backing == Backing::Sql).then(|| sql_options_out(&table.sql)),
     }
 }

@@ -55,6 +55,7 @@ async fn with_users() -> Door {
         ],
         sort: vec![],
         backing: v1::Backing::Sql.into(),
+        sql: None,
     };
     door.tables.create(create).await.unwrap();
     door
@@ -262,6 +263,7 @@ async fn refusals_of_the_hall_keep_their_names() {
     for (mood, wanted) in [
         (ErrorCode::DirtyLimit, ("dirty_limit", Code::ResourceExhausted)),
         (ErrorCode::NoLeader, ("no_leader", Code::Unavailable)),
+        (ErrorCode::Suspended, ("suspended", Code::Unavailable)),
         (ErrorCode::BackendUnavailable, ("backend_unavailable", Code::Unavailable)),
     ] {
         engine.set_mood(Mood::Refusing(mood));
@@ -283,4 +285,18 @@ async fn explain_tells_one_shard_from_many() {
     assert_eq!(one.access(), v1::Access::SingleShard);
     assert_eq!(one.position, 0x638a_b9d9_0250_32e2);
     assert_eq!(all.access(), v1::Access::ShardMerge);
+}
+
+/// record-cache 67: an operator suspends a shard, sees it, and resumes it.
+#[tokio::test]
+async fn record_cache_67_shards_are_suspended_and_resumed() {
+    let Door { channel, .. } = with_users().await;
+    let mut cluster = ClusterClient::new(channel);
+
+    let error = cluster.suspend_shards(v1::SuspendShardsRequest { shard: Some(9) }).await.unwrap_err();
+    assert_eq!(code(&error), ("not_found", Code::NotFound));
+    cluster.suspend_shards(v1::SuspendShardsRequest { shard: Some(1) }).await.unwrap();
+    assert!(cluster.shards(v1::ShardsRequest {}).await.unwrap().into_inner().shards[0].suspended);
+    cluster.resume_shards(v1::ResumeShardsRequest { shard: None }).await.unwrap();
+    assert!(!cluster.shards(v1::ShardsRequest {}).await.unwrap().into_inner().shards[0].suspended);
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use shardine_desk::{RowAddress, address};
 use shardine_model::ErrorCode;
-use shardine_router::{Explanation, Residence, ShardStatus, WritebackStatus};
+use shardine_router::{Explanation, Residence, ShardStatus, TableWriteback, WritebackStatus};
 
 use crate::gate::deadline;
 use crate::problem::Problem;
@@ -40,10 +40,11 @@ pub(crate) async fn shards(State(door): State<Door>, parts: request::Parts) -> R
 }
 
 #[utoipa::path(get, path = "/v1/writeback", tag = "cluster",
-    responses((status = 200, description = "the SQL database and what it does not have yet; null without one", body = serde_json::Value)))]
+    responses((status = 200, description = "the SQL database and what it does not have yet, table by table; null without one", body = serde_json::Value)))]
 pub(crate) async fn writeback(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
-    let status = door.clerk.status(deadline(&parts)).await?;
-    Ok(JsonReply(json!({ "writeback": status.writeback.as_ref().map(writeback_out) })))
+    let report = door.clerk.writeback(deadline(&parts)).await?;
+    let tables: Vec<Json> = report.tables.iter().map(table_writeback_out).collect();
+    Ok(JsonReply(json!({ "writeback": report.database.as_ref().map(writeback_out), "tables": tables })))
 }
 
 #[derive(Deserialize)]
@@ -98,6 +99,8 @@ fn shard_out(shard: &ShardStatus) -> Json {
         "bytes": json::unsigned(shard.bytes),
         "dirty": json::unsigned(shard.dirty),
         "stopped": shard.stopped,
+        "suspended": shard.suspended,
+        "bytes_max": json::unsigned(shard.bytes_max),
     })
 }
 
@@ -107,6 +110,21 @@ fn writeback_out(writeback: &WritebackStatus) -> Json {
         "connected": writeback.connected,
         "dirty": json::unsigned(writeback.dirty),
         "last_error": writeback.last_error,
+    })
+}
+
+fn table_writeback_out(table: &TableWriteback) -> Json {
+    json!({
+        "table": table.table,
+        "dirty_rows": json::unsigned(table.dirty_rows),
+        "dirty_bytes": json::unsigned(table.dirty_bytes),
+        "oldest_dirty_ms": json::unsigned(table.oldest_dirty_ms),
+        "paused_ms": json::unsigned(table.paused_ms),
+        "conflicts": json::unsigned(table.conflicts),
+        "dead_letters": json::unsigned(table.dead_letters),
+        "written_rows": json::unsigned(table.written_rows),
+        "written_per_second": table.written_per_second,
+        "last_error": table.last_error,
     })
 }
 

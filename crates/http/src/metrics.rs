@@ -1,5 +1,5 @@
 //! `/metrics`: the status as Prometheus reads it. The text form is small enough to write by hand. Labels are shard
-//! numbers only, never keys, so their count stays bounded (S26).
+//! numbers and names of tables, never keys, so their count stays bounded (S26).
 
 use std::fmt::{Display, Write};
 
@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::request;
-use shardine_router::{EngineStatus, ShardStatus};
+use shardine_router::{EngineStatus, ShardStatus, TableWriteback};
 
 use crate::Door;
 use crate::gate::deadline;
@@ -19,7 +19,8 @@ const TEXT_FORM: &str = "text/plain; version=0.0.4; charset=utf-8";
     responses((status = 200, description = "Prometheus text", content_type = "text/plain")))]
 pub(crate) async fn metrics(State(door): State<Door>, parts: request::Parts) -> Result<Response, Problem> {
     let status = door.clerk.status(deadline(&parts)).await?;
-    Ok(([(CONTENT_TYPE, TEXT_FORM)], write(&status)).into_response())
+    let tables = door.clerk.writeback(deadline(&parts)).await?.tables;
+    Ok(([(CONTENT_TYPE, TEXT_FORM)], write(&status, &tables)).into_response())
 }
 
 /// A measure of one shard: its name, what it says, and how it is read.
@@ -38,7 +39,18 @@ const SHARD_GAUGES: [Gauge; 8] = [
     }),
 ];
 
-fn write(status: &EngineStatus) -> String {
+/// A measure of one table's way to SQL.
+type TableGauge = (&'static str, &'static str, fn(&TableWriteback) -> u64);
+
+const TABLE_GAUGES: [TableGauge; 5] = [
+    ("shardine_writeback_table_dirty_rows", "Rows that SQL does not have yet.", |table| table.dirty_rows),
+    ("shardine_writeback_table_dirty_bytes", "Bytes of these rows.", |table| table.dirty_bytes),
+    ("shardine_writeback_table_oldest_dirty_ms", "How long the oldest of them waits.", |table| table.oldest_dirty_ms),
+    ("shardine_writeback_table_written_rows", "Rows that SQL has taken since start.", |table| table.written_rows),
+    ("shardine_writeback_table_dead_letters", "Rows that SQL does not take.", |table| table.dead_letters),
+];
+
+fn write(status: &EngineStatus, tables: &[TableWriteback]) -> String {
     let mut page = Page::default();
     let version = escape(&status.version);
     page.one("shardine_info", "gauge", "The version that runs.", &format!("{{version=\"{version}\"}}"), 1);
@@ -57,6 +69,12 @@ fn write(status: &EngineStatus) -> String {
         let up = u8::from(writeback.connected);
         page.one("shardine_writeback_up", "gauge", "1 if SQL can be reached.", "", up);
         page.one("shardine_writeback_dirty", "gauge", "Records that SQL does not have yet.", "", writeback.dirty);
+    }
+    for (name, help, read) in TABLE_GAUGES {
+        page.head(name, "gauge", help);
+        for table in tables {
+            page.line(name, &format!("{{table=\"{}\"}}", escape(&table.table)), read(table));
+        }
     }
     for (name, count) in &status.counters {
         page.one(&format!("shardine_{name}_total"), "counter", "Counted since start.", "", count);
@@ -104,8 +122,9 @@ mod tests {
             ..EngineStatus::default()
         };
 
-        let text = write(&status);
+        let text = write(&status, &[TableWriteback { table: "users".into(), dirty_rows: 9, ..Default::default() }]);
 
+        assert!(text.contains("shardine_writeback_table_dirty_rows{table=\"users\"} 9\n"));
         assert!(text.contains("shardine_info{version=\"1\\\"2\"} 1\n"));
         assert!(text.contains("# TYPE shardine_shard_records gauge\nshardine_shard_records{shard=\"0\"} 7\n"));
         assert!(text.contains("# TYPE shardine_commands_total counter\nshardine_commands_total 3\n"));

@@ -44,7 +44,8 @@ pub fn status_of(code: ErrorCode) -> StatusCode {
         | ErrorCode::NoLeader
         | ErrorCode::BackendUnavailable
         | ErrorCode::Busy
-        | ErrorCode::DirtyLimit => StatusCode::SERVICE_UNAVAILABLE,
+        | ErrorCode::DirtyLimit
+        | ErrorCode::Suspended => StatusCode::SERVICE_UNAVAILABLE,
         ErrorCode::InDoubt => StatusCode::GATEWAY_TIMEOUT,
         ErrorCode::Expired => StatusCode::REQUEST_TIMEOUT,
         ErrorCode::Unauthenticated => StatusCode::UNAUTHORIZED,

@@ -4,7 +4,7 @@ use axum::Json as JsonReply;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderValue, StatusCode, request};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use shardine_desk::{Ack, Changed, Deed, Delivery, Expiry, Get, Order, RowAddress, Terms};
@@ -17,15 +17,19 @@ use crate::place::{Place, sort_of};
 use crate::problem::Problem;
 use crate::{Door, json, query};
 
+/// How far the log was applied in the state that a stale read saw.
+const APPLIED_INDEX: HeaderName = HeaderName::from_static("applied-index");
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GetParameters {
     sort: Option<String>,
     /// Names with commas between them.
     fields: Option<String>,
-    /// Any replica may answer; the leader does.
-    #[serde(default, rename = "stale")]
-    _stale: bool,
+    /// Any replica may answer, with a state that is this old.
+    #[serde(default)]
+    stale: bool,
+    max_age_ms: Option<u64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -46,7 +50,8 @@ struct ChangeParameters {
     params(("table" = String, Path), ("key" = String, Path, description = "percent-encoded bytes"),
         ("sort" = Option<String>, Query, description = "the sort key, parts joined by commas"),
         ("fields" = Option<String>, Query, description = "names joined by commas; all without it"),
-        ("stale" = Option<bool>, Query, description = "any replica may answer"),
+        ("stale" = Option<bool>, Query, description = "any replica may answer, at once, with an older state; its place in the log stands in Applied-Index"),
+        ("max_age_ms" = Option<u64>, Query, description = "with stale: how old it may be; any age without it"),
         ("If-None-Match" = Option<String>, Header, description = "a known version; 304 if it still holds")),
     responses((status = 200, description = "the record, its version in ETag", body = serde_json::Value),
         (status = 304, description = "unchanged"), (status = 404, description = "not_found, unknown_table")))]
@@ -58,13 +63,18 @@ pub(crate) async fn get(State(door): State<Door>, parts: request::Parts) -> Resu
         Some(tag) => Some(version_of(tag)?),
         None => None,
     };
-    let get = Get { row, fields: fields.unwrap_or_default(), known_version };
+    let max_age_ms = parameters.stale.then(|| parameters.max_age_ms.unwrap_or(u64::MAX));
+    let get = Get { row, fields: fields.unwrap_or_default(), known_version, max_age_ms };
     let got = door.clerk.get(get, deadline(&parts)).await?;
     let tag = etag(got.record.version);
-    if got.unchanged {
-        return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response());
+    let mut response = match got.unchanged {
+        true => (StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response(),
+        false => ([(ETAG, tag)], JsonReply(json::record(&got.record))).into_response(),
+    };
+    if let Some(applied) = got.applied {
+        response.headers_mut().insert(APPLIED_INDEX, HeaderValue::from(applied));
     }
-    Ok(([(ETAG, tag)], JsonReply(json::record(&got.record))).into_response())
+    Ok(response)
 }
 
 #[utoipa::path(put, path = "/v1/tables/{table}/records/{key}", tag = "records",

@@ -6,7 +6,7 @@ use http::{StatusCode, request};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use shardine_desk::text;
-use shardine_model::{Backing, ErrorCode, Refusal, Table};
+use shardine_model::{Backing, ErrorCode, Mapping, Refusal, SqlOptions, Table};
 use shardine_router::{FieldSpec, TableSpec};
 use utoipa::ToSchema;
 
@@ -40,6 +40,36 @@ pub(crate) struct TableBody {
     sort: Vec<FieldBody>,
     /// sql (the default) or none
     backing: Option<String>,
+    /// How the table meets SQL.
+    sql: Option<SqlBody>,
+}
+
+/// When changes go to SQL, who wins there, and which table is meant.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SqlBody {
+    /// behind (the default), through or on-evict
+    mode: Option<String>,
+    delay_ms: Option<u32>,
+    batch: Option<u32>,
+    /// cache-wins (the default), sql-wins or stop
+    conflict: Option<String>,
+    tombstone_keep_ms: Option<u64>,
+    mapping: Option<MappingBody>,
+}
+
+/// An SQL table that was there before.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MappingBody {
+    table: String,
+    key: String,
+    /// blob, string (the default) or int64
+    key_type: Option<String>,
+    /// Absent: the table has none and is only read.
+    version: Option<String>,
+    /// One column per field, in the order of the fields; absent means of the same names.
+    columns: Option<Vec<String>>,
 }
 
 #[utoipa::path(get, path = "/v1/tables", tag = "tables",
@@ -96,11 +126,34 @@ fn spec(body: TableBody) -> Result<TableSpec, Refusal> {
         }
     };
     let sort = body.sort.into_iter().map(|part| Ok((part.name, text::parse_type(&part.kind)?)));
+    let names: Vec<String> = body.fields.iter().map(|field| field.name.clone()).collect();
     Ok(TableSpec {
+        sql: body.sql.map(|sql| sql_options(sql, names)).transpose()?.unwrap_or_default(),
         name: body.name,
         sort: sort.collect::<Result<_, Refusal>>()?,
         fields: body.fields.into_iter().map(field).collect::<Result<_, _>>()?,
         backing,
+    })
+}
+
+fn sql_options(body: SqlBody, names: Vec<String>) -> Result<SqlOptions, Refusal> {
+    let default = SqlOptions::default();
+    let mapping = body.mapping.map(|mapping| {
+        Ok::<_, Refusal>(Mapping {
+            table: mapping.table,
+            key: mapping.key,
+            key_type: text::parse_type(mapping.key_type.as_deref().unwrap_or("string"))?,
+            version: mapping.version,
+            columns: mapping.columns.unwrap_or(names),
+        })
+    });
+    Ok(SqlOptions {
+        mode: body.mode.as_deref().map(text::parse_write_mode).transpose()?.unwrap_or_default(),
+        delay_ms: body.delay_ms.unwrap_or(default.delay_ms),
+        batch: body.batch.unwrap_or(default.batch),
+        conflict: body.conflict.as_deref().map(text::parse_conflict).transpose()?.unwrap_or_default(),
+        tombstone_keep_ms: body.tombstone_keep_ms.unwrap_or(default.tombstone_keep_ms),
+        mapping: mapping.transpose()?,
     })
 }
 
@@ -133,5 +186,19 @@ fn table_out(table: &Table) -> Json {
         "sort": sort,
         "backing": table.backing.name(),
         "dynamic": table.dynamic,
+        "sql": (table.backing == Backing::Sql).then(|| sql_out(&table.sql)),
+    })
+}
+
+fn sql_out(sql: &SqlOptions) -> Json {
+    let mapping = sql.mapping.as_ref().map(|mapping| {
+        json!({
+            "table": mapping.table, "key": mapping.key, "key_type": mapping.key_type.name(),
+            "version": mapping.version, "columns": mapping.columns,
+        })
+    });
+    json!({
+        "mode": sql.mode.name(), "delay_ms": sql.delay_ms, "batch": sql.batch, "conflict": sql.conflict.name(),
+        "tombstone_keep_ms": sql.tombstone_keep_ms, "read_only": sql.is_read_only(), "mapping": mapping,
     })
 }

@@ -12,7 +12,7 @@ use crate::version::Version;
 
 pub const ENTRY_FORMAT: u8 = 1;
 
-// Frozen kinds. 10 and up are kept for splits, fences and resharding.
+// Frozen kinds. 10 to 39 are kept for splits, fences and resharding.
 pub const KIND_COMMANDS: u8 = 1;
 const KIND_LOAD: u8 = 2;
 const KIND_KICK: u8 = 3;
@@ -22,6 +22,12 @@ const KIND_SCHEMA: u8 = 6;
 const KIND_PURGE: u8 = 7;
 const KIND_EXPIRE: u8 = 8;
 const KIND_CLEAR: u8 = 9;
+const KIND_SUSPEND: u8 = 40;
+const KIND_RESUME: u8 = 41;
+const KIND_REFUSED: u8 = 42;
+const KIND_SETTLE: u8 = 43;
+const KIND_RAISE: u8 = 44;
+const KIND_FLOOR: u8 = 45;
 
 /// A committed entry as the state machine reads it.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +50,7 @@ pub enum Entry<'a> {
     /// Versions that SQL is known to hold.
     Written(Vec<(RowKey<'a>, Version)>),
     Schema(Box<Table>),
-    /// Tombstones of tables without SQL that are old enough to forget.
+    /// Tombstones that are old enough to forget; of tables with SQL behind them, those that SQL has deleted.
     Purge(Vec<(RowKey<'a>, Version)>),
     /// Records whose time may be over by the leader's clock.
     Expire {
@@ -55,6 +61,24 @@ pub enum Entry<'a> {
     Clear {
         table: TableId,
     },
+    /// From here on requests are answered `suspended`, until a resume (record-cache 67).
+    Suspend,
+    Resume,
+    /// Rows that SQL will not take. One that is still at this version goes to the dead letters (record-cache 113).
+    Refused {
+        at: Timestamp,
+        rows: Vec<RefusedRow<'a>>,
+    },
+    /// What SQL holds takes a row's place in memory (record-cache 113, 117).
+    Settle(SettledRow<'a>),
+    /// Rows that go above what somebody else has put into SQL, fields as they are (record-cache 117).
+    Raise(Vec<RaisedRow<'a>>),
+    /// New records of the table begin above this magnitude: said before tombstones up to it are deleted in SQL
+    /// (record-cache 102).
+    Floor {
+        table: TableId,
+        floor: u64,
+    },
 }
 
 /// A row as it stood in SQL: version 0 means there was none, below 0 a tombstone.
@@ -63,6 +87,32 @@ pub struct LoadedRow<'a> {
     pub row: RowKey<'a>,
     pub version: Version,
     pub fields: &'a [u8],
+}
+
+/// A row that SQL will not take, and SQL's words for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RefusedRow<'a> {
+    pub row: RowKey<'a>,
+    pub version: Version,
+    pub error: &'a str,
+}
+
+/// A row as it is to be, if it is still at the version `expected`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SettledRow<'a> {
+    pub row: RowKey<'a>,
+    pub expected: Version,
+    pub version: Version,
+    pub sql_version: Version,
+    pub fields: &'a [u8],
+}
+
+/// A row that is to have a version above `held`, if it is still at the version `expected`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RaisedRow<'a> {
+    pub row: RowKey<'a>,
+    pub expected: Version,
+    pub held: Version,
 }
 
 /// Opens an entry of commands; encoded requests are appended behind it.
@@ -119,6 +169,40 @@ impl<'a> Entry<'a> {
             Self::Clear { table } => {
                 open(KIND_CLEAR);
                 put_varint(out, u64::from(table.0));
+            }
+            Self::Suspend => open(KIND_SUSPEND),
+            Self::Resume => open(KIND_RESUME),
+            Self::Refused { at, rows } => {
+                open(KIND_REFUSED);
+                put_varint(out, at.0);
+                put_varint(out, rows.len() as u64);
+                for refused in rows {
+                    put_form_and_key(out, refused.row);
+                    put_signed(out, refused.version.0);
+                    put_bytes(out, refused.error.as_bytes());
+                }
+            }
+            Self::Settle(settled) => {
+                open(KIND_SETTLE);
+                put_form_and_key(out, settled.row);
+                put_signed(out, settled.expected.0);
+                put_signed(out, settled.version.0);
+                put_signed(out, settled.sql_version.0);
+                put_bytes(out, settled.fields);
+            }
+            Self::Floor { table, floor } => {
+                open(KIND_FLOOR);
+                put_varint(out, u64::from(table.0));
+                put_varint(out, *floor);
+            }
+            Self::Raise(rows) => {
+                open(KIND_RAISE);
+                put_varint(out, rows.len() as u64);
+                for raised in rows {
+                    put_form_and_key(out, raised.row);
+                    put_signed(out, raised.expected.0);
+                    put_signed(out, raised.held.0);
+                }
             }
         }
     }
@@ -177,16 +261,46 @@ impl<'a> Entry<'a> {
                 }
                 Self::Expire { at, rows }
             }
-            KIND_CLEAR => {
-                let table = reader.varint("table id")?;
-                let narrow = u32::try_from(table);
-                Self::Clear {
-                    table: TableId(narrow.map_err(|_| DecodeError::Unknown { what: "table id", value: table })?),
+            KIND_CLEAR => Self::Clear { table: read_table_id(reader)? },
+            KIND_FLOOR => Self::Floor { table: read_table_id(reader)?, floor: reader.varint("floor")? },
+            KIND_SUSPEND => Self::Suspend,
+            KIND_RESUME => Self::Resume,
+            KIND_REFUSED => {
+                let at = Timestamp(reader.varint("refusal time")?);
+                let mut rows = Vec::new();
+                for _ in 0..reader.count("row count")? {
+                    let row = read_form_and_key(reader)?;
+                    let version = Version(reader.signed("version")?);
+                    rows.push(RefusedRow { row, version, error: reader.text("error")? });
                 }
+                Self::Refused { at, rows }
+            }
+            KIND_SETTLE => {
+                let row = read_form_and_key(reader)?;
+                let expected = Version(reader.signed("expected version")?);
+                let version = Version(reader.signed("version")?);
+                let sql_version = Version(reader.signed("sql version")?);
+                let fields = reader.bytes("fields")?;
+                crate::row::check_packed(fields)?;
+                Self::Settle(SettledRow { row, expected, version, sql_version, fields })
+            }
+            KIND_RAISE => {
+                let mut rows = Vec::new();
+                for _ in 0..reader.count("row count")? {
+                    let row = read_form_and_key(reader)?;
+                    let expected = Version(reader.signed("expected version")?);
+                    rows.push(RaisedRow { row, expected, held: Version(reader.signed("held version")?) });
+                }
+                Self::Raise(rows)
             }
             _ => return Err(DecodeError::Unknown { what: "entry kind", value: u64::from(kind) }),
         })
     }
+}
+
+fn read_table_id(reader: &mut Reader<'_>) -> Result<TableId, DecodeError> {
+    let table = reader.varint("table id")?;
+    u32::try_from(table).map(TableId).map_err(|_| DecodeError::Unknown { what: "table id", value: table })
 }
 
 fn put_form_and_key(out: &mut Vec<u8>, row: RowKey<'_>) {

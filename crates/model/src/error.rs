@@ -65,6 +65,8 @@ codes! {
     Forbidden = 20, "forbidden";
     Unsupported = 21, "unsupported";
     Internal = 22, "internal";
+    /// An operator has suspended the shard; nothing was done.
+    Suspended = 23, "suspended";
 }
 
 impl ErrorCode {

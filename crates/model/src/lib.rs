@@ -3,6 +3,8 @@
 //! Pure: no clock, randomness, I/O or async. What is stored or sent is defined here byte for byte (`docs/encoding.md`).
 
 // In the order in which a newcomer should read them.
+pub mod address;
+pub mod backing;
 pub mod codec;
 pub mod command;
 pub mod entry;
@@ -18,6 +20,7 @@ pub mod table;
 pub mod value;
 pub mod version;
 
+pub use backing::{Backing, Conflict, Mapping, SqlOptions, WriteMode};
 pub use command::{Action, Command, Request};
 pub use entry::Entry;
 pub use error::{ErrorCode, Refusal};
@@ -25,6 +28,6 @@ pub use ids::{ClientId, FieldId, LogIndex, NodeId, ShardId, TableId, Timestamp};
 pub use key::{Position, RowKey, RowKeyBuf};
 pub use reply::{Answer, Outcome, Reply};
 pub use row::{FieldRef, FieldValue, FieldsView, RowImage, RowView};
-pub use table::{Backing, Catalogue, Field, Table};
+pub use table::{Catalogue, Field, Table};
 pub use value::{FieldType, Value, ValueRef};
 pub use version::Version;

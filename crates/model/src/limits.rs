@@ -63,6 +63,36 @@ pub const LOAD_ROWS_MAX: usize = 200;
 /// Rows of one SQL write, as one transaction. Measured: above 1,000 nothing is gained (crates.md 1.4).
 pub const FLUSH_ROWS_MAX: usize = 1_000;
 
+/// How long a change may wait for others of its row. Longer, and a lost node would leave SQL far behind for nothing.
+pub const WRITE_DELAY_MS_MAX: u32 = 60_000;
+
+/// Bytes of one SQL write. Well below MySQL's default packet of 16 MiB (64 in 8.0), and a retry repeats them all. A larger
+/// row goes alone.
+pub const FLUSH_BYTES_MAX: usize = 8 << 20;
+
+/// Dirty rows of one shard above which nothing waits for its delay any longer: ten seconds' work of a quick database.
+pub const DIRTY_ROWS_SOFT: u64 = 500_000;
+
+/// Dirty rows of one shard above which no further row may become dirty. Each costs its key twice more, in the queue.
+pub const DIRTY_ROWS_HARD: u64 = 4_000_000;
+
+/// The same in bytes of records. Dirty records cannot be evicted, so this is memory that an outage of SQL may take.
+pub const DIRTY_BYTES_SOFT: u64 = 128 << 20;
+pub const DIRTY_BYTES_HARD: u64 = 1 << 30;
+
+/// Rows of one shard that are remembered as absent. Somebody who asks for keys that are not there fills memory with them.
+pub const ABSENT_ROWS_MAX: u64 = 100_000;
+
+/// Milliseconds that a row which SQL does not have is remembered as absent: so long may an insert made in SQL by others stay
+/// unseen.
+pub const ABSENT_KEEP_MS: u64 = 60_000;
+
+/// Dead letters of one shard. They are part of its state and of the head of its snapshots: with their errors, 6 MB at most.
+pub const DEAD_LETTERS_MAX: usize = 10_000;
+
+/// Bytes of SQL's words in a dead letter.
+pub const DEAD_LETTER_ERROR_BYTES_MAX: usize = 512;
+
 /// Requests waiting in one shard, in bytes, before it answers `busy`.
 pub const PENDING_BYTES_MAX: usize = 64 << 20;
 

@@ -3,30 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::backing::{Backing, SqlOptions, WriteMode};
 use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
 use crate::error::{ErrorCode, Refusal};
 use crate::ids::{FieldId, TableId};
 use crate::limits;
 use crate::value::{FieldType, Value, ValueRef};
-
-/// Where the rows of a table come from and go to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backing {
-    /// Rows live in an SQL table; memory holds those in use.
-    Sql,
-    /// Rows live here only.
-    None,
-}
-
-impl Backing {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sql => "sql",
-            Self::None => "none",
-        }
-    }
-}
 
 /// A field of a definition.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +37,8 @@ pub struct Table {
     pub fields: Vec<Field>,
     pub sort: Vec<SortPart>,
     pub backing: Backing,
+    /// Counts only with SQL behind the table.
+    pub sql: SqlOptions,
     /// A dynamic table takes any field name, all values blobs. The table `kv` is the one.
     pub dynamic: bool,
     /// A dropped table keeps its id and name reserved for this definition's version.
@@ -79,6 +63,7 @@ impl Table {
             fields: Vec::new(),
             sort: Vec::new(),
             backing: Backing::None,
+            sql: SqlOptions::default(),
             dynamic: true,
             dropped: false,
             next_field: FieldId(1),
@@ -148,7 +133,42 @@ impl Table {
                 ));
             }
         }
-        Ok(())
+        self.check_sql()
+    }
+
+    fn check_sql(&self) -> Result<(), Refusal> {
+        let bad = |message: String| Err(Refusal::new(ErrorCode::BadRequest, message));
+        if !(1..=limits::FLUSH_ROWS_MAX as u32).contains(&self.sql.batch) {
+            return bad(format!("a batch has 1 to {} rows", limits::FLUSH_ROWS_MAX));
+        }
+        if self.sql.mode == WriteMode::Through {
+            let message = "the mode through is not in this version: ask for ack=sql with each write";
+            return Err(Refusal::new(ErrorCode::Unsupported, message));
+        }
+        if self.sql.delay_ms > limits::WRITE_DELAY_MS_MAX {
+            return bad(format!("a change waits at most {} ms for others", limits::WRITE_DELAY_MS_MAX));
+        }
+        let Some(mapping) = &self.sql.mapping else { return Ok(()) };
+        if self.backing == Backing::None || !self.sort.is_empty() {
+            return bad(format!("table {} is mapped: it needs SQL behind it and no sort key", self.name));
+        }
+        if mapping.columns.len() != self.fields.len() {
+            return bad(format!(
+                "table {} has {} fields and maps {}",
+                self.name,
+                self.fields.len(),
+                mapping.columns.len()
+            ));
+        }
+        if !matches!(mapping.key_type, FieldType::Blob | FieldType::String | FieldType::Int64) {
+            return bad(format!(
+                "the key column of a mapped table holds blob, string or int64, not {}",
+                mapping.key_type.name()
+            ));
+        }
+        check_name("mapped table", &mapping.table)?;
+        let columns = [&mapping.key].into_iter().chain(&mapping.version).chain(&mapping.columns);
+        columns.into_iter().try_for_each(|column| check_name("mapped column", column))
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -169,11 +189,12 @@ impl Table {
             put_bytes(out, part.name.as_bytes());
             out.push(part.kind.tag());
         }
+        self.sql.encode(out);
     }
 
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let format = reader.u8("definition format")?;
-        if format != DEFINITION_FORMAT {
+        if !(FIRST_DEFINITION_FORMAT..=DEFINITION_FORMAT).contains(&format) {
             return Err(DecodeError::Unknown { what: "definition format", value: u64::from(format) });
         }
         let id = TableId(narrow(reader.varint("table id")?, "table id")?);
@@ -198,11 +219,14 @@ impl Table {
         }
         let backing = if flags & 1 == 1 { Backing::Sql } else { Backing::None };
         let (dynamic, dropped) = (flags & 2 != 0, flags & 4 != 0);
-        Ok(Self { id, name, version, fields, sort, backing, dynamic, dropped, next_field })
+        // Definitions of the first form knew one way to write.
+        let sql = if format == FIRST_DEFINITION_FORMAT { SqlOptions::default() } else { SqlOptions::decode(reader)? };
+        Ok(Self { id, name, version, fields, sort, backing, sql, dynamic, dropped, next_field })
     }
 }
 
-const DEFINITION_FORMAT: u8 = 1;
+const FIRST_DEFINITION_FORMAT: u8 = 1;
+const DEFINITION_FORMAT: u8 = 2;
 /// Backed by SQL, dynamic, dropped.
 const DEFINITION_FLAGS: u8 = 0b111;
 

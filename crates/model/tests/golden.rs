@@ -5,12 +5,12 @@ use shardine_model::codec::Reader;
 use shardine_model::command::{
     Action, Batch, BatchItem, BatchMode, Body, Command, Existence, Give, Operation, Operator, Origin, Request, Ttl,
 };
-use shardine_model::entry::{Entry, LoadedRow};
+use shardine_model::entry::{Entry, LoadedRow, RaisedRow, RefusedRow, SettledRow};
 use shardine_model::reply::{Answer, Outcome, Reply};
 use shardine_model::table::SortPart;
 use shardine_model::{
-    Backing, ClientId, ErrorCode, Field, FieldId, FieldRef, FieldType, FieldValue, NodeId, RowImage, RowKey, Table,
-    TableId, Timestamp, Value, ValueRef, Version, sort,
+    Backing, ClientId, Conflict, ErrorCode, Field, FieldId, FieldRef, FieldType, FieldValue, Mapping, NodeId, RowImage,
+    RowKey, SqlOptions, Table, TableId, Timestamp, Value, ValueRef, Version, WriteMode, sort,
 };
 
 const LILI: RowKey<'static> = RowKey { table: TableId(2), key: b"lili", sort: b"" };
@@ -176,7 +176,7 @@ fn golden_bytes_of_each_kind_of_entry() {
     assert_entry(Entry::Written(versions.clone()), "0105020002046c696c690801ac02017008800000000000000709");
     assert_entry(
         Entry::Schema(Box::new(users())),
-        "01060102057573657273ac020107050101690101020175020104016603000000000000e03f05017304017806016205010002026174010374616704",
+        "01060202057573657273ac020107050101690101020175020104016603000000000000e03f050173040178060162050100020261740103746167040000e807008088b2a00200",
     );
     assert_entry(Entry::Purge(versions), "0107020002046c696c690801ac02017008800000000000000709");
     assert_entry(
@@ -184,6 +184,22 @@ fn golden_bytes_of_each_kind_of_entry() {
         "010880d095ffbc31020002046c696c6901ac020170088000000000000007",
     );
     assert_entry(Entry::Clear { table: TableId(300) }, "0109ac02");
+    assert_entry(Entry::Suspend, "0128");
+    assert_entry(Entry::Resume, "0129");
+    assert_entry(
+        Entry::Refused { at, rows: vec![RefusedRow { row: LILI, version: Version(4), error: "no" }] },
+        "012a80d095ffbc31010002046c696c6908026e6f",
+    );
+    let (expected, version, sql_version) = (Version(4), Version(5), Version(-2));
+    assert_entry(
+        Entry::Settle(SettledRow { row: LILI, expected, version, sql_version, fields: &image.packed }),
+        "012b0002046c696c69080a0303010114",
+    );
+    assert_entry(
+        Entry::Raise(vec![RaisedRow { row: POST, expected, held: Version(9) }]),
+        "012c0101ac0201700880000000000000070812",
+    );
+    assert_entry(Entry::Floor { table: TableId(300), floor: 300 }, "012dac02ac02");
 }
 
 fn users() -> Table {
@@ -207,27 +223,71 @@ fn users() -> Table {
             SortPart { name: "tag".to_owned(), kind: FieldType::String },
         ],
         backing: Backing::Sql,
+        sql: Default::default(),
         dynamic: false,
         dropped: false,
         next_field: FieldId(7),
     }
 }
 
+/// Definitions as they were before a table could say how it meets SQL. They are read for ever.
+const FIRST_FORM: [&str; 3] = [
+    "0102057573657273ac020107050101690101020175020104016603000000000000e03f05017304017806016205010002026174010374616704",
+    "0101026b760102010000",
+    "0102057573657273ac0205070000",
+];
+
 #[test]
 fn golden_bytes_of_definitions() {
     let dropped = Table { dropped: true, fields: Vec::new(), sort: Vec::new(), ..users() };
-    for (table, golden) in [
+    for (table, golden, first) in [
         (
             users(),
-            "0102057573657273ac020107050101690101020175020104016603000000000000e03f05017304017806016205010002026174010374616704",
+            "0202057573657273ac020107050101690101020175020104016603000000000000e03f050173040178060162050100020261740103746167040000e807008088b2a00200",
+            FIRST_FORM[0],
         ),
-        (Table::kv(), "0101026b760102010000"),
-        (dropped, "0102057573657273ac0205070000"),
+        (Table::kv(), "0201026b7601020100000000e807008088b2a00200", FIRST_FORM[1]),
+        (dropped, "0202057573657273ac02050700000000e807008088b2a00200", FIRST_FORM[2]),
     ] {
         let mut out = Vec::new();
         table.encode(&mut out);
 
         assert_eq!(hex(&out), hex(bytes(golden)), "{table:?}");
+        assert_eq!(Table::decode(&mut Reader::new(&out)).unwrap(), table);
+        assert_eq!(Table::decode(&mut Reader::new(bytes(first))).unwrap(), table, "the first form of {table:?}");
+    }
+}
+
+#[test]
+fn golden_bytes_of_sql_options() {
+    let mapping = Mapping {
+        table: "crm".into(),
+        key: "id".into(),
+        key_type: FieldType::Int64,
+        version: Some("rev".into()),
+        columns: vec!["nom".into()],
+    };
+    let unversioned = Mapping { version: None, columns: Vec::new(), ..mapping.clone() };
+    let options = SqlOptions {
+        mode: WriteMode::Through,
+        delay_ms: 250,
+        batch: 64,
+        conflict: Conflict::Stop,
+        tombstone_keep_ms: 1_000,
+        mapping: Some(mapping),
+    };
+    let read_only = SqlOptions { mapping: Some(unversioned), ..SqlOptions::default() };
+    assert!(read_only.is_read_only() && !options.is_read_only());
+
+    for (sql, golden) in [
+        (options, "01fa014002e807020363726d026964010372657601036e6f6d"),
+        (read_only, "0000e807008088b2a002010363726d0269640100"),
+    ] {
+        let table = Table { sql, ..Table::kv() };
+        let mut out = Vec::new();
+        table.encode(&mut out);
+
+        assert_eq!(hex(&out), format!("0201026b760102010000{golden}"), "{table:?}");
         assert_eq!(Table::decode(&mut Reader::new(&out)).unwrap(), table);
     }
 }
@@ -289,7 +349,7 @@ fn golden_numbers_of_error_codes() {
         "1 not_found\n2 exists\n3 version_mismatch\n4 cas_mismatch\n5 overflow\n6 bad_request\n7 unknown_table\n\
          8 unknown_field\n9 wrong_type\n10 too_large\n11 stale_route\n12 not_leader\n13 no_leader\n\
          14 backend_unavailable\n15 busy\n16 dirty_limit\n17 in_doubt\n18 expired\n19 unauthenticated\n20 forbidden\n\
-         21 unsupported\n22 internal"
+         21 unsupported\n22 internal\n23 suspended"
     );
 }
 
@@ -300,7 +360,7 @@ fn record_cache_73_unknown_numbers_are_refused() {
 
     assert_eq!(entry("02 01 00"), "entry format holds 2, which has no meaning");
     assert_eq!(entry("01 0a"), "entry kind holds 10, which has no meaning");
-    assert_eq!(entry("01 06 02"), "definition format holds 2, which has no meaning");
+    assert_eq!(entry("01 06 03"), "definition format holds 3, which has no meaning");
     assert_eq!(entry("01 04 01 01"), "bytes end inside lease length");
     assert_eq!(entry("01 09 01 00"), "1 bytes are left over after entry");
     assert_eq!(entry("01 06 01 02 01 61 01 08"), "definition flags holds 8, which has no meaning");

@@ -64,6 +64,10 @@ fn part(text: &str) -> Value {
 #[test]
 fn published_kinds_are_those_of_the_code() {
     use shardine_model::{Entry, NodeId, Table, TableId, Timestamp};
+    let row = shardine_model::RowKey { table: TableId(1), key: b"", sort: b"" };
+    let none = shardine_model::Version::NEVER;
+    let settled =
+        shardine_model::entry::SettledRow { row, expected: none, version: none, sql_version: none, fields: &[] };
     let entries = [
         ("commands", Entry::Commands { proposed_at: Timestamp(0), requests: &[] }),
         ("load", Entry::Load(Vec::new())),
@@ -74,6 +78,12 @@ fn published_kinds_are_those_of_the_code() {
         ("purge", Entry::Purge(Vec::new())),
         ("expire", Entry::Expire { at: Timestamp(0), rows: Vec::new() }),
         ("clear", Entry::Clear { table: TableId(1) }),
+        ("suspend", Entry::Suspend),
+        ("resume", Entry::Resume),
+        ("refused", Entry::Refused { at: Timestamp(0), rows: Vec::new() }),
+        ("settle", Entry::Settle(settled)),
+        ("raise", Entry::Raise(Vec::new())),
+        ("floor", Entry::Floor { table: TableId(1), floor: 1 }),
     ];
     let written: Vec<(String, String)> =
         entries.iter().map(|(name, entry)| (entry.to_bytes()[1].to_string(), (*name).to_owned())).collect();

@@ -58,14 +58,24 @@ impl Records {
             Entry::Lease { holder, term, length_ms } => self.lease = Some(Lease { holder, term, length_ms }),
             Entry::Written(rows) => rows.into_iter().for_each(|(row, version)| self.apply_written(row, version)),
             Entry::Schema(table) => self.apply_schema(*table),
-            Entry::Purge(rows) => rows.into_iter().for_each(|(row, version)| self.apply_purge(row, version)),
+            Entry::Purge(rows) => self.apply_purge(&rows),
             Entry::Expire { at, rows } => {
                 self.clock = self.clock.max(at);
                 for row in rows {
                     self.expire_if_due(self.clock, row.position(), row, sink);
                 }
             }
+            Entry::Clear { .. } if self.suspended => sink.answer(Answer::Failed(ErrorCode::Suspended)),
             Entry::Clear { table } => self.apply_clear(table),
+            Entry::Suspend => self.suspended = true,
+            Entry::Resume => self.suspended = false,
+            Entry::Refused { at, rows } => {
+                self.clock = self.clock.max(at);
+                rows.iter().for_each(|refused| self.apply_refused(refused));
+            }
+            Entry::Settle(settled) => self.apply_settle(&settled, sink),
+            Entry::Floor { table, floor } => self.raise_floor(table, floor),
+            Entry::Raise(rows) => rows.iter().for_each(|raised| self.apply_raise(raised, sink)),
         }
         Ok(())
     }
@@ -92,6 +102,10 @@ impl Records {
 
     /// Executes a request, or recalls its result if it was executed before.
     fn execute_once(&mut self, request: &Request<'_>, sink: &mut impl Sink) -> Result<Answer, NotResident> {
+        if self.suspended {
+            // Not remembered: the same request may be sent again after a resume.
+            return Ok(Answer::Failed(ErrorCode::Suspended));
+        }
         let Some(origin) = request.origin else { return self.execute(&request.body, sink) };
         #[cfg(feature = "mutants")]
         if self.mutant == Some(crate::Mutant::NoDedup) {
@@ -212,7 +226,8 @@ impl Records {
             };
             let is_clean = current == *version && current == sql_version;
             #[cfg(feature = "mutants")]
-            let is_clean = is_clean || self.mutant == Some(crate::Mutant::KickDirty);
+            let is_clean =
+                is_clean || matches!(self.mutant, Some(crate::Mutant::KickDirty | crate::Mutant::EvictDirty));
             if is_clean && self.is_sql(row.table) {
                 self.put_row(row.position(), *row, None);
             }
@@ -221,7 +236,7 @@ impl Records {
     }
 
     /// Raises what SQL is known to hold; a late or repeated confirmation changes nothing (record-cache 64).
-    fn apply_written(&mut self, row: RowKey<'_>, version: Version) {
+    pub(crate) fn apply_written(&mut self, row: RowKey<'_>, version: Version) {
         let position = row.position();
         let Some(mut versions) = self.versions(position, row) else { return };
         if version.magnitude() <= versions.sql_version.magnitude() {
@@ -234,24 +249,36 @@ impl Records {
 
     fn apply_schema(&mut self, table: Table) {
         let (id, dropped) = (table.id, table.dropped);
-        if self.put_table(table) && dropped {
+        let is_newer = self.catalogue.get(id).is_some_and(|known| known.version < table.version);
+        if dropped && is_newer {
+            // While the definition still stands: what is counted by it must be uncounted by it.
             self.drop_rows(id);
+        }
+        self.put_table(table);
+    }
+
+    fn apply_purge(&mut self, rows: &[(RowKey<'_>, Version)]) {
+        for &(row, version) in rows {
+            if self.is_at(row, version) && version.0 < 0 {
+                self.raise_floor(row.table, version.magnitude());
+                self.put_row(row.position(), row, None);
+            }
+        }
+        self.forget_purged();
+    }
+
+    /// Lets go of marks whose tombstone is gone, or has lived again. A replica made from a snapshot has them in another
+    /// order than its leader, so one that is gone may stand behind one that is not; its turn comes.
+    fn forget_purged(&mut self) {
+        while let Some(oldest) = self.derived.tombstones.front()
+            && !self.is_at(oldest.row.as_ref(), oldest.version)
+        {
+            self.derived.tombstones.pop_front();
         }
     }
 
-    fn apply_purge(&mut self, row: RowKey<'_>, version: Version) {
-        let position = row.position();
-        let is_that_tombstone = self.versions(position, row).is_some_and(|known| known.version == version);
-        if is_that_tombstone && version.0 < 0 {
-            let floor = self.floors.entry(row.table).or_insert(0);
-            *floor = (*floor).max(version.magnitude());
-            self.put_row(position, row, None);
-        }
-        // Older marks of the same tombstone queue were for rows that have lived again since.
-        let done = |front: &crate::state::Tombstone| front.row.as_ref() == row && front.version == version;
-        if self.derived.tombstones.front().is_some_and(done) {
-            self.derived.tombstones.pop_front();
-        }
+    pub(crate) fn is_at(&self, row: RowKey<'_>, version: Version) -> bool {
+        self.versions(row.position(), row).is_some_and(|known| known.version == version)
     }
 
     /// Empties a table that has no SQL behind it. Versions go on above the highest one dropped.
@@ -260,8 +287,12 @@ impl Records {
             return;
         }
         let highest = self.drop_rows(table);
+        self.raise_floor(table, highest);
+    }
+
+    fn raise_floor(&mut self, table: TableId, magnitude: u64) {
         let floor = self.floors.entry(table).or_insert(0);
-        *floor = (*floor).max(highest);
+        *floor = (*floor).max(magnitude);
     }
 
     /// Removes all rows of a table; says the highest version among them.

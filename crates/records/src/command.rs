@@ -26,6 +26,10 @@ impl Records {
         if row.sort.is_empty() == table.has_sort() {
             return Ok(refused(Version::NEVER, Version::NEVER, ErrorCode::BadRequest));
         }
+        if table.sql.is_read_only() {
+            // Its SQL table has no version column, so no write to it could be fenced.
+            return Ok(refused(Version::NEVER, Version::NEVER, ErrorCode::Unsupported));
+        }
         let position = row.position();
         if !self.interval.contains(position) {
             return Ok(refused(Version::NEVER, Version::NEVER, ErrorCode::StaleRoute));
@@ -107,7 +111,8 @@ impl Records {
 
         let touches_nothing = merged == Merged::default() && changes.iter().all(|(_, new)| new.as_value().is_none());
         if touches_nothing && !clear && expires_at == before.expires_at && before.version.is_live() {
-            let outcome = Outcome::Done { changed: 0, row: old };
+            let row = self.given(command, table, position, changes, old);
+            let outcome = Outcome::Done { changed: 0, row };
             return Reply { version: before.version, sql_version: before.sql_version, outcome };
         }
         let Some(content) = content else {
@@ -128,11 +133,7 @@ impl Records {
         if table.backing == Backing::Sql {
             sink.dirty(row);
         }
-        let given = match command.give {
-            Give::Nothing | Give::Old => old,
-            Give::New => self.index.find(position, row.table, row.key).and_then(|slot| slot.row(row.sort)).map(image),
-            Give::Touched => Some(self.touched(table, position, row, changes)),
-        };
+        let given = self.given(command, table, position, changes, old);
         let created = if table.dynamic || !before.version.is_live() { merged.created } else { 0 };
         let changed = if changes.is_empty() { 1 } else { created + merged.removed };
         Reply {
@@ -166,7 +167,8 @@ impl Records {
             FieldRef::Id(_) => false,
         });
         if removes_nothing && versions.expires_at == before.expires_at {
-            let outcome = Outcome::Done { changed: 0, row: old };
+            let row = self.given(command, table, position, changes, old);
+            let outcome = Outcome::Done { changed: 0, row };
             return Reply { version: before.version, sql_version: before.sql_version, outcome };
         }
         let mut merged = Merged::default();
@@ -188,11 +190,7 @@ impl Records {
             return Reply { version, sql_version: before.sql_version, outcome };
         }
         self.narrow(position, row, versions);
-        let given = match command.give {
-            Give::Nothing | Give::Old => old,
-            Give::New => self.index.find(position, row.table, row.key).and_then(|slot| slot.row(row.sort)).map(image),
-            Give::Touched => Some(self.touched(table, position, row, changes)),
-        };
+        let given = self.given(command, table, position, changes, old);
         let changed = if changes.is_empty() { 1 } else { merged.created + merged.removed };
         Reply {
             version: versions.version,
@@ -220,9 +218,26 @@ impl Records {
         if before.version == Version::NEVER { self.floor(table) } else { before.version }
     }
 
+    /// What the command asked to be given, from the record as it is now, or as it was, which the caller has kept.
+    fn given(
+        &self,
+        command: &Command<'_>,
+        table: &Table,
+        position: Position,
+        changes: &Changes<'_>,
+        old: Option<RowImage>,
+    ) -> Option<RowImage> {
+        let row = command.row;
+        match command.give {
+            Give::Nothing | Give::Old => old,
+            Give::New => self.index.find(position, row.table, row.key).and_then(|slot| slot.row(row.sort)).map(image),
+            Give::Touched => Some(self.touched(table, position, row, changes)),
+        }
+    }
+
     fn touched(&self, table: &Table, position: Position, row: RowKey<'_>, changes: &Changes<'_>) -> RowImage {
-        let slot = self.index.find(position, row.table, row.key).expect("the row was just put");
-        let view = slot.row(row.sort).expect("the row was just put");
+        let slot = self.index.find(position, row.table, row.key).expect("the row was put, or was there");
+        let view = slot.row(row.sort).expect("the row was put, or was there");
         let mut fields: Vec<FieldValue<'_>> = Vec::new();
         for (field, _) in changes {
             if fields.iter().any(|known| known.field == *field) {

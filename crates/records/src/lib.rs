@@ -5,10 +5,12 @@
 //! done with the outcome is the replica's business (`shardine-shard`). Never touches a socket, a disk or a clock.
 
 // In the order in which a newcomer should read them.
+mod absents;
 mod apply;
 mod command;
 mod evaluate;
 mod index;
+mod letters;
 mod merge;
 #[cfg(feature = "mutants")]
 mod mutant;
@@ -19,8 +21,9 @@ mod snapshot;
 mod state;
 
 pub use apply::{Fatal, Nobody, Sink, read_reply};
+pub use letters::DeadLetter;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use scan::{Page, Scan, ScanBound, ScanFrom};
 pub use snapshot::CutStep;
-pub use state::{Lease, Lookup, Records};
+pub use state::{Dirty, Lease, Lookup, Records};

@@ -25,14 +25,30 @@ pub enum Mutant {
     ReusedReadContext,
     /// Of two increments of one record in one entry, the first is answered by the second's outcome only.
     MergedIncrementsForgetOne,
-    /// A loaded row replaces one that is in memory.
+    /// A loaded row replaces one that is in memory. Without tickets too, for with them no such row is ever proposed.
     LoadOverwrites,
     /// The log is cut before its snapshot is on disk. (Planted in the simulated host.)
     TruncateBeforeSnapshot,
+    /// Any answer of SQL to a load is taken, whatever was asked since.
+    NoLoadTickets,
+    /// A read that may be old is answered however old it is.
+    StaleWithoutBound,
+    /// A row that SQL refused counts as written.
+    RefusedIsForgotten,
+    /// Dirty records leave memory when it is full.
+    EvictDirty,
+    /// A flush is answered before SQL has anything.
+    AckBeforeSql,
+    /// A statement whose outcome is unknown counts as done.
+    UnknownCountsAsWritten,
+    /// A row that SQL holds in a newer version counts as written.
+    ConflictIsWritten,
+    /// Tombstones are deleted in SQL before the floor of their table is raised.
+    PurgeWithoutFloor,
 }
 
 impl Mutant {
-    pub const ALL: [Mutant; 10] = [
+    pub const ALL: [Mutant; 18] = [
         Mutant::AnswerBeforeSync,
         Mutant::NoSqlFence,
         Mutant::KickDirty,
@@ -43,6 +59,14 @@ impl Mutant {
         Mutant::MergedIncrementsForgetOne,
         Mutant::LoadOverwrites,
         Mutant::TruncateBeforeSnapshot,
+        Mutant::NoLoadTickets,
+        Mutant::StaleWithoutBound,
+        Mutant::RefusedIsForgotten,
+        Mutant::EvictDirty,
+        Mutant::AckBeforeSql,
+        Mutant::UnknownCountsAsWritten,
+        Mutant::ConflictIsWritten,
+        Mutant::PurgeWithoutFloor,
     ];
 }
 

@@ -115,6 +115,12 @@ impl Wide {
 }
 
 impl Versions {
+    /// Known not to exist, and SQL knows it too.
+    #[inline]
+    pub fn is_clean_absence(&self) -> bool {
+        !self.version.is_live() && self.version == self.sql_version
+    }
+
     pub fn of(view: &RowView<'_>) -> Self {
         Self { version: view.version, sql_version: view.sql_version, expires_at: view.expires_at }
     }

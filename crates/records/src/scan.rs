@@ -25,6 +25,22 @@ pub struct Scan<'a> {
     pub whole_positions: bool,
 }
 
+/// Which rows a walk gives.
+#[derive(Clone, Copy)]
+enum Which {
+    Live,
+    Resident,
+}
+
+impl Which {
+    fn takes(self, view: &RowView<'_>) -> bool {
+        match self {
+            Self::Live => view.version.is_live(),
+            Self::Resident => true,
+        }
+    }
+}
+
 pub type ScanBound<'a> = Bound<&'a [u8]>;
 
 /// Why a page ended.
@@ -38,7 +54,22 @@ pub enum Page {
 
 impl Records {
     /// Gives live rows in routing order `(position, key, table, sort)` until the limit.
-    pub fn scan<'a>(&'a self, scan: &Scan<'_>, mut give: impl FnMut(Position, RowKey<'a>, RowView<'a>)) -> Page {
+    pub fn scan<'a>(&'a self, scan: &Scan<'_>, give: impl FnMut(Position, RowKey<'a>, RowView<'a>)) -> Page {
+        self.walk(scan, Which::Live, give)
+    }
+
+    /// Gives every row that memory can tell about, also that it is deleted or was never there. For whoever lays memory
+    /// over SQL: what is not given, only SQL knows.
+    pub fn scan_resident<'a>(&'a self, scan: &Scan<'_>, give: impl FnMut(Position, RowKey<'a>, RowView<'a>)) -> Page {
+        self.walk(scan, Which::Resident, give)
+    }
+
+    fn walk<'a>(
+        &'a self,
+        scan: &Scan<'_>,
+        which: Which,
+        mut give: impl FnMut(Position, RowKey<'a>, RowView<'a>),
+    ) -> Page {
         let (start, after) = match scan.from {
             ScanFrom::Position(position) => (position, None),
             ScanFrom::After { position, row } => (position, Some((position, row.key, row.table, row.sort))),
@@ -49,7 +80,7 @@ impl Records {
         for segment in self.index.segment_of(start)..self.index.segment_count() {
             self.walk_segment(segment, |position, row, view| {
                 let behind = after.is_none_or(|after| (position, row.key, row.table, row.sort) > after);
-                let wanted = scan.table.is_none_or(|table| table == row.table) && view.version.is_live();
+                let wanted = scan.table.is_none_or(|table| table == row.table) && which.takes(&view);
                 if more || position < start || !behind || !wanted {
                     return;
                 }
@@ -77,6 +108,30 @@ impl Records {
         range: (ScanBound<'_>, ScanBound<'_>),
         descending: bool,
         limit: usize,
+        give: impl FnMut(RowKey<'a>, RowView<'a>),
+    ) -> Page {
+        self.walk_partition((table, key), range, (descending, limit), Which::Live, give)
+    }
+
+    /// The same with rows that memory knows to be deleted or never there, as `scan_resident` does.
+    pub fn scan_partition_resident<'a>(
+        &'a self,
+        table: TableId,
+        key: &'a [u8],
+        range: (ScanBound<'_>, ScanBound<'_>),
+        descending: bool,
+        limit: usize,
+        give: impl FnMut(RowKey<'a>, RowView<'a>),
+    ) -> Page {
+        self.walk_partition((table, key), range, (descending, limit), Which::Resident, give)
+    }
+
+    fn walk_partition<'a>(
+        &'a self,
+        (table, key): (TableId, &'a [u8]),
+        range: (ScanBound<'_>, ScanBound<'_>),
+        (descending, limit): (bool, usize),
+        which: Which,
         mut give: impl FnMut(RowKey<'a>, RowView<'a>),
     ) -> Page {
         let Some(Slot::Big(big)) = self.index.find(Position::of_key(key), table, key) else { return Page::Finished };
@@ -89,7 +144,7 @@ impl Records {
         let mut budget = Budget::new(limit);
         for (sort, bytes) in ordered {
             let (row, view) = (RowKey { table, key, sort }, view(bytes));
-            if !view.version.is_live() {
+            if !which.takes(&view) {
                 continue;
             }
             if budget.is_spent() {

@@ -19,6 +19,10 @@ const SNAPSHOT_FORMAT: u8 = 1;
 const CHUNK_HEAD: u8 = 1;
 const CHUNK_ROWS: u8 = 2;
 
+/// Marks that may end a head.
+const HEAD_SUSPENDED: u8 = 1;
+const HEAD_LETTERS: u8 = 2;
+
 /// A cut in progress.
 #[derive(Debug)]
 pub(crate) struct Cut {
@@ -108,6 +112,14 @@ impl Records {
         put_varint(out, self.catalogue.definitions().count() as u64);
         self.catalogue.definitions().for_each(|table| table.encode(out));
         self.sessions.encode(out);
+        // Said only where it holds: every other head is what it was before there was such a thing.
+        if self.suspended {
+            out.push(HEAD_SUSPENDED);
+        }
+        if !self.letters.is_empty() {
+            out.push(HEAD_LETTERS);
+            self.encode_letters(out);
+        }
     }
 
     fn decode_head(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
@@ -130,6 +142,13 @@ impl Records {
             self.put_table(Table::decode(reader)?);
         }
         self.sessions = Sessions::decode(reader)?;
+        while !reader.is_empty() {
+            match reader.u8("head mark")? {
+                HEAD_SUSPENDED => self.suspended = true,
+                HEAD_LETTERS => self.decode_letters(reader)?,
+                mark => return Err(DecodeError::Unknown { what: "head mark", value: u64::from(mark) }),
+            }
+        }
         Ok(())
     }
 

@@ -9,7 +9,9 @@ use shardine_model::codec::put_bytes;
 use shardine_model::key::Interval;
 use shardine_model::{Backing, Catalogue, NodeId, Position, RowKey, RowKeyBuf, RowView, TableId, Timestamp, Version};
 
+use crate::absents::Absents;
 use crate::index::Index;
+use crate::letters::DeadLetter;
 use crate::record::{Big, Partition, Slot, Versions, Wide, view};
 use crate::sessions::Sessions;
 use crate::snapshot::Cut;
@@ -23,12 +25,16 @@ pub struct Records {
     /// The highest version among purged tombstones of a table: a new record begins above it, so that no version of a
     /// forgotten one returns (record-cache 4).
     pub(crate) floors: BTreeMap<TableId, u64>,
+    /// Rows that SQL does not take (record-cache 113).
+    pub(crate) letters: BTreeMap<RowKeyBuf, DeadLetter>,
     /// The newest time that a leader stamped. Never goes back, whatever clocks do.
     pub(crate) clock: Timestamp,
     pub(crate) lease: Option<Lease>,
     /// What this shard owns: part of the state, so that a snapshot brings it along and a restart cannot disagree
     /// (record-cache 66).
     pub(crate) interval: Interval,
+    /// Set by an operator: no request is executed until it is taken back (record-cache 67).
+    pub(crate) suspended: bool,
     pub(crate) sql_tables: usize,
     pub(crate) derived: Derived,
     pub(crate) cut: Option<Cut>,
@@ -51,10 +57,20 @@ pub struct Lease {
 pub(crate) struct Derived {
     pub live: BTreeMap<TableId, u64>,
     pub bytes: u64,
-    pub dirty: u64,
+    /// By table with SQL behind it, and of all.
+    pub dirty: BTreeMap<TableId, Dirty>,
+    pub dirty_total: Dirty,
+    pub absents: Absents,
     pub expiries: BTreeSet<(Timestamp, RowKeyBuf)>,
     /// Tombstones of tables without SQL, oldest first, until they are purged.
     pub tombstones: VecDeque<Tombstone>,
+}
+
+/// Records that SQL is not known to hold in their newest version, and what they take in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dirty {
+    pub rows: u64,
+    pub bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -105,9 +121,11 @@ impl Records {
             index: Index::new(seed),
             sessions: Sessions::default(),
             floors: BTreeMap::new(),
+            letters: BTreeMap::new(),
             clock: Timestamp(0),
             lease: None,
             interval: Interval::ALL,
+            suspended: false,
             sql_tables: 0,
             derived: Derived::default(),
             cut: None,
@@ -146,6 +164,12 @@ impl Records {
     #[must_use]
     pub fn interval(&self) -> Interval {
         self.interval
+    }
+
+    #[inline]
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        self.suspended
     }
 
     #[must_use]
@@ -189,7 +213,17 @@ impl Records {
     /// Records whose newest version SQL is not known to hold.
     #[must_use]
     pub fn dirty_count(&self) -> u64 {
-        self.derived.dirty
+        self.derived.dirty_total.rows
+    }
+
+    /// The same with their bytes, of one table or of all.
+    #[inline]
+    #[must_use]
+    pub fn dirty(&self, table: Option<TableId>) -> Dirty {
+        match table {
+            Some(table) => self.derived.dirty.get(&table).copied().unwrap_or_default(),
+            None => self.derived.dirty_total,
+        }
     }
 
     /// Bytes that the records themselves take.
@@ -231,7 +265,7 @@ impl Records {
     #[must_use]
     pub fn dirty_rows(&self) -> Vec<RowKeyBuf> {
         let mut rows = Vec::new();
-        if self.derived.dirty == 0 {
+        if self.derived.dirty_total.rows == 0 {
             return rows;
         }
         for segment in 0..self.index.segment_count() {
@@ -277,7 +311,8 @@ impl Records {
     }
 
     /// Where a row that is not in memory begins: its table's floor.
-    pub(crate) fn floor(&self, table: TableId) -> Version {
+    #[must_use]
+    pub fn floor(&self, table: TableId) -> Version {
         Version(-(self.floors.get(&table).copied().unwrap_or(0) as i64))
     }
 
@@ -301,9 +336,14 @@ impl Records {
         if let Some((versions, bytes)) = before {
             self.uncount(row, &versions, bytes);
         }
+        let mut is_dirty = false;
         if let Some(content) = &content {
             let (versions, bytes) = content.measure(row.sort.len());
+            is_dirty = versions.version != versions.sql_version;
             self.count(row, &versions, bytes);
+        }
+        if !is_dirty && !self.letters.is_empty() {
+            self.letters.remove(&row.to_owned());
         }
         match content {
             None => self.remove_row(segment, row),
@@ -373,7 +413,13 @@ impl Records {
             *self.derived.live.get_mut(&row.table).expect("a live row was counted") -= 1;
         }
         if versions.version != versions.sql_version && self.is_sql(row.table) {
-            self.derived.dirty -= 1;
+            let of_table = self.derived.dirty.get_mut(&row.table).expect("a dirty row was counted");
+            for dirty in [of_table, &mut self.derived.dirty_total] {
+                *dirty = Dirty { rows: dirty.rows - 1, bytes: dirty.bytes - bytes as u64 };
+            }
+        }
+        if versions.is_clean_absence() && self.is_sql(row.table) {
+            self.derived.absents.remove(row);
         }
         if let Some(at) = versions.expires_at {
             self.derived.expiries.remove(&(at, row.to_owned()));
@@ -387,7 +433,13 @@ impl Records {
         }
         let sql = self.is_sql(row.table);
         if versions.version != versions.sql_version && sql {
-            self.derived.dirty += 1;
+            let of_table = self.derived.dirty.entry(row.table).or_default();
+            for dirty in [of_table, &mut self.derived.dirty_total] {
+                *dirty = Dirty { rows: dirty.rows + 1, bytes: dirty.bytes + bytes as u64 };
+            }
+        }
+        if versions.is_clean_absence() && sql {
+            self.derived.absents.insert(row, versions.version, self.clock);
         }
         if let Some(at) = versions.expires_at {
             self.derived.expiries.insert((at, row.to_owned()));

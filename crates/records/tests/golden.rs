@@ -4,12 +4,16 @@
 #[path = "support/words.rs"]
 mod words;
 
-use shardine_model::entry::{LoadedRow, open_commands};
-use shardine_model::{Entry, NodeId, RowImage, Table, Timestamp, Version};
+use shardine_model::entry::{LoadedRow, RefusedRow, open_commands};
+use shardine_model::{Entry, NodeId, RowImage, RowKey, Table, TableId, Timestamp, Version, limits};
 use shardine_records::{CutStep, Nobody, Records};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal digits")).collect()
 }
 
 fn define(records: &mut Records, definition: &str) {
@@ -42,7 +46,21 @@ fn assert_chunks(mut records: Records, golden: &[&str]) {
 
 #[test]
 fn golden_bytes_of_an_empty_shard() {
-    assert_chunks(Records::new(1), &["010100000800000000000000000000010101026b76010201000000", "0102"]);
+    assert_chunks(
+        Records::new(1),
+        &["010100000800000000000000000000010201026b7601020100000000e807008088b2a0020000", "0102"],
+    );
+}
+
+/// record-cache 67: the flag is part of the state, and of the snapshot.
+#[test]
+fn golden_bytes_of_a_suspended_shard() {
+    let mut records = Records::new(1);
+    let serving = records.state_hash();
+    records.apply(&Entry::Suspend.to_bytes(), &mut Nobody).expect("a suspension");
+    assert_ne!(records.state_hash(), serving);
+
+    assert_chunks(records, &["010100000800000000000000000000010201026b7601020100000000e807008088b2a002000001", "0102"]);
 }
 
 /// A record with an expiry, a kept result, the clock.
@@ -54,7 +72,7 @@ fn golden_bytes_of_a_dynamic_record() {
     assert_chunks(
         records,
         &[
-            "0101ac02000800000000000000000000010101026b76010201000001010700010106010200000100",
+            "0101ac02000800000000000000000000010201026b7601020100000000e807008088b2a0020001010700010106010200000100",
             "0102010161000200882706000166050178",
         ],
     );
@@ -76,10 +94,55 @@ fn golden_bytes_of_a_row_with_sql() {
     assert_chunks(
         records,
         &[
-            "0101ac02010205904e0800000000000000000000020101026b7601020100000102057573657273010103020103616765012402046e616d650404616e6f6e0000",
+            "0101ac02010205904e0800000000000000000000020201026b7601020100000000e807008088b2a002000202057573657273010103020103616765012402046e616d650404616e6f6e000000e807008088b2a0020000",
             "010202046c696c690008050003010114",
         ],
     );
+}
+
+/// record-cache 113: dead letters are part of the state, and end the head of a snapshot.
+#[test]
+fn golden_bytes_of_a_dead_letter() {
+    let mut records = Records::new(1);
+    define(&mut records, "users age:int64 sql");
+    let row = words::address(records.catalogue(), "users:lili");
+    let loaded = LoadedRow { row, version: Version(0), fields: &[] };
+    records.apply(&Entry::Load(vec![loaded]).to_bytes(), &mut Nobody).expect("a load");
+    ask(&mut records, "set users:lili age=10");
+    let before = records.state_hash();
+    let refused = RefusedRow { row, version: Version(1), error: "no" };
+    records
+        .apply(&Entry::Refused { at: Timestamp(400), rows: vec![refused] }.to_bytes(), &mut Nobody)
+        .expect("a refusal");
+    assert_ne!(records.state_hash(), before);
+
+    assert_chunks(
+        records,
+        &[
+            "01019003000800000000000000000000020201026b7601020100000000e807008088b2a0020002020575736572730101020101036167650100000000e807008088b2a0020000020102046c696c690002026e6f0190039003",
+            "010202046c696c690002000003010114",
+        ],
+    );
+}
+
+/// record-cache 113: the list ends at its limit, and an error at its length.
+#[test]
+fn record_cache_113_dead_letters_are_bounded() {
+    let mut records = Records::new(1);
+    define(&mut records, "users age:int64 sql");
+    let long = "ä".repeat(limits::DEAD_LETTER_ERROR_BYTES_MAX);
+    for number in 0..limits::DEAD_LETTERS_MAX + 5 {
+        let key = format!("u{number}");
+        let row = RowKey { table: TableId(2), key: key.as_bytes(), sort: b"" };
+        let loaded = LoadedRow { row, version: Version(0), fields: &[] };
+        records.apply(&Entry::Load(vec![loaded]).to_bytes(), &mut Nobody).expect("a load");
+        ask(&mut records, &format!("set users:{key} age=1"));
+        let rows = vec![RefusedRow { row, version: Version(1), error: &long }];
+        records.apply(&Entry::Refused { at: Timestamp(400), rows }.to_bytes(), &mut Nobody).expect("a refusal");
+    }
+
+    assert_eq!(records.dead_letter_count(), limits::DEAD_LETTERS_MAX);
+    assert!(records.dead_letters().all(|(_, letter)| letter.error.len() <= limits::DEAD_LETTER_ERROR_BYTES_MAX));
 }
 
 /// Rows of a partition, a tombstone among them, and a floor.
@@ -98,7 +161,7 @@ fn golden_bytes_of_sorted_rows() {
     assert_chunks(
         records,
         &[
-            "0101ac020008000000000000000000010202020101026b76010201000001020463686174010002010104746578740400010261740100",
+            "0101ac020008000000000000000000010202020201026b7601020100000000e807008088b2a002000202046368617401000201010474657874040001026174010000e807008088b2a0020000",
             "01020204726f6f6d08800000000000000102000004010401610204726f6f6d08800000000000000203000000",
         ],
     );
@@ -111,5 +174,8 @@ fn record_cache_73_unknown_chunks_are_refused() {
 
     assert_eq!(refused(&[2, 1]), "chunk format holds 2, which has no meaning");
     assert_eq!(refused(&[1, 3]), "chunk kind holds 3, which has no meaning");
+    let mut head = bytes("010100000800000000000000000000010101026b76010201000000");
+    head.push(9);
+    assert_eq!(refused(&head), "head mark holds 9, which has no meaning");
     assert_eq!(refused(&[1, 2, 1]), "bytes end inside key");
 }

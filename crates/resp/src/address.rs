@@ -1,14 +1,12 @@
-//! How a row is written as one word: `key`, `table:key`, `table:key@sort` or `table:key@sort,sort`.
+//! What a Redis key means: which row of which table. The text form itself is the model's (`model/src/address.rs`).
 //!
 //! A key whose text before the first `:` names no table belongs to `kv` as a whole. `kv:` may be written out, and must
-//! be where a key of `kv` would otherwise be taken for another table's. In tables with a sort key, what follows the
-//! last `@` is the sort key: `int64` parts in decimal, string parts with `%`, `,` and `@` written as `%25 %2C %40`.
-//! Looks nothing up but definitions.
+//! be where a key of `kv` would otherwise be taken for another table's. Looks nothing up but definitions.
 
 use std::sync::Arc;
 
 use shardine_model::table::{KV, KV_NAME};
-use shardine_model::{Catalogue, ErrorCode, FieldType, Refusal, RowKey, Table, TableId, Value, ValueRef, limits, sort};
+use shardine_model::{Catalogue, ErrorCode, Refusal, RowKey, Table, TableId, Value, address, limits, sort};
 use smallvec::SmallVec;
 
 /// A row as a door knows it: its table, and its key borrowed from the request.
@@ -64,56 +62,33 @@ pub fn parse_partition<'a>(text: &'a [u8], catalogue: &Catalogue) -> Result<Plac
 
 #[inline]
 fn split_table<'a>(text: &'a [u8], catalogue: &Catalogue) -> (Option<Arc<Table>>, &'a [u8]) {
-    match memchr::memchr(b':', text).and_then(|colon| Some((colon, named(&text[..colon], catalogue)?))) {
+    match named(text, catalogue) {
         None => (None, text),
-        Some((colon, table)) if table.id == KV => (None, &text[colon + 1..]),
-        Some((colon, table)) => (Some(Arc::clone(table)), &text[colon + 1..]),
+        Some((table, key)) if table.id == KV => (None, key),
+        Some((table, key)) => (Some(Arc::clone(table)), key),
     }
 }
 
+/// The table that a text names, and what follows the name.
 #[inline]
-fn named<'c>(prefix: &[u8], catalogue: &'c Catalogue) -> Option<&'c Arc<Table>> {
-    if prefix.len() > limits::NAME_BYTES_MAX {
-        return None;
-    }
-    catalogue.named(std::str::from_utf8(prefix).ok()?)
+fn named<'c, 'a>(text: &'a [u8], catalogue: &'c Catalogue) -> Option<(&'c Arc<Table>, &'a [u8])> {
+    let (name, rest) = address::split_table(text)?;
+    Some((catalogue.named(std::str::from_utf8(name).ok()?)?, rest))
 }
 
 fn parse_sorted(text: &[u8], table: Arc<Table>) -> Result<Place<'_>, Refusal> {
-    let Some(at) = memchr::memrchr(b'@', text) else {
-        let names: Vec<&str> = table.sort.iter().map(|part| part.name.as_str()).collect();
-        let (table, names) = (&table.name, names.join(","));
-        return Err(bad(format!("rows of {table} are ordered inside their key: write {table}:key@{names}")));
-    };
-    let sort = parse_sort(&text[at + 1..], &table, SortText::Whole)?;
-    Ok(Place { table: Some(table), key: &text[..at], sort })
+    let (key, parts) = address::split_sort(text, &table.sort_types())?;
+    let sort = encode_sort(&parts)?;
+    Ok(Place { table: Some(table), key, sort })
 }
 
-/// How much of a sort key must be there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SortText {
-    Whole,
-    /// The first part alone is enough (bounds of scans).
-    Prefix,
+/// Reads `part` or `part,part` into the bytes that order rows. The first part alone is enough (bounds of scans).
+pub fn parse_sort(text: &[u8], table: &Table) -> Result<SmallVec<[u8; 16]>, Refusal> {
+    encode_sort(&address::parse_sort(text, &table.sort_types())?)
 }
 
-/// Reads `part` or `part,part` into the bytes that order rows.
-pub fn parse_sort(text: &[u8], table: &Table, form: SortText) -> Result<SmallVec<[u8; 16]>, Refusal> {
-    let parts: Vec<&[u8]> = text.split(|&byte| byte == b',').collect();
-    let fits = match form {
-        SortText::Whole => parts.len() == table.sort.len(),
-        SortText::Prefix => parts.len() <= table.sort.len(),
-    };
-    if !fits {
-        let (name, wanted) = (&table.name, table.sort.len());
-        return Err(bad(format!("the sort key of {name} has {wanted} parts, this one has {}", parts.len())));
-    }
-    let mut bytes = Vec::new();
-    for (text, part) in parts.into_iter().zip(&table.sort) {
-        let value = parse_part(text, part.kind)
-            .ok_or_else(|| bad(format!("sort part {} is not a valid {}", part.name, part.kind.name())))?;
-        sort::encode_part(value.as_ref(), &mut bytes);
-    }
+fn encode_sort(parts: &[Value]) -> Result<SmallVec<[u8; 16]>, Refusal> {
+    let bytes = sort::encode(parts);
     if bytes.len() > limits::SORT_BYTES_MAX {
         let limit = limits::SORT_BYTES_MAX;
         return Err(Refusal::new(ErrorCode::TooLarge, format!("the sort key is above its limit of {limit} bytes")));
@@ -121,36 +96,11 @@ pub fn parse_sort(text: &[u8], table: &Table, form: SortText) -> Result<SmallVec
     Ok(SmallVec::from_slice(&bytes))
 }
 
-fn parse_part(text: &[u8], kind: FieldType) -> Option<Value> {
-    match kind {
-        FieldType::Int64 => std::str::from_utf8(text).ok()?.parse().ok().map(Value::Int),
-        FieldType::String => String::from_utf8(unescape(text)?).ok().map(Value::Str),
-        // A definition lets no other type into a sort key.
-        FieldType::Uint64 | FieldType::Float64 | FieldType::Blob => None,
-    }
-}
-
-fn unescape(text: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        if byte == b'%' {
-            let (digits, after) = tail.split_first_chunk::<2>()?;
-            out.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
-            rest = after;
-        } else {
-            out.push(byte);
-        }
-    }
-    Some(out)
-}
-
 /// Appends the address of a row, such that `parse` reads it back.
 pub fn print(row: RowKey<'_>, catalogue: &Catalogue, out: &mut Vec<u8>) {
     let table = catalogue.get(row.table);
     if row.table == KV {
-        if memchr::memchr(b':', row.key).is_some_and(|colon| named(&row.key[..colon], catalogue).is_some()) {
+        if named(row.key, catalogue).is_some() {
             out.extend_from_slice(KV_NAME.as_bytes());
             out.push(b':');
         }
@@ -167,34 +117,14 @@ pub fn print(row: RowKey<'_>, catalogue: &Catalogue, out: &mut Vec<u8>) {
 
 /// Appends a sort key as text.
 pub fn print_sort(sort: &[u8], table: &Table, out: &mut Vec<u8>) {
-    let parts = sort::decode(&table.sort_types(), sort).unwrap_or_default();
-    for (index, part) in parts.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        match part.as_ref() {
-            ValueRef::Int(value) => out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes()),
-            ValueRef::Str(value) => value.bytes().for_each(|byte| match byte {
-                b'%' => out.extend_from_slice(b"%25"),
-                b',' => out.extend_from_slice(b"%2C"),
-                b'@' => out.extend_from_slice(b"%40"),
-                other => out.push(other),
-            }),
-            // Nothing else orders rows.
-            ValueRef::Uint(_) | ValueRef::Float(_) | ValueRef::Blob(_) => {}
-        }
-    }
-}
-
-fn bad(message: String) -> Refusal {
-    Refusal::new(ErrorCode::BadRequest, message)
+    address::print_sort(&sort::decode(&table.sort_types(), sort).unwrap_or_default(), out);
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use shardine_model::table::SortPart;
-    use shardine_model::{Backing, Field, FieldId};
+    use shardine_model::{Backing, Field, FieldId, FieldType};
 
     use super::*;
 
@@ -205,7 +135,8 @@ mod tests {
         let (id, name) = (TableId(id), name.to_owned());
         let (backing, next_field) = (Backing::None, FieldId(2));
         let fields = vec![field];
-        Table { id, name, version: 1, fields, sort, backing, dynamic: false, dropped: false, next_field }
+        let sql = Default::default();
+        Table { id, name, version: 1, fields, sort, backing, sql, dynamic: false, dropped: false, next_field }
     }
 
     fn catalogue() -> Catalogue {

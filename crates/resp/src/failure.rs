@@ -74,6 +74,7 @@ fn prefix(code: ErrorCode) -> &'static str {
         ErrorCode::StaleRoute => "TRYAGAIN",
         ErrorCode::NotLeader => "READONLY",
         ErrorCode::NoLeader => "CLUSTERDOWN",
+        ErrorCode::Suspended => "SUSPENDED",
         ErrorCode::BackendUnavailable => "LOADING",
         ErrorCode::Busy => "BUSY",
         ErrorCode::DirtyLimit => "OOM",
@@ -119,6 +120,7 @@ fn sentence(code: ErrorCode) -> &'static str {
         ErrorCode::Unauthenticated => "say who you are with AUTH first",
         ErrorCode::Forbidden => "this is not allowed to you",
         ErrorCode::Unsupported => "this is not supported",
+        ErrorCode::Suspended => "an operator has suspended the shard, nothing was done, try again after a resume",
         ErrorCode::Internal => "something went wrong inside, see the server's log",
     }
 }

@@ -10,7 +10,7 @@ use crate::command::change::{self, Order};
 use crate::command::read::{self, Ask, Context, Found};
 use crate::command::shape::{Shape, Tone, wrong_arity};
 use crate::command::transaction::Transaction;
-use crate::command::{call, look, many, own, transaction};
+use crate::command::{call, look, many, own, record, transaction};
 use crate::failure::{Failure, NOT_AUTHENTICATED};
 use crate::frame::{self, Args, FrameError, Limits, Line, Parsed};
 use crate::options::Options;
@@ -228,6 +228,9 @@ impl Session {
         };
         let context = self.context(hall);
         let ask = Ask { verb, line, table: place.typed() };
+        if verb == Verb::RecGet && record::max_age_ms(line).is_some() {
+            return self.read_later(ask, &place, context, hall, out);
+        }
         let found = match hall.read(place.row()) {
             Read::Live(view) => Found::Live(view),
             Read::Absent { version, sql_version } => Found::Absent { version, sql_version },
@@ -257,7 +260,13 @@ impl Session {
         }
         let late = LateRead::new(ask, place);
         let id = self.queue.wait(self.protocol, Waiting::Read(Box::new(late)));
-        self.ask_late(id, 0, place, hall);
+        match record::max_age_ms(ask.line).filter(|_| ask.verb == Verb::RecGet) {
+            None => self.ask_late(id, 0, place, hall),
+            Some(max_age_ms) => {
+                let call = shardine_router::Call::ReadStale { row: place.row().to_owned(), max_age_ms };
+                hall.call(call, self.ticket(id, 0));
+            }
+        }
         if read::TimeToLive::of(ask.verb).is_some() {
             self.blocked = Some(id);
         }
@@ -323,7 +332,7 @@ impl Session {
     #[inline]
     pub(crate) fn context<H: Hall>(&mut self, hall: &H) -> Context {
         self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15) | 1;
-        Context { protocol: self.protocol, now: hall.now(), chance: self.chance }
+        Context { protocol: self.protocol, now: hall.now(), chance: self.chance, applied: None }
     }
 
     pub(crate) fn fail(&mut self, failure: &Failure, out: &mut Vec<u8>) -> Step {

@@ -118,6 +118,10 @@ impl LateRead {
             let number = form.number(is_live, explanation.expires_at, context.now);
             return Progress::written(|out| wire::integer(out, number));
         }
+        let context = match &response {
+            Response::Stale { applied, .. } => Context { applied: Some(*applied), ..context },
+            _ => context,
+        };
         let found = match found_in(&response) {
             Ok(found) => found,
             Err(failure) => return Progress::failed(&failure),

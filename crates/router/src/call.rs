@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use shardine_model::{
-    Answer, Backing, FieldType, NodeId, Position, Refusal, RowImage, RowKeyBuf, ShardId, Table, TableId, Timestamp,
-    Value, Version,
+    Answer, Backing, FieldType, NodeId, Position, Refusal, Reply, RowImage, RowKeyBuf, ShardId, SqlOptions, Table,
+    TableId, Timestamp, Value, Version,
 };
 
 /// Everything a door can ask for beyond the two hot paths of [`crate::Hall`].
@@ -13,6 +13,12 @@ pub enum Call {
     /// Linearizable read of one row: `Response::Answer` with the whole row, or refused with `not_found`.
     Read {
         row: RowKeyBuf,
+    },
+    /// Read of one row that may be this old, answered at once by any replica that is in touch (record-cache 36):
+    /// `Response::Stale`, or, where only the leader can tell, as `Read`.
+    ReadStale {
+        row: RowKeyBuf,
+        max_age_ms: u64,
     },
     /// An encoded [`shardine_model::Request`], all of whose rows share one partition.
     Submit {
@@ -34,6 +40,11 @@ pub enum Call {
     Count {
         table: Option<TableId>,
     },
+    /// Answers requests of one shard, or of all, with `suspended` from now on, or no longer (record-cache 67).
+    Suspend {
+        shard: Option<ShardId>,
+        switch: Switch,
+    },
     CreateTable(TableSpec),
     AddField {
         table: String,
@@ -43,9 +54,29 @@ pub enum Call {
         table: String,
     },
     Status,
+    /// How far SQL is behind, table by table.
+    Writeback,
+    /// Rows that SQL does not take (record-cache 113).
+    DeadLetters {
+        table: Option<TableId>,
+    },
+    /// Writes dead letters again; answers when SQL has taken them all, or refused one.
+    RetryDeadLetters(FlushScope),
+    /// Gives a dead letter up: what SQL holds takes the row's place.
+    DiscardDeadLetter {
+        row: RowKeyBuf,
+    },
+    /// A page of a comparison of memory with SQL.
+    Verify(VerifyCall),
     Explain {
         row: RowKeyBuf,
     },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Clone, Debug)]
@@ -58,11 +89,19 @@ pub enum FlushScope {
 #[derive(Clone, Debug)]
 pub enum Response {
     Answer(Answer),
+    /// A row as a replica had it after applying the entries up to `applied`.
+    Stale {
+        reply: Reply,
+        applied: u64,
+    },
     Page(ScanPage),
     Count(u64),
     /// The definition in force after a table call.
     Table(Arc<Table>),
     Status(Box<EngineStatus>),
+    Writeback(Box<WritebackReport>),
+    Verified(Box<VerifiedPage>),
+    DeadLetters(Vec<DeadLetterLine>),
     Explanation(Box<Explanation>),
     Done,
     Refused(Refusal),
@@ -113,6 +152,8 @@ pub struct ScannedRow {
     pub sql_version: Version,
     pub expires_at: Option<Timestamp>,
     pub fields: RowImage,
+    /// Whether memory held it when the page began; else it came from SQL, and still is not in memory.
+    pub in_memory: bool,
 }
 
 /// What `table create` asks for.
@@ -122,6 +163,7 @@ pub struct TableSpec {
     pub fields: Vec<FieldSpec>,
     pub sort: Vec<(String, FieldType)>,
     pub backing: Backing,
+    pub sql: SqlOptions,
 }
 
 #[derive(Clone, Debug)]
@@ -159,7 +201,11 @@ pub struct ShardStatus {
     pub snapshot: u64,
     pub records: u64,
     pub bytes: u64,
+    /// Bytes above which records that SQL has are evicted; 0 means no limit.
+    pub bytes_max: u64,
     pub dirty: u64,
+    /// Whether an operator has suspended it: requests are refused, write-back goes on.
+    pub suspended: bool,
     /// Set when the shard has stopped; says why and what to do.
     pub stopped: Option<String>,
 }
@@ -170,6 +216,106 @@ pub struct WritebackStatus {
     pub connected: bool,
     pub dirty: u64,
     pub last_error: Option<String>,
+}
+
+/// Rows of a table with SQL behind it, in routing order.
+#[derive(Clone, Debug)]
+pub struct VerifyCall {
+    pub table: TableId,
+    pub limit: usize,
+    /// What the previous page gave as `next`.
+    pub cursor: Option<Vec<u8>>,
+}
+
+/// What one page of a comparison found. The end is a `next` of `None`.
+#[derive(Clone, Debug, Default)]
+pub struct VerifiedPage {
+    /// Clean in memory, and the same in SQL.
+    pub equal: u64,
+    /// On their way to SQL.
+    pub dirty: u64,
+    /// In SQL only.
+    pub not_in_memory: u64,
+    /// Changed at every look, so that nothing can be said about them.
+    pub changing: u64,
+    pub differences: Vec<Difference>,
+    pub next: Option<Vec<u8>>,
+}
+
+/// A row that is not in SQL as memory knows it to be.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    pub row: RowKeyBuf,
+    pub kind: DifferenceKind,
+    pub memory: Version,
+    pub sql: Version,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DifferenceKind {
+    /// SQL does not have it.
+    Missing,
+    /// SQL has another content under the same version.
+    Content,
+    /// SQL has an older version than the one it has confirmed.
+    Older,
+    /// SQL has a newer version: somebody else wrote it.
+    Newer,
+    /// SQL has it in a form that does not fit the definition.
+    Unfit(String),
+}
+
+impl DifferenceKind {
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Content => "content",
+            Self::Older => "older",
+            Self::Newer => "newer",
+            Self::Unfit(_) => "unfit",
+        }
+    }
+}
+
+/// How far SQL is behind (`writeback status`).
+#[derive(Clone, Debug, Default)]
+pub struct WritebackReport {
+    /// `None` without SQL.
+    pub database: Option<WritebackStatus>,
+    /// Every table that lives in SQL, by name.
+    pub tables: Vec<TableWriteback>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TableWriteback {
+    pub table: String,
+    pub dirty_rows: u64,
+    pub dirty_bytes: u64,
+    /// How long the row that waits longest has been dirty, as far as the leaders have seen.
+    pub oldest_dirty_ms: u64,
+    /// How long until the next try, if SQL is being left alone.
+    pub paused_ms: u64,
+    /// Rows that SQL held in a version of somebody else's, since the leaders took over.
+    pub conflicts: u64,
+    /// Rows that SQL does not take.
+    pub dead_letters: u64,
+    /// Rows that SQL has taken since the start of the node, and per second of late.
+    pub written_rows: u64,
+    pub written_per_second: f64,
+    /// The newest trouble with rows of this table, also after it has passed.
+    pub last_error: Option<String>,
+}
+
+/// A row that SQL does not take, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetterLine {
+    pub row: RowKeyBuf,
+    pub version: Version,
+    pub error: String,
+    pub tries: u64,
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
 }
 
 /// Where a key lives and how it stands (`explain`).

@@ -8,8 +8,9 @@ mod hall;
 mod shard_map;
 
 pub use call::{
-    Bound, Call, EngineStatus, Explanation, FieldSpec, FlushScope, Residence, Response, ScanCall, ScanPage, ScannedRow,
-    ShardStatus, SortRange, TableSpec, WritebackStatus,
+    Bound, Call, DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, FieldSpec, FlushScope,
+    Residence, Response, ScanCall, ScanPage, ScannedRow, ShardStatus, SortRange, Switch, TableSpec, TableWriteback,
+    VerifiedPage, VerifyCall, WritebackReport, WritebackStatus,
 };
 pub use hall::{Engine, Hall, Read, Ticket};
 pub use shard_map::{ShardMap, ShardPlace};

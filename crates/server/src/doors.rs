@@ -56,8 +56,13 @@ impl Doors {
         Ok(Self { grpc: grpc_address, http: http_address, runtime, closing, tasks })
     }
 
-    pub fn close(self) {
+    /// Lets nobody in from now on.
+    pub fn begin_to_close(&self) {
         self.closing.send_replace(true);
+    }
+
+    pub fn close(self) {
+        self.begin_to_close();
         self.runtime.block_on(async {
             for task in self.tasks {
                 let _ = tokio::time::timeout(CLOSE_TIME, task).await;

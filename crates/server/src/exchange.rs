@@ -1,11 +1,15 @@
 //! Where calls from other threads find their lane, and calls that concern several shards are gathered.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use shardine_model::codec::Reader;
-use shardine_model::{Catalogue, ErrorCode, Position, Refusal, Request, ShardId, Timestamp};
-use shardine_router::{Call, Engine, EngineStatus, FlushScope, Response, ScanCall, ShardMap, WritebackStatus};
+use shardine_model::{Catalogue, ErrorCode, Position, Refusal, Request, ShardId, TableId, Timestamp};
+use shardine_router::{
+    Call, Engine, EngineStatus, FlushScope, Response, ScanCall, ShardMap, Switch, TableWriteback, WritebackReport,
+    WritebackStatus,
+};
 use shardine_store::LogStore;
 
 use crate::clock;
@@ -29,17 +33,26 @@ impl Exchange {
     /// The lane that a call with a single place belongs to; `None` for one that concerns several shards.
     pub fn lane_of(&self, call: &Call) -> Option<usize> {
         let position = match call {
-            Call::Read { row } | Call::Kick { row, .. } | Call::Explain { row } => row.as_ref().position(),
-            Call::Flush(FlushScope::Row(row)) => row.as_ref().position(),
+            Call::Read { row } | Call::ReadStale { row, .. } | Call::Kick { row, .. } | Call::Explain { row } => {
+                row.as_ref().position()
+            }
+            Call::Flush(FlushScope::Row(row))
+            | Call::RetryDeadLetters(FlushScope::Row(row))
+            | Call::DiscardDeadLetter { row } => row.as_ref().position(),
             Call::Submit { request } => request_position(request)?,
             Call::Scan(scan) => scan_position(scan),
+            Call::Verify(verify) => cursor_position(verify.cursor.as_deref()),
             Call::Flush(FlushScope::Table(_) | FlushScope::All)
+            | Call::RetryDeadLetters(FlushScope::Table(_) | FlushScope::All)
+            | Call::DeadLetters { .. }
             | Call::Clear { .. }
             | Call::Count { .. }
+            | Call::Suspend { .. }
             | Call::CreateTable(_)
             | Call::AddField { .. }
             | Call::DropTable { .. }
-            | Call::Status => return None,
+            | Call::Status
+            | Call::Writeback => return None,
         };
         Some(self.map.find(position).lane)
     }
@@ -57,18 +70,46 @@ impl Exchange {
                 let entry = shardine_model::Entry::Clear { table }.to_bytes();
                 self.ask_all(|| ShardCall::Propose(entry.clone()), done_only(done));
             }
+            Call::Suspend { shard, switch } => self.suspend(shard, switch, done),
             Call::Status => self.status(done),
+            Call::Writeback => self.writeback(done),
+            Call::DeadLetters { table } => self.dead_letters(table, done),
+            Call::RetryDeadLetters(FlushScope::Table(table)) => {
+                self.ask_all(|| ShardCall::RetryDeadLetters(Some(table)), done_only(done));
+            }
+            Call::RetryDeadLetters(FlushScope::All) => {
+                self.ask_all(|| ShardCall::RetryDeadLetters(None), done_only(done));
+            }
             Call::CreateTable(_) | Call::AddField { .. } | Call::DropTable { .. } => {
                 let steward = self.steward.lock().unwrap_or_else(PoisonError::into_inner);
                 let _ = steward.send(Errand { call, done });
             }
             Call::Submit { .. } => done(refused(ErrorCode::BadRequest)),
             Call::Read { .. }
+            | Call::ReadStale { .. }
             | Call::Kick { .. }
             | Call::Explain { .. }
             | Call::Flush(FlushScope::Row(_))
-            | Call::Scan(_) => {
+            | Call::RetryDeadLetters(FlushScope::Row(_))
+            | Call::DiscardDeadLetter { .. }
+            | Call::Scan(_)
+            | Call::Verify(_) => {
                 unreachable!("a call with a place has a lane")
+            }
+        }
+    }
+
+    fn suspend(&self, shard: Option<ShardId>, switch: Switch, done: Done) {
+        let entry = match switch {
+            Switch::On => shardine_model::Entry::Suspend.to_bytes(),
+            Switch::Off => shardine_model::Entry::Resume.to_bytes(),
+        };
+        let Some(shard) = shard else { return self.ask_all(|| ShardCall::Propose(entry.clone()), done_only(done)) };
+        match self.map.places().iter().find(|place| place.shard == shard) {
+            Some(place) => self.ask(shard, place.lane, ShardCall::Propose(entry), done_only(done)),
+            None => {
+                let message = format!("there is no shard {shard}; `shardine shards` lists them");
+                done(Response::Refused(Refusal::new(ErrorCode::NotFound, message)));
             }
         }
     }
@@ -87,6 +128,10 @@ impl Exchange {
         self.inboxes[lane].send(Letter::ToShard { shard, what, done });
     }
 
+    pub fn tell_lanes(&self, letter: impl Fn() -> Letter) {
+        self.inboxes.iter().for_each(|inbox| inbox.send(letter()));
+    }
+
     pub fn publish(&self, catalogue: Arc<Catalogue>) {
         *self.catalogue.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&catalogue);
         for inbox in &self.inboxes {
@@ -95,23 +140,73 @@ impl Exchange {
     }
 
     /// Gathers what every lane tells; the last one to tell answers.
-    fn status(self: &Arc<Self>, done: Done) {
-        let gather = Arc::new(Mutex::new((Vec::new(), Some(done))));
+    fn ask_lanes<T: Send + 'static>(
+        &self,
+        letter: impl Fn(Box<dyn FnOnce(T) + Send>) -> Letter,
+        finish: impl FnOnce(Vec<T>) + Send + 'static,
+    ) {
+        let lanes = self.inboxes.len();
+        let gather = Arc::new(Mutex::new((Vec::new(), Some(finish))));
         for inbox in &self.inboxes {
-            let (gather, exchange) = (Arc::clone(&gather), Arc::clone(self));
-            let tell = move |lane: LaneStatus| {
+            let gather = Arc::clone(&gather);
+            let tell = move |told: T| {
                 let mut gathered = gather.lock().unwrap_or_else(PoisonError::into_inner);
-                gathered.0.push(lane);
-                if gathered.0.len() < exchange.inboxes.len() {
+                gathered.0.push(told);
+                if gathered.0.len() < lanes {
                     return;
                 }
-                let lanes = std::mem::take(&mut gathered.0);
-                if let Some(done) = gathered.1.take() {
-                    done(Response::Status(Box::new(exchange.join_status(lanes))));
+                let told = std::mem::take(&mut gathered.0);
+                let finish = gathered.1.take();
+                drop(gathered);
+                if let Some(finish) = finish {
+                    finish(told);
                 }
             };
-            inbox.send(Letter::Status { done: Box::new(tell) });
+            inbox.send(letter(Box::new(tell)));
         }
+    }
+
+    fn status(self: &Arc<Self>, done: Done) {
+        let exchange = Arc::clone(self);
+        let finish = move |lanes| done(Response::Status(Box::new(exchange.join_status(lanes))));
+        self.ask_lanes(|done| Letter::Status { done }, finish);
+    }
+
+    fn writeback(self: &Arc<Self>, done: Done) {
+        let exchange = Arc::clone(self);
+        let finish = move |lanes| done(Response::Writeback(Box::new(exchange.join_writeback(lanes))));
+        self.ask_lanes(|done| Letter::Writeback { done }, finish);
+    }
+
+    fn dead_letters(&self, table: Option<TableId>, done: Done) {
+        let finish = move |lanes: Vec<Vec<_>>| done(Response::DeadLetters(lanes.into_iter().flatten().collect()));
+        self.ask_lanes(|done| Letter::DeadLetters { table, done }, finish);
+    }
+
+    fn join_writeback(&self, lanes: Vec<Vec<TableWriteback>>) -> WritebackReport {
+        let mut tables: BTreeMap<String, TableWriteback> = BTreeMap::new();
+        for line in lanes.into_iter().flatten() {
+            let sum = tables
+                .entry(line.table.clone())
+                .or_insert_with(|| TableWriteback { table: line.table.clone(), ..TableWriteback::default() });
+            sum.dirty_rows += line.dirty_rows;
+            sum.dirty_bytes += line.dirty_bytes;
+            sum.oldest_dirty_ms = sum.oldest_dirty_ms.max(line.oldest_dirty_ms);
+            sum.paused_ms = sum.paused_ms.max(line.paused_ms);
+            sum.conflicts += line.conflicts;
+            sum.dead_letters += line.dead_letters;
+            sum.written_rows += line.written_rows;
+            sum.written_per_second += line.written_per_second;
+            sum.last_error = line.last_error.or(sum.last_error.take());
+        }
+        let dirty = tables.values().map(|table| table.dirty_rows).sum();
+        WritebackReport { database: self.database(dirty), tables: tables.into_values().collect() }
+    }
+
+    fn database(&self, dirty: u64) -> Option<WritebackStatus> {
+        let look = self.sql.as_ref()?.status();
+        let last_error = look.last_error.map(|error| error.to_string());
+        Some(WritebackStatus { url: self.sql_url.clone(), connected: look.connected, dirty, last_error })
     }
 
     fn join_status(&self, lanes: Vec<LaneStatus>) -> EngineStatus {
@@ -134,7 +229,7 @@ impl Exchange {
             }
         }
         status.shards.sort_by_key(|shard| shard.lo);
-        status.writeback = self.sql.as_ref().map(|sql| {
+        if let Some(sql) = &self.sql {
             let look = sql.status();
             status.counters.extend([
                 ("sql_rows_written", look.rows_written),
@@ -142,13 +237,8 @@ impl Exchange {
                 ("sql_rows_refused", look.rows_refused),
                 ("sql_jobs_failed", look.jobs_failed),
             ]);
-            WritebackStatus {
-                url: self.sql_url.clone(),
-                connected: look.connected,
-                dirty: status.shards.iter().map(|shard| shard.dirty).sum(),
-                last_error: look.last_error.map(|error| error.to_string()),
-            }
-        });
+        }
+        status.writeback = self.database(status.shards.iter().map(|shard| shard.dirty).sum());
         status
     }
 }
@@ -194,6 +284,7 @@ fn sentence(code: ErrorCode) -> &'static str {
         ErrorCode::UnknownTable => "there is no such table",
         ErrorCode::Unsupported => "the table has no SQL behind it",
         ErrorCode::BadRequest => "all rows of one request must share a partition",
+        ErrorCode::Suspended => "an operator has suspended this shard; nothing was done, try again after a resume",
         ErrorCode::InDoubt => "the change may or may not have been made",
         _ => "refused",
     }
@@ -210,7 +301,11 @@ pub(crate) fn scan_position(scan: &ScanCall) -> Position {
     if let Some(key) = &scan.partition {
         return Position::of_key(key);
     }
-    let cursor = scan.cursor.as_deref().and_then(|cursor| cursor.first_chunk::<8>());
+    cursor_position(scan.cursor.as_deref())
+}
+
+pub(crate) fn cursor_position(cursor: Option<&[u8]>) -> Position {
+    let cursor = cursor.and_then(|cursor| cursor.first_chunk::<8>());
     cursor.map_or(Position(0), |bytes| Position(u64::from_be_bytes(*bytes)))
 }
 

@@ -6,6 +6,8 @@ mod connections;
 mod core;
 mod scan;
 mod sql;
+mod tally;
+mod verify;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,6 +153,12 @@ impl Lane {
             Letter::Connection(stream) => self.connections.add(stream, self.poll.registry()),
             Letter::Response { ticket, response } => self.connections.complete(ticket, response, &mut self.core),
             Letter::Status { done } => done(self.core.status(self.connections.count())),
+            Letter::DeadLetters { table, done } => done(self.core.dead_letters(table)),
+            Letter::Writeback { done } => done(self.core.writeback()),
+            Letter::CloseDoor => {
+                self.listener = None;
+                self.connections.close_door();
+            }
             Letter::Stop => self.stopping = true,
             Letter::Call { call, done } => self.core.call_from_outside(call, done),
             Letter::ToShard { shard, what, done } => self.core.ask_shard(shard, what, done),

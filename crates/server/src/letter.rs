@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use mio::Waker;
 use shardine_model::{Catalogue, ErrorCode, ShardId, TableId};
-use shardine_router::{Call, Response, ShardStatus, Ticket};
+use shardine_router::{Call, DeadLetterLine, Response, ShardStatus, TableWriteback, Ticket};
 
 pub(crate) type Done = Box<dyn FnOnce(Response) + Send>;
 pub(crate) type ShardDone = Box<dyn FnOnce(Result<u64, ErrorCode>) + Send>;
@@ -47,12 +47,22 @@ pub(crate) enum Letter {
     Status {
         done: Box<dyn FnOnce(LaneStatus) + Send>,
     },
+    /// Take no more requests from Redis clients; those under way are answered.
+    CloseDoor,
+    Writeback {
+        done: Box<dyn FnOnce(Vec<TableWriteback>) + Send>,
+    },
+    DeadLetters {
+        table: Option<TableId>,
+        done: Box<dyn FnOnce(Vec<DeadLetterLine>) + Send>,
+    },
     Stop,
 }
 
 pub(crate) enum ShardCall {
     Count(Option<TableId>),
     Flush(Option<TableId>),
+    RetryDeadLetters(Option<TableId>),
     /// An entry of the steward's making.
     Propose(Vec<u8>),
 }

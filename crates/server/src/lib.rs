@@ -16,6 +16,8 @@ mod options;
 mod restore;
 mod snapshot_thread;
 mod steward;
+mod stop;
 
 pub use node::{Addresses, Node};
 pub use options::UpOptions;
+pub use stop::{Flushing, Stopped};

@@ -94,3 +94,84 @@ fn write(
     log.write(&writes)?;
     Ok(confirmed)
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use shardine_model::codec::put_bytes;
+    use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership, SnapshotMeta};
+    use shardine_store::{SegmentLog, SnapshotReader};
+
+    use super::*;
+
+    const SHARD: ShardId = ShardId(3);
+
+    fn entries(indexes: std::ops::RangeInclusive<u64>) -> Vec<LogEntry> {
+        let entry = |index| LogEntry { index, term: 1, kind: LogEntryKind::Normal, data: Bytes::from_static(b"entry") };
+        indexes.map(entry).collect()
+    }
+
+    fn persist(number: u64, shard: ShardId, indexes: std::ops::RangeInclusive<u64>) -> Persist {
+        let write = LogWrite { shard, entries: entries(indexes), hard_state: None };
+        Persist { number, write, install: None }
+    }
+
+    /// As a leader sends it: all chunks in one piece.
+    fn in_one_piece(chunks: &[Vec<u8>]) -> Bytes {
+        let mut data = Vec::new();
+        chunks.iter().for_each(|chunk| put_bytes(&mut data, chunk));
+        data.into()
+    }
+
+    fn chunks_of(reader: &mut SnapshotReader) -> Vec<Vec<u8>> {
+        std::iter::from_fn(|| reader.next_chunk().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_snapshot_from_a_peer_is_stored_chunk_by_chunk_and_the_log_goes_on_behind_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log_dir, snapshots) = (dir.path().join("log"), dir.path().join("snapshots"));
+        let log = SegmentLog::open(&log_dir, Default::default()).unwrap();
+        write(&log, &snapshots, vec![(0, persist(1, SHARD, 1..=4)), (1, persist(1, ShardId(4), 1..=2))]).unwrap();
+        let meta =
+            SnapshotMeta { index: 90, term: 7, membership: Membership { voters: vec![1, 2], learners: vec![3] } };
+        let chunks = vec![b"first".to_vec(), Vec::new(), vec![7; 300_000], b"last".to_vec()];
+        let hard_state = HardState { term: 7, vote: 2, commit: 90 };
+
+        let mut install = persist(2, SHARD, 91..=92);
+        install.write.hard_state = Some(hard_state);
+        install.install = Some((meta.clone(), in_one_piece(&chunks)));
+        let confirmed = write(&log, &snapshots, vec![(0, install), (1, persist(2, ShardId(4), 3..=3))]).unwrap();
+
+        assert_eq!(confirmed, [(0, 2), (1, 2)]);
+        let mut reader = SnapshotReader::newest(&snapshots, SHARD).unwrap().unwrap();
+        assert_eq!(*reader.meta(), meta);
+        assert_eq!(chunks_of(&mut reader), chunks);
+        // Also to the process that comes next.
+        drop(log);
+        let log = SegmentLog::open(&log_dir, Default::default()).unwrap();
+        let kept = log.load(SHARD).unwrap();
+        assert_eq!(kept.hard_state, hard_state);
+        assert_eq!(kept.entries, entries(91..=92), "what was before the snapshot is gone");
+        assert_eq!(log.load(ShardId(4)).unwrap().entries, entries(1..=3), "another shard's log is left alone");
+    }
+
+    #[test]
+    fn a_second_snapshot_from_a_peer_replaces_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log_dir, snapshots) = (dir.path().join("log"), dir.path().join("snapshots"));
+        let log = SegmentLog::open(&log_dir, Default::default()).unwrap();
+
+        for index in [50, 60] {
+            let meta = SnapshotMeta { index, term: 1, ..SnapshotMeta::default() };
+            let mut install = persist(1, SHARD, index + 1..=index + 1);
+            install.install = Some((meta, in_one_piece(&[index.to_le_bytes().to_vec()])));
+            write(&log, &snapshots, vec![(0, install)]).unwrap();
+        }
+
+        let mut reader = SnapshotReader::newest(&snapshots, SHARD).unwrap().unwrap();
+        assert_eq!(reader.meta().index, 60);
+        assert_eq!(chunks_of(&mut reader), [60_u64.to_le_bytes().to_vec()]);
+        assert_eq!(log.load(SHARD).unwrap().entries, entries(61..=61));
+    }
+}

@@ -1,19 +1,20 @@
 //! Starts a node from its data directory, and stops it.
 
 use std::net::{SocketAddr, TcpListener};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use mio::{Poll, Waker};
 use shardine_model::key::Interval;
-use shardine_model::{NodeId, ShardId};
+use shardine_model::{ErrorCode, NodeId, Refusal, ShardId};
 use shardine_resp::Options as RespOptions;
 use shardine_router::{Engine, ShardMap, ShardPlace};
-use shardine_shard::{Options as ReplicaOptions, Replica};
+use shardine_shard::{MemoryLimits, Options as ReplicaOptions, Replica};
 use shardine_store::{DataDir, Identity, LogStore, SegmentLog};
 use shardine_writeback::{Backend, Handle, Url};
 
@@ -24,6 +25,7 @@ use crate::lane::{self, Core, Lane, Seat};
 use crate::letter::{Inbox, Letter};
 use crate::options::UpOptions;
 use crate::steward::{self, STEWARD_LANE, Steward};
+use crate::stop::{self, Flushing, Stopped};
 use crate::{log_thread, restore, snapshot_thread};
 
 /// Where the doors of a running node are.
@@ -51,7 +53,7 @@ const NODE: NodeId = NodeId(1);
 impl Node {
     pub fn start(options: &UpOptions) -> anyhow::Result<Self> {
         check_exposure(options)?;
-        let data = DataDir::lock(&options.data)?;
+        let data = lock(&options.data)?;
         let identity = data.identity()?.unwrap_or_else(|| Identity { cluster: rand::random(), node: NODE });
         data.adopt(identity)?;
         let listener =
@@ -88,8 +90,9 @@ impl Node {
         let mut held = Vec::new();
         let mut threads = Vec::new();
         for (number, (poll, inbox, mailbox)) in posts.into_iter().enumerate() {
+            let memory_max = memory_share(options, map.places().len());
             let seats = map.places().iter().filter(|place| place.lane == number);
-            let seats = seats.map(|place| seat(place, &*log, &data, options)).collect();
+            let seats = seats.map(|place| seat(place, &*log, &data, options, memory_max)).collect();
             let log_thread = log_thread::start(number, Arc::clone(&log), data.snapshot_dir(), inbox.clone())?;
             let tasks = log_thread.tasks.clone();
             let snapshots = snapshot_thread::start(number, data.snapshot_dir(), inbox, tasks)?;
@@ -100,8 +103,7 @@ impl Node {
             held.extend(lane.catalogues());
             threads.push(std::thread::Builder::new().name(format!("lane-{number}")).spawn(move || lane.run())?);
         }
-        let home = held.iter().find(|(shard, ..)| *shard == HOME).map(|(.., catalogue)| catalogue.clone());
-        let steward = Steward::new(Arc::clone(&exchange), home.unwrap_or_default(), steward_sql);
+        let steward = Steward::new(Arc::clone(&exchange), steward::definitions(&held), steward_sql);
         steward.reconcile(&held)?;
         steward.start(errand_box)?;
         let engine: Arc<dyn Engine> = Arc::new(Desk(Arc::clone(&exchange)));
@@ -122,23 +124,35 @@ impl Node {
         Arc::new(Desk(Arc::clone(&self.exchange)))
     }
 
-    /// Stops cleanly: requests in flight end, every lane finishes its turn and its last log write.
-    pub fn stop(self) {
+    /// Stops cleanly: no more requests are taken, those in flight end, SQL gets what it lacks within the limit, every
+    /// lane finishes its turn and its last log write. `watch` hears of the rows on their way and may end the wait.
+    pub fn stop(self, limit: Duration, watch: &mut dyn FnMut(Flushing) -> ControlFlow<()>) -> Stopped {
+        let until = Instant::now() + limit;
+        self.exchange.tell_lanes(|| Letter::CloseDoor);
+        self.doors.begin_to_close();
+        stop::flush(&self.exchange, until, watch);
         self.doors.close();
-        for inbox in &self.exchange.inboxes {
-            inbox.send(Letter::Stop);
-        }
+        // Requests that ended meanwhile may have changed rows.
+        stop::flush(&self.exchange, until, watch);
+        let stopped = stop::report(&self.exchange);
+        self.exchange.tell_lanes(|| Letter::Stop);
         for lane in self.lanes {
             let _ = lane.join();
         }
         if let Some(sql) = &self.exchange.sql {
             sql.stop();
         }
+        stopped
     }
 }
 
-/// The shard that holds the truth about definitions.
-const HOME: ShardId = ShardId(1);
+/// Takes the directory for this process. That another one has it is no fault of the disk, and has a code of its own.
+fn lock(data: &Path) -> anyhow::Result<DataDir> {
+    DataDir::lock(data).map_err(|error| match error {
+        in_use @ shardine_store::Error::InUse { .. } => Refusal::new(ErrorCode::Busy, in_use.to_string()).into(),
+        error => error.into(),
+    })
+}
 
 /// Listening beyond this machine without a token is refused: data would lie open (reliability S1).
 fn check_exposure(options: &UpOptions) -> anyhow::Result<()> {
@@ -165,8 +179,9 @@ fn sql_url(options: &UpOptions) -> anyhow::Result<(String, Url)> {
         Some(text) => text.clone(),
         None => format!("sqlite:{}", options.data.join("shardine.db").display()),
     };
-    let url = text.parse().with_context(|| format!("--sql {text}"))?;
-    Ok((text, url))
+    // The text may hold a password, and is shown to nobody.
+    let url: Url = text.parse().context("--sql")?;
+    Ok((url.to_string(), url))
 }
 
 /// Starts SQL, whose outcomes go to the lane that asked, or to the steward.
@@ -214,7 +229,12 @@ fn shard_map(log: &Arc<dyn LogStore>, snapshots: &Path, options: &UpOptions) -> 
     Ok(ShardMap::new(places.collect()))
 }
 
-fn seat(place: &ShardPlace, log: &dyn LogStore, data: &DataDir, options: &UpOptions) -> Seat {
+/// Keys are spread evenly over shards, and so is memory. A share is never 0, which would be no limit.
+fn memory_share(options: &UpOptions, shards: usize) -> u64 {
+    if options.memory_max == 0 { 0 } else { (options.memory_max / shards.max(1) as u64).max(1) }
+}
+
+fn seat(place: &ShardPlace, log: &dyn LogStore, data: &DataDir, options: &UpOptions, memory_max: u64) -> Seat {
     let seed = rand::random();
     let restored = restore::restore(log, &data.snapshot_dir(), place.shard, place.interval, NODE.0, seed);
     let replica = restored.map_err(|error| {
@@ -227,9 +247,10 @@ fn seat(place: &ShardPlace, log: &dyn LogStore, data: &DataDir, options: &UpOpti
             incarnation: crate::clock::wall().0 & 0xffff_ffff,
             seed,
             snapshot_log_bytes: options.snapshot_log_bytes,
+            memory: MemoryLimits { bytes_max: memory_max, ..MemoryLimits::default() },
             ..ReplicaOptions::new(NODE, place.shard, place.interval)
         };
         Replica::new(replica_options, records, restored)
     });
-    Seat { shard: place.shard, lo: place.interval.lo, hi: place.interval.hi, replica }
+    Seat { shard: place.shard, lo: place.interval.lo, hi: place.interval.hi, memory_max, replica }
 }

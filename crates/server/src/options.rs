@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct UpOptions {
@@ -22,6 +23,10 @@ pub struct UpOptions {
     pub connections_max: usize,
     /// Log bytes behind a snapshot before the next one is cut, per shard.
     pub snapshot_log_bytes: u64,
+    /// Bytes of records in memory, of all shards together; above, those that SQL has are evicted. 0 means no limit.
+    pub memory_max: u64,
+    /// How long a clean stop waits for SQL to take what it lacks.
+    pub flush_timeout: Duration,
 }
 
 impl Default for UpOptions {
@@ -39,6 +44,8 @@ impl Default for UpOptions {
             insecure: false,
             connections_max: 10_000,
             snapshot_log_bytes: 64 << 20,
+            memory_max: 0,
+            flush_timeout: Duration::from_secs(10),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use shardine_model::{Backing, Catalogue, Entry, ErrorCode, Field, FieldId, Refusal, Table, limits};
+use shardine_model::{Backing, Catalogue, Entry, ErrorCode, Field, FieldId, Refusal, ShardId, Table, limits};
 use shardine_router::{Call, FieldSpec, Response, TableSpec};
 use shardine_writeback::{Change, Done as SqlDone, Job, JobId, TableJob};
 
@@ -19,6 +19,12 @@ pub(crate) struct Errand {
     pub call: Call,
     pub done: Done,
 }
+
+/// The shard that holds the truth about definitions.
+const HOME: ShardId = ShardId(1);
+
+/// What a shard holds: its number, its lane, its definitions.
+pub(crate) type Held = (ShardId, usize, Catalogue);
 
 /// Jobs of the steward have this lane number; no lane does.
 pub(crate) const STEWARD_LANE: u64 = 0xffff;
@@ -36,7 +42,7 @@ impl Steward {
     }
 
     /// Brings all shards to the same definitions and tells the doors. Called once, before they open.
-    pub fn reconcile(&self, held: &[(shardine_model::ShardId, usize, Catalogue)]) -> Result<(), Refusal> {
+    pub fn reconcile(&self, held: &[Held]) -> Result<(), Refusal> {
         for table in self.catalogue.definitions() {
             for (shard, lane, catalogue) in held {
                 let known = catalogue.definitions().find(|known| known.id == table.id).map(|known| known.version);
@@ -53,7 +59,19 @@ impl Steward {
         std::thread::Builder::new().name("steward".into()).spawn(move || self.run(&errands))
     }
 
+    /// Says which SQL tables are not what their definitions say. They are served all the same: what is in memory is right.
+    fn check_tables(&mut self) {
+        let tables: Vec<Arc<Table>> =
+            self.catalogue.tables().filter(|table| table.backing == Backing::Sql).cloned().collect();
+        for table in tables {
+            if let Err(refusal) = self.change_sql(&table, Change::Check) {
+                tracing::error!(table = table.name, "SQL and the definition do not agree: {}", refusal.message);
+            }
+        }
+    }
+
     fn run(mut self, errands: &Receiver<Errand>) {
+        self.check_tables();
         while let Ok(errand) = errands.recv() {
             let response = match self.serve(errand.call) {
                 Ok(table) => Response::Table(table),
@@ -86,6 +104,7 @@ impl Steward {
             fields: Vec::new(),
             sort: spec.sort.into_iter().map(|(name, kind)| shardine_model::table::SortPart { name, kind }).collect(),
             backing: spec.backing,
+            sql: spec.sql,
             dynamic: false,
             dropped: false,
             next_field: FieldId(1),
@@ -98,7 +117,8 @@ impl Steward {
             let message = "this node runs without SQL (--sql none): create the table with --backing none";
             return Err(Refusal::new(ErrorCode::Unsupported, message));
         }
-        self.change_sql(&table, Change::Create)?;
+        // A table of others is looked at and left as it is.
+        self.change_sql(&table, if table.sql.mapping.is_some() { Change::Check } else { Change::Create })?;
         self.settle(table)
     }
 
@@ -106,6 +126,10 @@ impl Steward {
         let mut table = self.known(name)?;
         if table.dynamic {
             return Err(Refusal::new(ErrorCode::Unsupported, format!("table {name} takes any field already")));
+        }
+        if table.sql.mapping.is_some() {
+            let message = format!("table {name} is mapped to an SQL table of others: drop it here and map it again");
+            return Err(Refusal::new(ErrorCode::Unsupported, message));
         }
         push_field(&mut table, field)?;
         table.version += 1;
@@ -124,7 +148,9 @@ impl Steward {
         table.version += 1;
         table.dropped = true;
         let kept = self.settle(table.clone())?;
-        self.change_sql(&table, Change::Drop)?;
+        if table.sql.mapping.is_none() {
+            self.change_sql(&table, Change::Drop)?;
+        }
         Ok(kept)
     }
 
@@ -143,7 +169,7 @@ impl Steward {
         Ok(Arc::new(table))
     }
 
-    fn propose(&self, shard: shardine_model::ShardId, lane: usize, table: &Table) -> Result<(), Refusal> {
+    fn propose(&self, shard: ShardId, lane: usize, table: &Table) -> Result<(), Refusal> {
         let (give, take) = channel();
         let entry = Entry::Schema(Box::new(table.clone())).to_bytes();
         let done = Box::new(move |result| {
@@ -169,10 +195,27 @@ impl Steward {
         sql.submit(job).map_err(|rejected| unavailable(format!("SQL takes no jobs: {:?}", rejected.why)))?;
         match self.sql.recv() {
             Ok(SqlDone::Failed { error, .. }) => Err(unavailable(error.to_string())),
+            Ok(SqlDone::Checked { drift, .. }) if !drift.is_empty() => {
+                let faults: Vec<String> = drift.iter().map(ToString::to_string).collect();
+                Err(Refusal::new(ErrorCode::BadRequest, faults.join("; ")))
+            }
             Ok(_) => Ok(()),
             Err(_) => Err(unavailable("SQL has stopped".into())),
         }
     }
+}
+
+/// The definitions to begin with: those of the home shard. If it could not be read, the newest that the others hold: it got
+/// each one before them, so there is nothing in them that it refused.
+pub(crate) fn definitions(held: &[Held]) -> Catalogue {
+    if let Some((.., home)) = held.iter().find(|(shard, ..)| *shard == HOME) {
+        return home.clone();
+    }
+    let mut newest = Catalogue::default();
+    for table in held.iter().flat_map(|(.., catalogue)| catalogue.definitions()) {
+        newest.put(Table::clone(table));
+    }
+    newest
 }
 
 fn push_field(table: &mut Table, spec: FieldSpec) -> Result<(), Refusal> {
@@ -187,4 +230,46 @@ fn push_field(table: &mut Table, spec: FieldSpec) -> Result<(), Refusal> {
 /// Where errands are sent before the steward has started.
 pub(crate) fn errands() -> (Sender<Errand>, Receiver<Errand>) {
     channel()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalogue(tables: &[(u32, u64)]) -> Catalogue {
+        let mut catalogue = Catalogue::default();
+        for &(id, version) in tables {
+            catalogue.put(Table {
+                id: shardine_model::TableId(id),
+                name: format!("table{id}"),
+                version,
+                fields: Vec::new(),
+                sort: Vec::new(),
+                backing: Backing::None,
+                sql: Default::default(),
+                dynamic: true,
+                dropped: false,
+                next_field: FieldId(1),
+            });
+        }
+        catalogue
+    }
+
+    fn versions(catalogue: &Catalogue) -> Vec<(u32, u64)> {
+        catalogue.definitions().filter(|table| table.name != "kv").map(|table| (table.id.0, table.version)).collect()
+    }
+
+    #[test]
+    fn the_home_shard_decides_on_definitions() {
+        let held = [(ShardId(2), 0, catalogue(&[(2, 1), (3, 1)])), (ShardId(1), 0, catalogue(&[(2, 2)]))];
+
+        assert_eq!(versions(&definitions(&held)), [(2, 2)]);
+    }
+
+    #[test]
+    fn without_the_home_shard_the_newest_of_the_others_count() {
+        let held = [(ShardId(2), 0, catalogue(&[(2, 2)])), (ShardId(3), 0, catalogue(&[(2, 1), (3, 1)]))];
+
+        assert_eq!(versions(&definitions(&held)), [(2, 2), (3, 1)]);
+    }
 }

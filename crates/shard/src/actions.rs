@@ -29,6 +29,7 @@ pub struct Actions {
     pub answers: Vec<(Caller, Answer)>,
     pub loads: Vec<SqlLoad>,
     pub writes: Vec<SqlWrite>,
+    pub purges: Vec<SqlPurge>,
     pub snapshot: Vec<SnapshotPart>,
     /// The replica has stopped and says why; it must not be used again.
     pub stop: Option<String>,
@@ -43,10 +44,18 @@ pub struct Persist {
     pub install: Option<(SnapshotMeta, Bytes)>,
 }
 
+/// Names one question to SQL. Its answer must bring it back: SQL may answer late, twice, or after it was given up on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    pub term: u64,
+    /// Grows with every question of the replica.
+    pub ticket: u64,
+}
+
 /// Rows of one table that SQL is to be asked for.
 #[derive(Clone, Debug)]
 pub struct SqlLoad {
-    pub term: u64,
+    pub question: Question,
     pub table: TableId,
     pub rows: Vec<RowKeyBuf>,
 }
@@ -67,6 +76,14 @@ pub struct SqlWrite {
     pub rows: Vec<FlushRow>,
 }
 
+/// Tombstones of one table to be deleted in SQL, each only if it stands there at exactly this version.
+#[derive(Clone, Debug)]
+pub struct SqlPurge {
+    pub term: u64,
+    pub table: TableId,
+    pub rows: Vec<(RowKeyBuf, Version)>,
+}
+
 #[derive(Clone, Debug)]
 pub struct FlushRow {
     pub row: RowKeyBuf,
@@ -81,6 +98,26 @@ pub enum FlushResult {
     /// SQL holds a higher version than memory: somebody else wrote the row.
     Newer(Version),
     Refused(String),
+}
+
+/// What kind of trouble SQL had. The class alone decides what happens next (record-cache 112).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Passes by itself: all tables of the database wait, longer and longer.
+    Retryable,
+    /// The SQL table is not what the definition says: that table waits.
+    Definition,
+    /// One row is refused; nobody else is concerned.
+    Row,
+    /// Not ours to mend: that table waits long, and the operator is told.
+    Fatal,
+}
+
+/// A failure of a statement, in the database's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    pub class: Class,
+    pub message: String,
 }
 
 /// A snapshot of this shard on its way to disk.
@@ -99,6 +136,7 @@ impl Actions {
             && self.answers.is_empty()
             && self.loads.is_empty()
             && self.writes.is_empty()
+            && self.purges.is_empty()
             && self.snapshot.is_empty()
             && self.stop.is_none()
     }

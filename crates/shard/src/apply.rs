@@ -14,7 +14,8 @@ struct Outcomes<'a> {
     callers: std::vec::IntoIter<Caller>,
     /// Requests that met rows no longer in memory: (caller, request, missing rows).
     again: Vec<(Caller, Box<[u8]>, Vec<RowKeyBuf>)>,
-    dirty: Vec<RowKeyBuf>,
+    /// Rows for SQL, where this replica is the one that writes there.
+    dirty: Option<Vec<RowKeyBuf>>,
 }
 
 impl Sink for Outcomes<'_> {
@@ -32,7 +33,9 @@ impl Sink for Outcomes<'_> {
     }
 
     fn dirty(&mut self, row: RowKey<'_>) {
-        self.dirty.push(row.to_owned());
+        if let Some(dirty) = &mut self.dirty {
+            dirty.push(row.to_owned());
+        }
     }
 }
 
@@ -71,7 +74,7 @@ impl Replica {
             answers: &mut actions.answers,
             callers: callers.into_iter(),
             again: Vec::new(),
-            dirty: Vec::new(),
+            dirty: self.has_taken_over().then(Vec::new),
         };
         let applied = self.records.apply(&entry.data, &mut outcomes);
         let Outcomes { callers, again, dirty, .. } = outcomes;
@@ -80,8 +83,8 @@ impl Replica {
             fail(actions, callers, ErrorCode::InDoubt);
             return Err(format!("entry {} of term {}: {fatal}", entry.index, entry.term));
         }
-        for row in dirty {
-            self.writeback.mark(row);
+        for row in dirty.into_iter().flatten() {
+            self.writeback.mark(row, self.time.monotonic_ms);
         }
         let unserved = callers.collect();
         for (caller, request, missing) in again {
@@ -124,9 +127,22 @@ impl Replica {
             }
             Then::Loaded(rows) => self.release(&rows, actions),
             Then::Kicked(rows) => self.finish_kicks(&rows, unserved, actions),
-            Then::Leased { asked_ms } => self.writeback.leased(asked_ms),
+            Then::Shed(rows) => {
+                self.finish_kicks(&rows, Vec::new(), actions);
+                self.shed_some();
+            }
+            Then::Leased { asked_ms } => {
+                self.writeback.lease.granted(asked_ms);
+                // Whoever waited for the right to write need not wait for the next tick as well.
+                self.write_back(actions);
+                self.try_kicks(actions);
+            }
             Then::Written => self.finish_flushes(actions),
-            Then::Expired | Then::Purged => {}
+            Then::Refused(rows) => self.finish_refused(rows, actions),
+            Then::Raised(rows) => self.finish_raised(rows, actions),
+            Then::Settled(row) => self.finish_settled(&row, unserved, actions),
+            Then::SqlPurged => self.finish_purge(actions),
+            Then::Expired | Then::Purged | Then::Floored => {}
         }
     }
 }

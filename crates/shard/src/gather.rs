@@ -12,6 +12,7 @@ use shardine_model::{Request, RowKey, RowKeyBuf, Timestamp, Version, limits};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::actions::Caller;
+use crate::writeback::Place;
 
 /// Fingerprints of rows that are being changed: a read of one of them must not overtake (record-cache 58).
 #[derive(Debug, Default)]
@@ -40,7 +41,7 @@ impl Touched {
 
 /// Two rows with one fingerprint only make a read wait that need not have.
 #[inline]
-fn fingerprint(row: RowKey<'_>) -> u64 {
+pub(crate) fn fingerprint(row: RowKey<'_>) -> u64 {
     let key = xxh3_64_with_seed(row.key, u64::from(row.table.0));
     if row.sort.is_empty() { key } else { xxh3_64_with_seed(row.sort, key) }
 }
@@ -124,6 +125,8 @@ pub(crate) enum Then {
     Loaded(Vec<RowKeyBuf>),
     /// Tell the callers of these kicks; the version tells whether the record stayed.
     Kicked(Vec<(RowKeyBuf, Version)>),
+    /// Rows that leave memory because it is full or they are old: nobody asked for it.
+    Shed(Vec<(RowKeyBuf, Version)>),
     Leased {
         asked_ms: u64,
     },
@@ -131,4 +134,14 @@ pub(crate) enum Then {
     Written,
     Expired,
     Purged,
+    /// The floor of a table stands above the next tombstones.
+    Floored,
+    /// Tombstones that SQL has deleted are forgotten.
+    SqlPurged,
+    /// These rows were refused by SQL; where the list of dead letters is full they are tried again later.
+    Refused(Vec<(RowKeyBuf, Version)>),
+    /// These rows went above what SQL holds, and go there again as urgently as before.
+    Raised(Vec<(RowKeyBuf, Place)>),
+    /// SQL's row has taken the place of memory's, unless somebody changed that one meanwhile.
+    Settled(RowKeyBuf),
 }

@@ -9,16 +9,25 @@
 mod actions;
 mod apply;
 mod cutting;
+mod evict;
 mod gather;
 mod loads;
 mod reads;
 mod replica;
+mod stale;
 mod upkeep;
 mod writeback;
 
-pub use actions::{Actions, Caller, FlushResult, FlushRow, LoadedRow, Persist, SnapshotPart, SqlLoad, SqlWrite, Time};
+pub use actions::{
+    Actions, Caller, Class, FlushResult, FlushRow, LoadedRow, Persist, Question, SnapshotPart, SqlLoad, SqlPurge,
+    SqlWrite, Time, Trouble,
+};
+pub use evict::MemoryLimits;
 pub use reads::ReadNow;
 pub use replica::{Options, Replica, Status};
 pub use shardine_consensus::{Message, Restored, Role};
+pub use shardine_records::Dirty;
 #[cfg(feature = "mutants")]
 pub use shardine_records::Mutant;
+pub use stale::ReadStale;
+pub use writeback::{DirtyLimits, TableStatus};

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 
 use shardine_model::codec::Reader;
 use shardine_model::entry::LoadedRow as EntryRow;
-use shardine_model::{Answer, Entry, ErrorCode, Request, RowKey, RowKeyBuf, TableId, limits};
+use shardine_model::{Answer, Entry, ErrorCode, Request, RowKey, RowKeyBuf, TableId, Timestamp, limits};
 use shardine_records::Lookup;
 
-use crate::actions::{Actions, Caller, LoadedRow, SqlLoad};
+use crate::actions::{Actions, Caller, Class, LoadedRow, Question, SqlLoad, Trouble};
 use crate::gather::Then;
 use crate::replica::{Replica, fail};
+use crate::writeback::{Health, Pause};
 
 #[derive(Debug)]
 struct Parked {
@@ -34,6 +35,15 @@ pub(crate) struct Loads {
     waiting: BTreeMap<RowKeyBuf, Vec<Parked>>,
     /// Rows that requests in another row's queue will touch, and whose queue that is.
     held: BTreeMap<RowKeyBuf, RowKeyBuf>,
+    /// The open question of each row that SQL is being asked for. A row comes into memory by the answer to this one only,
+    /// so an answer to an older one is news from the past: the row may have lived, changed and been kicked since.
+    asked: BTreeMap<RowKeyBuf, u64>,
+    last_ticket: u64,
+    /// Whether SQL answers at all, and which tables it does not know.
+    health: Health,
+    pauses: BTreeMap<TableId, Pause>,
+    /// The last time that was put into the log for absent rows to count from.
+    stamped: Timestamp,
 }
 
 impl Loads {
@@ -76,10 +86,52 @@ impl Loads {
         self.waiting.remove(row).unwrap_or_default()
     }
 
+    /// Whatever was known of SQL was known by another.
+    pub fn take_over(&mut self) {
+        self.health = Health::default();
+        self.pauses.clear();
+        self.stamped = Timestamp::default();
+    }
+
     pub fn give_up(&mut self) -> Vec<Caller> {
         self.held.clear();
+        self.asked.clear();
         let parked = std::mem::take(&mut self.waiting).into_values().flatten();
         parked.map(|parked| parked.caller).collect()
+    }
+}
+
+impl Loads {
+    pub fn next_question(&mut self, term: u64) -> Question {
+        self.last_ticket += 1;
+        Question { term, ticket: self.last_ticket }
+    }
+
+    /// Joins loads of one table in one turn into one question (record-cache 39).
+    fn ask(&mut self, actions: &mut Actions, term: u64, row: RowKeyBuf) {
+        let fits = |load: &&mut SqlLoad| {
+            load.table == row.table && load.question.term == term && load.rows.len() < limits::LOAD_ROWS_MAX
+        };
+        let place = match actions.loads.iter_mut().rev().find(fits) {
+            Some(load) => load,
+            None => {
+                let question = self.next_question(term);
+                let table: TableId = row.table;
+                actions.loads.push(SqlLoad { question, table, rows: Vec::new() });
+                actions.loads.last_mut().expect("just pushed")
+            }
+        };
+        self.asked.insert(row.clone(), place.question.ticket);
+        place.rows.push(row);
+    }
+
+    /// Whether this is the answer that the row waits for; it is taken once.
+    fn take_answer(&mut self, ticket: u64, row: &RowKeyBuf) -> bool {
+        let is_current = self.asked.get(row) == Some(&ticket);
+        if is_current {
+            self.asked.remove(row);
+        }
+        is_current
     }
 }
 
@@ -135,44 +187,110 @@ impl Replica {
         if ahead >= limits::LOAD_WAITERS_MAX || (ahead == 0 && self.loads.waiting.len() >= limits::LOADS_MAX) {
             return actions.answers.push((parked.caller, Answer::Failed(ErrorCode::Busy)));
         }
+        if ahead == 0 && self.is_out_of_memory() {
+            return actions.answers.push((parked.caller, Answer::Failed(ErrorCode::Busy)));
+        }
+        if ahead == 0 && !self.may_ask(needed.table) {
+            // SQL is known to be down: nobody is made to wait for what will not come (record-cache 109).
+            return actions.answers.push((parked.caller, Answer::Failed(ErrorCode::BackendUnavailable)));
+        }
         let queue = self.loads.join(rows, needed);
         let waiters = self.loads.waiting.entry(queue.clone()).or_default();
         waiters.push(parked);
         // The queue of a row that is being kicked asks SQL when the kick is through.
         if waiters.len() == 1 && !self.writeback.is_kicking(queue.as_ref()) {
-            ask(actions, self.group.term(), queue);
+            self.loads.ask(actions, self.group.term(), queue);
+            self.loads.health.sent();
         }
     }
 
-    /// SQL has answered. A result that comes after the term has changed is dropped (record-cache 46).
-    pub fn loaded(&mut self, term: u64, rows: &[LoadedRow], actions: &mut Actions) {
-        if term != self.group.term() || !self.is_serving() {
+    /// Absent rows are remembered for a time that counts on the replicated clock, and loads carry no time: where nobody
+    /// writes, an entry without rows moves it on.
+    fn stamp_absences(&mut self, rows: &[LoadedRow]) {
+        let at = self.stamp();
+        let is_behind = self.records.clock().max(self.loads.stamped).plus_ms(CLOCK_LAG_MS) <= at;
+        if is_behind && rows.iter().any(|loaded| !loaded.version.is_live()) {
+            self.loads.stamped = at;
+            self.propose(&Entry::Expire { at, rows: Vec::new() }, Vec::new(), Then::Answer);
+        }
+    }
+
+    fn may_ask(&self, table: TableId) -> bool {
+        let (now, definition) = (self.time.monotonic_ms, self.records.catalogue().get(table));
+        let pause = self.loads.pauses.get(&table);
+        let is_paused = definition.is_some_and(|table| pause.is_some_and(|pause| pause.holds(now, table.version)));
+        self.loads.health.may_try(now) && !is_paused
+    }
+
+    /// SQL has answered. A result that comes after the term has changed, or to a question that is not the row's open one,
+    /// is dropped (record-cache 46).
+    pub fn loaded(&mut self, question: Question, rows: &[LoadedRow], actions: &mut Actions) {
+        if question.term != self.group.term() || !self.is_serving() {
             return;
         }
-        let entry = Entry::Load(
-            rows.iter()
-                .map(|loaded| EntryRow {
-                    row: loaded.row.as_ref(),
-                    version: loaded.version,
-                    fields: &loaded.fields.packed,
-                })
-                .collect(),
-        );
-        let names: Vec<RowKeyBuf> = rows.iter().map(|loaded| loaded.row.clone()).collect();
-        self.propose(&entry, Vec::new(), Then::Loaded(names));
+        self.loads.health.succeeded();
+        let (mut found, mut names) = (Vec::new(), Vec::new());
+        for loaded in rows {
+            self.loads.pauses.remove(&loaded.row.table);
+            if self.take_settlement(question, loaded, actions) {
+                continue;
+            }
+            if !self.takes_answer(question, &loaded.row) {
+                continue;
+            }
+            let LoadedRow { row, version, fields } = loaded;
+            found.push(EntryRow { row: row.as_ref(), version: *version, fields: &fields.packed });
+            names.push(row.clone());
+        }
+        self.stamp_absences(rows);
+        if !names.is_empty() {
+            self.propose(&Entry::Load(found), Vec::new(), Then::Loaded(names));
+        }
         self.drain(actions);
     }
 
     /// SQL could not be asked: everyone who waits for these rows hears so, and nothing is written (record-cache 47).
-    pub fn load_failed(&mut self, term: u64, rows: &[RowKeyBuf], actions: &mut Actions) {
-        if term != self.group.term() {
+    pub fn load_failed(&mut self, question: Question, rows: &[RowKeyBuf], trouble: &Trouble, actions: &mut Actions) {
+        if question.term != self.group.term() {
             return;
         }
+        if let Some(row) = rows.first() {
+            self.note_load_trouble(row.table, trouble);
+        }
         for row in rows {
+            if self.fail_settlement(question, row, actions) || !self.takes_answer(question, row) {
+                continue;
+            }
             let parked = self.loads.take(row);
             let callers = parked.into_iter().map(|parked| parked.caller).collect();
             fail(actions, callers, ErrorCode::BackendUnavailable);
         }
+    }
+
+    /// Trouble of the database keeps all loads away for a while, trouble of a table those of that one.
+    fn note_load_trouble(&mut self, table: TableId, trouble: &Trouble) {
+        let (now, salt) = (self.time.monotonic_ms, self.salt());
+        let definition = self.records.catalogue().get(table).map_or(0, |table| table.version);
+        match trouble.class {
+            Class::Retryable => self.loads.health.failed(now, salt),
+            Class::Definition | Class::Fatal => {
+                self.loads.health.settled();
+                self.loads.pauses.entry(table).or_default().begin(now, definition, trouble.class);
+            }
+            // What SQL holds there cannot be read as a record; SQL itself is well (record-cache 49).
+            Class::Row => self.loads.health.settled(),
+        }
+    }
+
+    fn takes_answer(&mut self, question: Question, row: &RowKeyBuf) -> bool {
+        #[cfg(feature = "mutants")]
+        {
+            use shardine_records::Mutant::{LoadOverwrites, NoLoadTickets};
+            if matches!(self.options.mutant, Some(LoadOverwrites | NoLoadTickets)) {
+                return true;
+            }
+        }
+        self.loads.take_answer(question.ticket, row)
     }
 
     /// The rows are in memory: what waited goes on, in the order in which it came.
@@ -188,19 +306,9 @@ impl Replica {
     }
 }
 
+/// How far the replicated clock may be behind before a load of an absent row moves it.
+const CLOCK_LAG_MS: u64 = 1_000;
+
 fn decode(request: &[u8]) -> Request<'_> {
     Request::decode(&mut Reader::new(request)).expect("encoded here")
-}
-
-/// Joins loads of one table in one turn into one question (record-cache 39).
-fn ask(actions: &mut Actions, term: u64, row: RowKeyBuf) {
-    let fits =
-        |load: &&mut SqlLoad| load.table == row.table && load.term == term && load.rows.len() < limits::LOAD_ROWS_MAX;
-    match actions.loads.iter_mut().rev().find(fits) {
-        Some(load) => load.rows.push(row),
-        None => {
-            let table: TableId = row.table;
-            actions.loads.push(SqlLoad { term, table, rows: vec![row] });
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! Linearizable reads: at once where this replica alone is the majority, else one read-index round for all that wait.
+//! Linearizable reads, the default: at once where this replica alone is the majority, else one read-index round for all that wait.
 
 use std::collections::VecDeque;
 
@@ -79,7 +79,10 @@ impl Replica {
         }
         match self.records.get(position, row) {
             Lookup::Live(view) if view.expires_at.is_some_and(|at| at <= self.stamp()) => ReadNow::Later,
-            Lookup::Live(view) => ReadNow::Live(view),
+            Lookup::Live(view) => {
+                self.evictor.touch(row);
+                ReadNow::Live(view)
+            }
             Lookup::Absent { version, sql_version } => ReadNow::Absent { version, sql_version },
             Lookup::NotResident | Lookup::UnknownTable => ReadNow::Later,
         }
@@ -91,7 +94,7 @@ impl Replica {
         if self.options.mutant == Some(shardine_records::Mutant::LocalReads) {
             return self.is_serving();
         }
-        self.is_serving() && self.group.is_alone()
+        self.is_serving() && self.group.is_alone() && !self.records.is_suspended()
     }
 
     /// Whether a change of the row is on its way, or waits for a load: a read must not overtake it (record-cache 52, 58).
@@ -105,8 +108,10 @@ impl Replica {
     /// Reads a row, waiting for whatever it takes. The answer is one reply with the whole row.
     pub fn read(&mut self, caller: Caller, row: RowKey<'_>, actions: &mut Actions) {
         if !self.is_serving() {
-            let code = if self.group.leader().is_some() { ErrorCode::NotLeader } else { ErrorCode::NoLeader };
-            return actions.answers.push((caller, Answer::Failed(code)));
+            return actions.answers.push((caller, Answer::Failed(self.absent_leader())));
+        }
+        if self.records.is_suspended() {
+            return actions.answers.push((caller, Answer::Failed(ErrorCode::Suspended)));
         }
         if !self.options.interval.contains(row.position()) {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::StaleRoute)));
@@ -117,6 +122,7 @@ impl Replica {
             Lookup::Live(view) => view.expires_at.is_some_and(|at| at <= self.stamp()),
             Lookup::Absent { .. } => false,
         };
+        self.evictor.touch(row);
         if expired || self.is_touched(row) {
             // Through the log, behind the change: an expiry is decided by an entry, never by looking at a clock.
             return self.submit(caller, &Request { origin: None, body: Body::Read(row) }, actions);
@@ -162,6 +168,9 @@ impl Replica {
         for (caller, wanted) in ready.into_iter().flat_map(|(_, waiting)| waiting) {
             match wanted {
                 Wanted::Flush { row, table } => self.begin_flush(caller, row, table, actions),
+                Wanted::Row(_) if self.records.is_suspended() => {
+                    actions.answers.push((caller, Answer::Failed(ErrorCode::Suspended)));
+                }
                 Wanted::Row(row) => match self.records.get(row.as_ref().position(), row.as_ref()) {
                     Lookup::NotResident => self.park_read(caller, row.as_ref(), actions),
                     found => actions.answers.push((caller, Answer::One(read_reply(found)))),

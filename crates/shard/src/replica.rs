@@ -11,11 +11,13 @@ use shardine_records::Records;
 
 use crate::actions::{Actions, Caller, Persist, Time};
 use crate::cutting::Cutting;
+use crate::evict::{Evictor, MemoryLimits};
 use crate::gather::{Flight, Gathering, Then};
 use crate::loads::Loads;
 use crate::reads::Reads;
+use crate::stale::Touch;
 use crate::upkeep::Upkeep;
-use crate::writeback::Writeback;
+use crate::writeback::{DirtyLimits, Writeback};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -31,6 +33,10 @@ pub struct Options {
     pub window_entries: u64,
     /// Milliseconds that a tombstone of a table without SQL is kept.
     pub tombstone_keep_ms: u64,
+    /// Milliseconds after which a statement that was given up on is certainly over. Longer than any statement may take.
+    pub purge_quiet_ms: u64,
+    pub dirty: DirtyLimits,
+    pub memory: MemoryLimits,
     #[cfg(feature = "mutants")]
     pub mutant: Option<shardine_records::Mutant>,
 }
@@ -47,6 +53,9 @@ impl Options {
             snapshot_log_bytes: 64 << 20,
             window_entries: 10_000,
             tombstone_keep_ms: 60_000,
+            purge_quiet_ms: 20_000,
+            dirty: DirtyLimits::default(),
+            memory: MemoryLimits::default(),
             #[cfg(feature = "mutants")]
             mutant: None,
         }
@@ -68,6 +77,8 @@ pub struct Replica {
     pub(crate) writeback: Writeback,
     pub(crate) cutting: Cutting,
     pub(crate) upkeep: Upkeep,
+    pub(crate) touch: Touch,
+    pub(crate) evictor: Evictor,
     /// Log writes that the host has not confirmed, with the messages that must wait for them.
     unconfirmed: VecDeque<Unconfirmed>,
     led_term: u64,
@@ -86,6 +97,7 @@ struct Unconfirmed {
 pub struct Status {
     pub leader: Option<u64>,
     pub is_serving: bool,
+    pub is_suspended: bool,
     pub term: u64,
     pub applied: u64,
     pub committed: u64,
@@ -93,6 +105,8 @@ pub struct Status {
     pub records: u64,
     pub bytes: u64,
     pub dirty: u64,
+    /// Rows that this replica has queued for SQL; none on a follower.
+    pub queued: u64,
 }
 
 impl Replica {
@@ -123,6 +137,8 @@ impl Replica {
             writeback: Writeback::default(),
             cutting: Cutting::new(applied, log_bytes),
             upkeep: Upkeep::default(),
+            touch: Touch::default(),
+            evictor: Evictor::new(options.memory),
             unconfirmed: VecDeque::new(),
             led_term: 0,
             stopped: false,
@@ -164,6 +180,7 @@ impl Replica {
         Status {
             leader: self.group.leader(),
             is_serving: self.is_serving(),
+            is_suspended: self.records.is_suspended(),
             term: self.group.term(),
             applied: self.applied,
             committed: self.group.commit(),
@@ -171,6 +188,7 @@ impl Replica {
             records: self.records.live_count(None),
             bytes: self.records.bytes(),
             dirty: self.records.dirty_count(),
+            queued: self.writeback.queued(),
         }
     }
 
@@ -180,6 +198,12 @@ impl Replica {
     #[must_use]
     pub fn is_serving(&self) -> bool {
         !self.stopped && self.applied_term == self.group.term() && self.group.role() == Role::Leader
+    }
+
+    /// Whether this replica has looked over what it leads. Only then does it queue rows for SQL: a follower would never
+    /// empty that queue, and whoever takes over begins with all dirty rows anyway (record-cache 84).
+    pub(crate) fn has_taken_over(&self) -> bool {
+        self.led_term != 0
     }
 
     /// The stamp for what is proposed now: never below one that was applied, whatever the wall clock does.
@@ -206,6 +230,7 @@ impl Replica {
         self.run_upkeep();
         self.drain(actions);
         self.write_back(actions);
+        self.purge_in_sql(actions);
         self.try_kicks(actions);
         self.drain(actions);
     }
@@ -220,7 +245,7 @@ impl Replica {
         if self.stopped {
             return;
         }
-        self.group.step(message);
+        self.step_group(message);
         self.drain(actions);
     }
 
@@ -247,16 +272,25 @@ impl Replica {
         if self.park_if_not_resident(caller, request, actions) {
             return;
         }
+        if self.evictor.is_watching() {
+            request.rows().for_each(|row| self.evictor.touch(row));
+        }
         self.gathering.add(self.stamp(), caller, request);
     }
 
     #[inline]
     fn refusal(&self, request: &Request<'_>) -> Option<ErrorCode> {
         if !self.is_serving() {
-            return Some(if self.group.leader().is_some() { ErrorCode::NotLeader } else { ErrorCode::NoLeader });
+            return Some(self.absent_leader());
+        }
+        if self.records.is_suspended() {
+            return Some(ErrorCode::Suspended);
         }
         if self.gathering.is_full() {
             return Some(ErrorCode::Busy);
+        }
+        if self.is_above_hard_limit() && self.would_dirty_more(request) {
+            return Some(ErrorCode::DirtyLimit);
         }
         let mut rows = request.rows();
         let strays = rows.any(|row| !self.options.interval.contains(row.position()));
@@ -300,7 +334,7 @@ impl Replica {
         true
     }
 
-    /// Proposes an entry that somebody waits for (a definition, an emptied table).
+    /// Proposes an entry that somebody waits for (a definition, an emptied table, a suspension).
     pub fn propose_for(&mut self, caller: Caller, entry: &Entry<'_>, actions: &mut Actions) {
         if !self.is_serving() || !self.propose(entry, vec![caller], Then::Answer) {
             actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
@@ -360,7 +394,9 @@ impl Replica {
         if self.is_serving() {
             if self.led_term != self.group.term() {
                 self.led_term = self.group.term();
-                self.writeback.take_over(self.records.dirty_rows());
+                let left = self.writeback.take_over(self.records.dirty_rows(), self.time.monotonic_ms);
+                fail(actions, left, ErrorCode::NotLeader);
+                self.loads.take_over();
             }
         } else if self.led_term != 0 && self.group.role() != Role::Leader {
             self.led_term = 0;

@@ -11,6 +11,8 @@ pub(crate) struct Upkeep {
     expiring: bool,
     purging: bool,
     pub leasing: bool,
+    pub shedding: bool,
+    pub raising_floor: bool,
 }
 
 impl Upkeep {
@@ -20,7 +22,16 @@ impl Upkeep {
             Then::Expired => self.expiring = false,
             Then::Purged => self.purging = false,
             Then::Leased { .. } => self.leasing = false,
-            Then::Answer | Then::Loaded(_) | Then::Kicked(_) | Then::Written => {}
+            Then::Shed(_) => self.shedding = false,
+            Then::Floored => self.raising_floor = false,
+            Then::Answer
+            | Then::Loaded(_)
+            | Then::Kicked(_)
+            | Then::Written
+            | Then::Refused(_)
+            | Then::Raised(_)
+            | Then::Settled(_)
+            | Then::SqlPurged => {}
         }
     }
 }
@@ -34,6 +45,7 @@ impl Replica {
         self.expire_some();
         self.purge_some();
         self.pursue_lease();
+        self.shed_some();
     }
 
     /// Proposes the expiry of records whose time is over by this leader's clock; apply decides (record-cache 119).

@@ -67,6 +67,11 @@ pub enum Job {
         rows: [usize; 2],
         asks: [Ask; 2],
     },
+    /// A read of any replica, for whoever does not mind an old state.
+    Stale {
+        row: usize,
+        max_age_ms: u64,
+    },
     Kick {
         row: usize,
         nowait: bool,
@@ -81,18 +86,18 @@ impl Job {
     #[must_use]
     pub fn row(&self) -> usize {
         match self {
-            Self::One { row, .. } | Self::Kick { row, .. } | Self::Flush { row, .. } => *row,
+            Self::One { row, .. } | Self::Stale { row, .. } | Self::Kick { row, .. } | Self::Flush { row, .. } => *row,
             Self::Pair { rows, .. } => rows[0],
         }
     }
 
-    /// The rows that it looks at or changes, with what it asks of each.
+    /// The rows that it looks at or changes, with what it asks of each. A stale read has no place in their order.
     #[must_use]
     pub fn touches(&self) -> Vec<(usize, Ask)> {
         match self {
             Self::One { row, ask } => vec![(*row, *ask)],
             Self::Pair { rows, asks } => rows.iter().copied().zip(*asks).collect(),
-            Self::Kick { .. } | Self::Flush { .. } => Vec::new(),
+            Self::Stale { .. } | Self::Kick { .. } | Self::Flush { .. } => Vec::new(),
         }
     }
 }
@@ -152,7 +157,7 @@ pub fn with_request<R>(
             });
             Body::Batch(Batch { mode: BatchMode::AllOrNone, conditions: Vec::new(), commands: items.collect() })
         }
-        Job::Kick { .. } | Job::Flush { .. } => return None,
+        Job::Stale { .. } | Job::Kick { .. } | Job::Flush { .. } => return None,
     };
     Some(use_it(&Request { origin, body }))
 }

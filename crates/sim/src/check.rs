@@ -12,6 +12,7 @@ pub mod linearizable_per_key;
 pub mod replicas_agree;
 pub mod sql_equals_memory;
 pub mod sql_never_goes_backwards;
+pub mod stale_reads_are_bounded;
 pub mod versions_only_grow;
 
 /// A promise that was broken, and how.

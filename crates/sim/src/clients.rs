@@ -5,17 +5,17 @@ use std::rc::Rc;
 
 use shardine_model::command::Origin;
 use shardine_model::{Answer, ClientId, ErrorCode, Version};
-use shardine_shard::{Caller, ReadNow, Replica};
+use shardine_shard::{Caller, ReadNow, ReadStale, Replica, Role};
 
 use crate::ask::{Ask, Job, Saw, read_answer, with_request};
 use crate::chance::Chance;
-use crate::check::flush_means_in_sql;
+use crate::check::{flush_means_in_sql, stale_reads_are_bounded};
 use crate::draw::draw;
 use crate::event::{Event, Input};
 use crate::history::Status;
 use crate::model::{State, effect};
 use crate::plan::{MS, Plan, Span};
-use crate::universe::{Row, Universe};
+use crate::universe::{Row, Universe, content_of};
 use crate::world::{Attempt, World};
 
 #[derive(Clone, Debug)]
@@ -130,7 +130,8 @@ impl World {
         running.attempts += 1;
         (running.attempt, running.waiting) = (attempt, false);
         let (operation, shard) = (running.operation, running.shard);
-        let stray_percent = if client.only_reads { 100 } else { self.plan.stray_percent };
+        let is_stale = matches!(self.history.operations[operation].job, Job::Stale { .. });
+        let stray_percent = if client.only_reads || is_stale { 100 } else { self.plan.stray_percent };
         let node = if client.chance.percent(stray_percent) { client.chance.index(nodes) } else { client.leader[shard] };
         let patience = client.patience;
         self.counters.retries += u64::from(running.attempts > 1 && running.origin.is_some());
@@ -150,6 +151,9 @@ impl World {
         let caller = Caller { source: client as u64, sequence: attempt };
         let (job, origin) = (self.history.operations[operation].job.clone(), self.history.operations[operation].origin);
         let shard = self.universe.rows[job.row()].shard;
+        if let Job::Stale { row, max_age_ms } = job {
+            return self.take_stale_read(node, attempt, row, max_age_ms);
+        }
         let universe = Rc::clone(&self.universe);
         self.note(&[9, node as u64, attempt], || format!("node {} takes request {attempt}: {job:?}", node + 1));
         self.drive(node, shard, |replica, actions| serve(replica, &universe.rows, &job, origin, caller, actions));
@@ -159,6 +163,42 @@ impl World {
         if is_serving && is_read {
             self.spring(node);
         }
+    }
+
+    /// A read that may be old reaches a node, which answers at once or not at all.
+    fn take_stale_read(&mut self, node: usize, attempt: u64, row: usize, max_age_ms: u64) {
+        let client = self.attempts[attempt as usize].client;
+        let caller = Caller { source: client as u64, sequence: attempt };
+        let universe = Rc::clone(&self.universe);
+        let (key, shard) = (universe.rows[row].key.as_ref(), universe.rows[row].shard);
+        self.note(&[16, node as u64, attempt], || format!("node {} takes stale read {attempt}", node + 1));
+        let mut found = None;
+        self.drive(node, shard, |replica, actions| match replica.read_stale(key, max_age_ms) {
+            ReadStale::Found { row, applied } => found = Some((shardine_records::read_reply(row), applied)),
+            ReadStale::Refused(code) => actions.answers.push((caller, Answer::Failed(code))),
+            ReadStale::Later => replica.read(caller, key, actions),
+        });
+        let Some((reply, applied)) = found else {
+            self.counters.stale_refused += 1;
+            return;
+        };
+        let leads = self.nodes[node].replicas[shard].role() == Role::Leader;
+        self.counters.stale_reads += u64::from(!leads);
+        let needed = if self.nodes.len() == 1 {
+            0
+        } else if leads {
+            self.nodes.len() / 2
+        } else {
+            1
+        };
+        let (life, max_age_us) = (self.nodes[node].life, max_age_ms * MS);
+        let read = stale_reads_are_bounded::Answered { client, node, life, shard, applied, max_age_us };
+        let verdict = self.watch.stale.check(read, needed, self.now);
+        self.demand(verdict);
+        let content = reply.row().map(|image| content_of(image.view()));
+        let verdict = self.watch.contents.note(row, reply.version, content);
+        self.demand(verdict);
+        self.answer(node, attempt, Answer::One(reply));
     }
 
     /// A node answers; the answer may be lost on its way.
@@ -171,6 +211,9 @@ impl World {
         {
             for (row, magnitude) in running.flush_floor.clone() {
                 let key = &self.universe.rows[row].key;
+                if self.sql.is_purged(key, magnitude) {
+                    continue;
+                }
                 let verdict = flush_means_in_sql::check(operation, key, magnitude, &self.sql.row(key));
                 self.demand(verdict);
             }
@@ -197,7 +240,9 @@ impl World {
             Ok(seen) => {
                 self.counters.recalled += u64::from(running.in_doubt && running.origin.is_some());
                 let shard = running.shard;
-                self.clients[number].leader[shard] = node;
+                if !matches!(self.history.operations[operation].job, Job::Stale { .. }) {
+                    self.clients[number].leader[shard] = node;
+                }
                 self.learn(number, operation, &seen);
                 self.end(number, Status::Done(seen));
             }
@@ -205,7 +250,12 @@ impl World {
             Err(_) if running.attempt != attempt || running.waiting => {}
             Err(code) => {
                 running.in_doubt |= code.is_in_doubt();
-                self.try_again_or_end(number, code != ErrorCode::Busy);
+                self.counters.refused_dirty += u64::from(code == ErrorCode::DirtyLimit);
+                self.counters.refused_suspended += u64::from(code == ErrorCode::Suspended);
+                self.try_again_or_end(
+                    number,
+                    !matches!(code, ErrorCode::Busy | ErrorCode::Suspended | ErrorCode::DirtyLimit),
+                );
             }
         }
     }
@@ -313,6 +363,7 @@ fn serve(
         Job::One { .. } | Job::Pair { .. } => {
             with_request(rows, job, origin, |request| replica.submit(caller, request, actions));
         }
+        Job::Stale { .. } => unreachable!("taken before"),
         Job::Kick { nowait, .. } => replica.kick(caller, key, *nowait, actions),
         Job::Flush { whole_shard: true, .. } => replica.flush_rows(caller, None, None, actions),
         Job::Flush { whole_shard: false, .. } => replica.flush_rows(caller, Some(key), None, actions),

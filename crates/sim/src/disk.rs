@@ -36,6 +36,8 @@ pub enum Kind {
     Kick,
     Expire,
     Purge,
+    Refused,
+    Raise,
     Other,
 }
 
@@ -55,6 +57,8 @@ impl Kind {
             Ok(Entry::Kick(_)) => Self::Kick,
             Ok(Entry::Expire { .. }) => Self::Expire,
             Ok(Entry::Purge(_)) => Self::Purge,
+            Ok(Entry::Refused { .. }) => Self::Refused,
+            Ok(Entry::Raise(_)) => Self::Raise,
             Ok(_) | Err(_) => Self::Other,
         }
     }

@@ -19,6 +19,7 @@ enum Kind {
     Pair,
     Kick,
     Flush,
+    Stale,
 }
 
 pub fn draw(client: &mut Client, plan: &Plan, universe: &Universe, now: u64, next_value: &mut i64) -> Job {
@@ -40,6 +41,7 @@ pub fn draw(client: &mut Client, plan: &Plan, universe: &Universe, now: u64, nex
         Kind::Expire if client.chance.percent(50) => Ask::Set { value, expires: Some(soon) },
         Kind::Expire => Ask::Touch { expires: soon },
         Kind::Kick => return Job::Kick { row, nowait: client.chance.percent(30) },
+        Kind::Stale => return Job::Stale { row, max_age_ms: client.chance.pick(&[20, 300, 3_000]) },
         Kind::Flush => return Job::Flush { row, whole_shard: client.chance.percent(30) },
         Kind::Pair => return pair(client, universe, row, value),
     };
@@ -73,6 +75,7 @@ fn draw_kind(client: &mut Client, operations: &Operations) -> Kind {
         (Kind::Pair, operations.pair),
         (Kind::Kick, operations.kick),
         (Kind::Flush, operations.flush),
+        (Kind::Stale, operations.stale),
     ];
     let total: u32 = weights.iter().map(|(_, weight)| weight).sum();
     let mut left = client.chance.below(u64::from(total)) as u32;
@@ -93,7 +96,7 @@ fn draw_row(client: &mut Client, plan: &Plan, universe: &Universe, kind: Kind) -
             Kind::Kick | Kind::Flush => row.is_sql(),
             Kind::Expire => row.expires && row.is_sql() == from_sql,
             Kind::Pair => row.partner.is_some() && row.is_sql() == from_sql,
-            Kind::Get => row.is_sql() == from_sql,
+            Kind::Get | Kind::Stale => row.is_sql() == from_sql,
             Kind::Set | Kind::SetIf | Kind::Insert | Kind::Incr | Kind::Cas | Kind::Delete => {
                 row.partner.is_none() && row.is_sql() == from_sql
             }

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use shardine_model::log::SnapshotMeta;
-use shardine_model::{Answer, RowKeyBuf};
-use shardine_shard::{FlushResult, FlushRow, LoadedRow, Message};
+use shardine_model::{Answer, RowKeyBuf, Version};
+use shardine_shard::{FlushResult, FlushRow, LoadedRow, Message, Question, SqlPurge};
 
 /// What reaches the process of a node. Waits while the process is paused, and is lost with it when it crashes.
 #[derive(Debug)]
@@ -32,18 +32,27 @@ pub enum Input {
     },
     Loaded {
         shard: usize,
-        term: u64,
+        question: Question,
         rows: Vec<LoadedRow>,
     },
     LoadFailed {
         shard: usize,
-        term: u64,
+        question: Question,
         rows: Vec<RowKeyBuf>,
     },
     Flushed {
         shard: usize,
         term: u64,
         results: Vec<(RowKeyBuf, FlushResult)>,
+    },
+    Purged {
+        shard: usize,
+        term: u64,
+        rows: Vec<(RowKeyBuf, Version)>,
+    },
+    PurgeFailed {
+        shard: usize,
+        term: u64,
     },
     FlushFailed {
         shard: usize,
@@ -91,11 +100,18 @@ pub enum Event {
         node: usize,
         life: u64,
         shard: usize,
-        term: u64,
+        question: Question,
         rows: Vec<RowKeyBuf>,
         told: u64,
     },
     /// `told` of `None`: the node has heard already.
+    SqlPurge {
+        node: usize,
+        life: u64,
+        shard: usize,
+        purge: SqlPurge,
+        told: Option<u64>,
+    },
     SqlWrite {
         node: usize,
         life: u64,
@@ -118,6 +134,9 @@ pub enum Event {
     ClientActsAgain {
         client: usize,
         attempt: u64,
+    },
+    ResumeShard {
+        shard: usize,
     },
     Strike,
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use shardine_model::log::SnapshotMeta;
 use shardine_model::{NodeId, ShardId};
-use shardine_shard::{Actions, Mutant, Options, Replica, SnapshotPart};
+use shardine_shard::{Actions, Class, Mutant, Options, Replica, SnapshotPart, Trouble};
 
 use crate::chance::Chance;
 use crate::check::{Violation, acknowledged_is_durable, replicas_agree};
@@ -50,6 +50,9 @@ impl World {
         options.snapshot_log_bytes = self.plan.snapshot_log_bytes;
         options.window_entries = self.plan.window_entries;
         options.tombstone_keep_ms = self.plan.tombstone_keep_ms;
+        options.memory = self.plan.limits.memory;
+        options.purge_quiet_ms = self.sql.lateness_ms();
+        options.dirty.hard.rows = self.plan.limits.dirty_rows_hard;
         options.mutant = self.plan.mutant;
         options
     }
@@ -110,6 +113,7 @@ impl World {
                 self.note(&[3, node as u64, shard as u64, message.term(), message.from()], || {
                     format!("node {} shard {shard} gets {}", node + 1, message.summary())
                 });
+                self.watch.stale.hear(node, shard, message.from() as usize - 1, self.now);
                 self.drive(node, shard, |replica, actions| replica.step(message, actions));
             }
             Input::Request { attempt } => self.take_request(node, attempt),
@@ -129,17 +133,25 @@ impl World {
                 self.nodes[node].cut_asked[shard] = false;
                 self.drive(node, shard, |replica, actions| replica.cut_some(CUT_BYTES, actions));
             }
-            Input::Loaded { shard, term, rows } => {
-                self.drive(node, shard, |replica, actions| replica.loaded(term, &rows, actions));
+            Input::Loaded { shard, question, rows } => {
+                self.drive(node, shard, |replica, actions| replica.loaded(question, &rows, actions));
             }
-            Input::LoadFailed { shard, term, rows } => {
-                self.drive(node, shard, |replica, actions| replica.load_failed(term, &rows, actions));
+            Input::LoadFailed { shard, question, rows } => {
+                self.drive(node, shard, |replica, actions| {
+                    replica.load_failed(question, &rows, &unreachable(), actions)
+                });
             }
             Input::Flushed { shard, term, results } => {
                 self.drive(node, shard, |replica, actions| replica.flushed(term, &results, actions));
             }
+            Input::Purged { shard, term, rows } => {
+                self.drive(node, shard, |replica, actions| replica.purged(term, &rows, actions));
+            }
+            Input::PurgeFailed { shard, term } => {
+                self.drive(node, shard, |replica, _| replica.purge_failed(term));
+            }
             Input::FlushFailed { shard, term, rows } => {
-                self.drive(node, shard, |replica, _| replica.flush_failed(term, &rows));
+                self.drive(node, shard, |replica, _| replica.flush_failed(term, &rows, &unreachable()));
             }
         }
     }
@@ -185,6 +197,9 @@ impl World {
         }
         for write in actions.writes.drain(..) {
             self.tell_sql(node, shard, write);
+        }
+        for purge in actions.purges.drain(..) {
+            self.purge_sql(node, shard, purge);
         }
         for part in actions.snapshot.drain(..) {
             self.store_part(node, shard, part);
@@ -272,6 +287,11 @@ impl World {
         self.nodes[node].disk.truncate(shard, index);
         self.reach(node, Input::SnapshotSaved { shard, index });
     }
+}
+
+/// What a node hears of a statement that failed, or that it has given up on.
+fn unreachable() -> Trouble {
+    Trouble { class: Class::Retryable, message: "SQL does not answer".to_owned() }
 }
 
 /// The order in which a process finds what waited: any order at all, or, as with sockets, in order from each source, and

@@ -1,8 +1,10 @@
 //! Who strikes: draws a fault and a victim, again and again, until the run is to heal.
 
+use shardine_model::Entry;
+
 use crate::event::Event;
 use crate::plan::{Fault, MS, SECOND};
-use crate::world::{Trap, World};
+use crate::world::{NOBODY, Trap, World};
 
 impl World {
     pub fn strike(&mut self) {
@@ -97,9 +99,28 @@ impl World {
                 self.counters.clock_jumps += 1;
                 self.nodes[victim].clock.jump(&mut self.chance);
             }
+            Fault::SqlEdited => {
+                let row = self.chance.index(self.universe.rows.len());
+                let key = self.universe.rows[row].key.clone();
+                self.counters.sql_edits += u64::from(self.sql.edit(&key));
+            }
             Fault::SqlDown => self.sql.go_down(now + self.chance.between((200 * MS, 6 * SECOND))),
+            Fault::Suspend => {
+                let shard = self.chance.index(self.plan.shards as usize);
+                self.operate(shard, &Entry::Suspend);
+                let length = self.chance.between((50 * MS, 1_500 * MS));
+                self.later(length, Event::ResumeShard { shard });
+            }
             Fault::SqlUnreachable => self.sql.cut_off(victim, now + self.chance.between((200 * MS, 6 * SECOND))),
         }
+    }
+
+    /// An operator speaks to whoever leads the shard, if anybody does.
+    pub fn operate(&mut self, shard: usize, entry: &Entry<'_>) {
+        let Some(leader) = self.leader_of(shard) else { return };
+        self.counters.suspensions += u64::from(*entry == Entry::Suspend);
+        self.note(&[15, shard as u64, leader as u64], || format!("node {} is to {entry:?} shard {shard}", leader + 1));
+        self.drive(leader, shard, |replica, actions| replica.propose_for(NOBODY, entry, actions));
     }
 
     /// The process is gone, with whatever it had in memory and some of what was on its way to disk.

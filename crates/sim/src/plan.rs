@@ -1,7 +1,8 @@
 //! What one run is made of. Everything is drawn from the seed; whole classes of faults and kinds of operations are on in
 //! one run and off in the next, because a run with everything on hides what only shows when little happens.
 
-use shardine_shard::Mutant;
+use shardine_model::WriteMode;
+use shardine_shard::{MemoryLimits, Mutant};
 
 use crate::chance::Chance;
 
@@ -31,6 +32,8 @@ pub struct Plan {
     pub snapshot_log_bytes: u64,
     pub window_entries: u64,
     pub tombstone_keep_ms: u64,
+    pub limits: LimitPlan,
+    pub tables: TablePlan,
     /// Wall clocks of nodes stay within this of the truth.
     pub skew_ms: u64,
     /// Whether gathered requests are proposed at once or wait for the log, as in the server.
@@ -40,6 +43,22 @@ pub struct Plan {
     pub sql: SqlPlan,
     pub nemesis: NemesisPlan,
     pub operations: Operations,
+}
+
+/// How little may be in memory, and how much may wait for SQL.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitPlan {
+    pub memory: MemoryLimits,
+    pub dirty_rows_hard: u64,
+}
+
+/// How tables meet SQL.
+#[derive(Clone, Copy, Debug)]
+pub struct TablePlan {
+    pub delay_ms: u32,
+    pub batch: u32,
+    pub tombstone_keep_ms: u64,
+    pub events_mode: WriteMode,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,11 +87,12 @@ pub struct SqlPlan {
     pub fails_percent: u32,
     pub lost_before_percent: u32,
     pub lost_after_percent: u32,
-    /// Statements that the node has given up on and that are executed all the same, later.
+    /// Statements that the node has given up on and that are executed all the same, later; of loads, the answer comes
+    /// later.
     pub late_percent: u32,
     pub refuses_percent: u32,
-    /// Answers to loads that come twice, as from a driver that asks again. Only in runs without kicks: a second answer
-    /// after a kick would be news from the past, which a host must never deliver.
+    /// Answers to loads that come twice, as from a driver that asks again. After a kick, a second answer is news from the
+    /// past.
     pub twice_percent: u32,
 }
 
@@ -107,9 +127,13 @@ pub enum Fault {
     JumpClock,
     SqlDown,
     SqlUnreachable,
+    /// Somebody outside changes a row in SQL.
+    SqlEdited,
+    /// An operator suspends a shard, and resumes it later.
+    Suspend,
 }
 
-const FAULTS: [Fault; 15] = [
+const FAULTS: [Fault; 17] = [
     Fault::Crash,
     Fault::CrashAll,
     Fault::CrashMidWrite,
@@ -125,6 +149,8 @@ const FAULTS: [Fault; 15] = [
     Fault::JumpClock,
     Fault::SqlDown,
     Fault::SqlUnreachable,
+    Fault::SqlEdited,
+    Fault::Suspend,
 ];
 
 /// How often each kind of operation is drawn; 0 leaves it out.
@@ -141,6 +167,7 @@ pub struct Operations {
     pub pair: u32,
     pub kick: u32,
     pub flush: u32,
+    pub stale: u32,
     /// Of tables with SQL behind them, against the table without.
     pub sql_percent: u32,
     /// Clients that number their requests.
@@ -169,14 +196,34 @@ impl Plan {
             snapshot_log_bytes: chance.pick(&[1_500, 4_000, 12_000, 1 << 20]),
             window_entries: chance.pick(&[2, 10, 40, 1_000]),
             tombstone_keep_ms: chance.pick(&[500, 3_000, 60_000]),
+            limits: limits(chance),
+            tables: tables(chance),
             skew_ms: chance.pick(&[5, 200, 3_000]),
             eager: chance.percent(30),
             net: net(chance),
             disk: disk(chance),
-            sql: sql(chance, operations.kick == 0),
+            sql: sql(chance),
             nemesis: nemesis(chance),
             operations,
         }
+    }
+}
+
+fn limits(chance: &mut Chance) -> LimitPlan {
+    let memory = MemoryLimits {
+        bytes_max: chance.pick(&[0, 0, 60, 160]),
+        absent_rows_max: chance.pick(&[1, 100]),
+        absent_keep_ms: chance.pick(&[300, 60_000]),
+    };
+    LimitPlan { memory, dirty_rows_hard: chance.pick(&[2, 1_000, 1_000]) }
+}
+
+fn tables(chance: &mut Chance) -> TablePlan {
+    TablePlan {
+        delay_ms: chance.pick(&[0, 0, 700]),
+        batch: chance.pick(&[1, 1_000]),
+        tombstone_keep_ms: chance.pick(&[500, 500, 3_600_000]),
+        events_mode: chance.pick(&[WriteMode::Behind, WriteMode::Behind, WriteMode::OnEvict]),
     }
 }
 
@@ -201,7 +248,7 @@ fn disk(chance: &mut Chance) -> DiskPlan {
     }
 }
 
-fn sql(chance: &mut Chance, may_answer_twice: bool) -> SqlPlan {
+fn sql(chance: &mut Chance) -> SqlPlan {
     let troubled = chance.percent(60);
     let rate =
         |chance: &mut Chance, max: u64| if troubled && chance.percent(60) { chance.below(max) as u32 } else { 0 };
@@ -212,7 +259,7 @@ fn sql(chance: &mut Chance, may_answer_twice: bool) -> SqlPlan {
         lost_after_percent: rate(chance, 20),
         late_percent: rate(chance, 30),
         refuses_percent: rate(chance, 15),
-        twice_percent: if may_answer_twice { 40 } else { 0 },
+        twice_percent: chance.pick(&[0, 0, 40]),
     }
 }
 
@@ -246,6 +293,7 @@ fn operations(chance: &mut Chance) -> Operations {
         pair: weight(chance, 50, 6),
         kick: weight(chance, 65, 8),
         flush: weight(chance, 40, 2),
+        stale: weight(chance, 50, 6),
         sql_percent: chance.pick(&[0, 40, 70, 90]),
         numbered_percent: chance.pick(&[0, 50, 100]),
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use shardine_model::{RowKeyBuf, Version};
-use shardine_shard::{FlushResult, FlushRow, LoadedRow};
+use shardine_shard::{FlushResult, FlushRow, LoadedRow, Mutant};
 
 use crate::chance::Chance;
 use crate::check::Violation;
@@ -14,6 +14,11 @@ use crate::universe::{Content, Row, content_of, image_of};
 
 /// How long a node waits for a statement before it gives up on it.
 const GIVE_UP: u64 = 2 * SECOND;
+
+/// By how much somebody outside raises a version: more than a run has changes.
+const EDIT_JUMP: i64 = 100_000;
+
+const PURGE_LATE_PERCENT: u32 = 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SqlRow {
@@ -53,11 +58,15 @@ pub struct Sql {
     pub unknown: u64,
     pub fence_hits: u64,
     pub written: u64,
+    /// Versions that somebody outside has given to rows.
+    edited: BTreeMap<RowKeyBuf, Version>,
+    /// Tombstones that were deleted, each at its newest version.
+    purged: BTreeMap<RowKeyBuf, Version>,
 }
 
 impl Sql {
     #[must_use]
-    pub fn new(plan: SqlPlan, fenced: bool, nodes: usize, universe: &[Row], chance: Chance) -> Self {
+    pub fn new(plan: SqlPlan, mutant: Option<Mutant>, nodes: usize, universe: &[Row], chance: Chance) -> Self {
         let stored = universe.iter().filter_map(|row| {
             let (version, content) = row.stored?;
             Some((row.key.clone(), SqlRow { version, content: version.is_live().then_some(content) }))
@@ -66,7 +75,7 @@ impl Sql {
             plan,
             chance,
             rows: stored.collect(),
-            fenced,
+            fenced: mutant != Some(Mutant::NoSqlFence),
             down_until: 0,
             unreachable_until: vec![0; nodes],
             calm: false,
@@ -74,12 +83,50 @@ impl Sql {
             unknown: 0,
             fence_hits: 0,
             written: 0,
+            edited: BTreeMap::new(),
+            purged: BTreeMap::new(),
         }
     }
 
     #[must_use]
     pub fn row(&self, key: &RowKeyBuf) -> SqlRow {
         self.rows.get(key).copied().unwrap_or(SqlRow { version: Version::NEVER, content: None })
+    }
+
+    /// Somebody outside raises a row's version, far above whatever memory may count to meanwhile. The content stays, so that
+    /// histories can be judged without him.
+    pub fn edit(&mut self, key: &RowKeyBuf) -> bool {
+        let Some(held) = self.rows.get_mut(key) else { return false };
+        held.version = Version(held.version.0 + held.version.0.signum() * EDIT_JUMP);
+        self.edited.insert(key.clone(), held.version);
+        true
+    }
+
+    /// Deletes tombstones that stand at exactly these versions.
+    pub fn purge(&mut self, rows: &[(RowKeyBuf, Version)]) {
+        for (row, version) in rows {
+            if self.row(row).version == *version {
+                self.rows.remove(row);
+                self.purged.insert(row.clone(), *version);
+            }
+        }
+    }
+
+    /// Whether SQL has no such row because its tombstone was deleted, and that tombstone was no older than this version.
+    #[must_use]
+    pub fn is_purged(&self, key: &RowKeyBuf, magnitude: u64) -> bool {
+        self.row(key).version == Version::NEVER
+            && self.purged.get(key).is_some_and(|purged| purged.magnitude() >= magnitude)
+    }
+
+    /// Whether what SQL holds of the row is the work of somebody outside.
+    #[must_use]
+    pub fn is_edited(&self, key: &RowKeyBuf) -> bool {
+        self.edited.get(key) == Some(&self.row(key).version)
+    }
+
+    pub fn was_ever_edited(&self, key: &RowKeyBuf) -> bool {
+        self.edited.contains_key(key)
     }
 
     pub fn go_down(&mut self, until: u64) {
@@ -102,7 +149,15 @@ impl Sql {
         if self.is_away(node, now) || self.strikes(self.plan.fails_percent) {
             return Fate::Failed { told };
         }
+        if self.strikes(self.plan.late_percent) {
+            return Fate::Unknown { executed, told };
+        }
         Fate::Answered { executed, told }
+    }
+
+    /// How long the answer to a question that was given up on takes to come after all.
+    pub fn detour(&mut self) -> u64 {
+        self.chance.between((MS, 3 * SECOND))
     }
 
     pub fn write_fate(&mut self, node: usize, now: u64) -> Fate {
@@ -127,8 +182,26 @@ impl Sql {
         Fate::Answered { executed, told }
     }
 
+    /// A purge names the version that it deletes, so it may come late in any run.
+    pub fn purge_fate(&mut self, node: usize, now: u64) -> Fate {
+        let (executed, told) = self.times(now);
+        if self.is_away(node, now) || self.strikes(self.plan.fails_percent) {
+            return Fate::Failed { told };
+        }
+        if self.strikes(PURGE_LATE_PERCENT) {
+            return Fate::Unknown { executed: executed + self.chance.between((0, 2 * SECOND)), told };
+        }
+        Fate::Answered { executed, told }
+    }
+
+    /// How long after it was given up on a write may still be executed.
+    #[must_use]
+    pub fn lateness_ms(&self) -> u64 {
+        if self.plan.late_percent == 0 { 1_000 } else { 8_500 }
+    }
+
     pub fn answers_twice(&mut self) -> Option<u64> {
-        self.strikes(self.plan.twice_percent).then(|| self.chance.between((MS, 200 * MS)))
+        self.strikes(self.plan.twice_percent).then(|| self.chance.between((MS, 900 * MS)))
     }
 
     fn times(&mut self, now: u64) -> (u64, u64) {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use shardine_model::RowKeyBuf;
-use shardine_shard::{FlushRow, SqlLoad, SqlWrite};
+use shardine_shard::{FlushRow, Question, SqlLoad, SqlPurge, SqlWrite};
 
 use crate::event::{Event, Input};
 use crate::sql::Fate;
@@ -13,19 +13,35 @@ use crate::world::World;
 impl World {
     /// Sends a question to SQL.
     pub fn ask_sql(&mut self, node: usize, shard: usize, load: SqlLoad) {
-        let (life, term, rows) = (self.nodes[node].life, load.term, load.rows);
+        let (life, question, rows) = (self.nodes[node].life, load.question, load.rows);
+        let failure = |rows| Event::Own { node, life, input: Input::LoadFailed { shard, question, rows } };
         match self.sql.load_fate(node, self.now) {
-            Fate::Answered { executed, told } | Fate::Unknown { executed, told } => {
-                self.schedule.at(executed, Event::SqlLoad { node, life, shard, term, rows, told });
+            Fate::Answered { executed, told } => {
+                self.schedule.at(executed, Event::SqlLoad { node, life, shard, question, rows, told });
             }
             Fate::Failed { told } => {
                 self.counters.loads_failed += 1;
-                self.schedule.at(told, Event::Own { node, life, input: Input::LoadFailed { shard, term, rows } });
+                self.schedule.at(told, failure(rows));
+            }
+            // Found, but told of only after the node was told that it failed.
+            Fate::Unknown { executed, told } => {
+                self.counters.loads_late += 1;
+                self.schedule.at(told, failure(rows.clone()));
+                let told = told + self.sql.detour();
+                self.schedule.at(executed, Event::SqlLoad { node, life, shard, question, rows, told });
             }
         }
     }
 
-    pub fn sql_loads(&mut self, node: usize, life: u64, shard: usize, term: u64, rows: &[RowKeyBuf], told: u64) {
+    pub fn sql_loads(
+        &mut self,
+        node: usize,
+        life: u64,
+        shard: usize,
+        question: Question,
+        rows: &[RowKeyBuf],
+        told: u64,
+    ) {
         let found = self.sql.load(rows);
         self.counters.loads += found.len() as u64;
         self.note(&[6, node as u64, shard as u64, found.len() as u64], || {
@@ -33,10 +49,10 @@ impl World {
             format!("SQL reads {} rows for node {}, versions {versions:?}", rows.len(), node + 1)
         });
         if let Some(pause) = self.sql.answers_twice() {
-            let input = Input::Loaded { shard, term, rows: found.clone() };
+            let input = Input::Loaded { shard, question, rows: found.clone() };
             self.schedule.at(told + pause, Event::Own { node, life, input });
         }
-        self.schedule.at(told, Event::Own { node, life, input: Input::Loaded { shard, term, rows: found } });
+        self.schedule.at(told, Event::Own { node, life, input: Input::Loaded { shard, question, rows: found } });
     }
 
     /// Sends rows to SQL.
@@ -53,6 +69,34 @@ impl World {
                 self.schedule.at(told, failure(names()));
                 self.schedule.at(executed, Event::SqlWrite { node, life, shard, term, rows, told: None });
             }
+        }
+    }
+
+    /// Has tombstones deleted.
+    pub fn purge_sql(&mut self, node: usize, shard: usize, purge: SqlPurge) {
+        let (life, term) = (self.nodes[node].life, purge.term);
+        let failure = Event::Own { node, life, input: Input::PurgeFailed { shard, term } };
+        match self.sql.purge_fate(node, self.now) {
+            Fate::Answered { executed, told } => {
+                self.schedule.at(executed, Event::SqlPurge { node, life, shard, purge, told: Some(told) });
+            }
+            Fate::Failed { told } => self.schedule.at(told, failure),
+            Fate::Unknown { executed, told } => {
+                self.schedule.at(told, failure);
+                self.schedule.at(executed, Event::SqlPurge { node, life, shard, purge, told: None });
+            }
+        }
+    }
+
+    pub fn sql_purges(&mut self, node: usize, life: u64, shard: usize, purge: SqlPurge, told: Option<u64>) {
+        self.sql.purge(&purge.rows);
+        self.counters.sql_purges += purge.rows.len() as u64;
+        self.note(&[16, node as u64, shard as u64, purge.rows.len() as u64], || {
+            format!("SQL purges for node {}: {:?}", node + 1, purge.rows)
+        });
+        if let Some(told) = told {
+            let input = Input::Purged { shard, term: purge.term, rows: purge.rows };
+            self.schedule.at(told, Event::Own { node, life, input });
         }
     }
 

@@ -4,11 +4,12 @@ use shardine_model::codec::Reader;
 use shardine_model::key::Interval;
 use shardine_model::table::KV;
 use shardine_model::{
-    Backing, Field, FieldId, FieldRef, FieldType, FieldValue, FieldsView, RowImage, RowKeyBuf, Table, TableId, Value,
-    ValueRef, Version,
+    Backing, Field, FieldId, FieldRef, FieldType, FieldValue, FieldsView, RowImage, RowKeyBuf, SqlOptions, Table,
+    TableId, Value, ValueRef, Version, WriteMode,
 };
 
 use crate::chance::Chance;
+use crate::plan::TablePlan;
 
 /// A typed table with SQL behind it.
 pub const USERS: TableId = TableId(2);
@@ -120,7 +121,7 @@ impl Universe {
 
 /// The tables that are made through the log when a run begins.
 #[must_use]
-pub fn tables() -> Vec<Table> {
+pub fn tables(plan: &TablePlan) -> Vec<Table> {
     let field = |id, name: &[u8]| Field {
         id,
         name: String::from_utf8_lossy(name).into_owned(),
@@ -134,6 +135,13 @@ pub fn tables() -> Vec<Table> {
         fields: vec![field(VALUE, VALUE_NAME), field(COUNT, COUNT_NAME)],
         sort,
         backing: Backing::Sql,
+        sql: SqlOptions {
+            delay_ms: plan.delay_ms,
+            batch: plan.batch,
+            tombstone_keep_ms: plan.tombstone_keep_ms,
+            mode: if id == EVENTS { plan.events_mode } else { WriteMode::Behind },
+            ..SqlOptions::default()
+        },
         dynamic: false,
         dropped: false,
         next_field: FieldId(3),

@@ -6,7 +6,10 @@ use shardine_shard::Role;
 
 use crate::chance::mix;
 use crate::check::versions_only_grow::Contents;
-use crate::check::{Violation, acknowledged_is_durable, dirty_is_never_kicked, replicas_agree, versions_only_grow};
+use crate::check::{
+    Violation, acknowledged_is_durable, dirty_is_never_kicked, replicas_agree, stale_reads_are_bounded,
+    versions_only_grow,
+};
 use crate::disk::Kind;
 use crate::universe::content_of;
 use crate::world::World;
@@ -18,6 +21,7 @@ const HASH_EVERY: u64 = 5;
 pub struct Watch {
     shards: Vec<replicas_agree::Seen>,
     pub contents: Contents,
+    pub stale: stale_reads_are_bounded::Seen,
     /// By node and shard: how far it has applied, and its term, in this life.
     applied: Vec<Vec<u64>>,
     terms: Vec<Vec<u64>>,
@@ -31,6 +35,7 @@ impl Watch {
         Self {
             shards: vec![replicas_agree::Seen::default(); shards],
             contents: Contents::default(),
+            stale: stale_reads_are_bounded::Seen::default(),
             applied: vec![vec![0; shards]; nodes],
             terms: vec![vec![0; shards]; nodes],
             resident: vec![vec![None; rows]; nodes],
@@ -98,6 +103,8 @@ impl World {
                     Kind::Kick => self.counters.kicks += 1,
                     Kind::Expire => self.counters.expiries += 1,
                     Kind::Purge => self.counters.purges += 1,
+                    Kind::Refused => self.counters.refusals += 1,
+                    Kind::Raise => self.counters.raises += 1,
                     Kind::Other => {}
                 }
             }
@@ -131,7 +138,11 @@ impl World {
             }
             match (before, now) {
                 (Some(was), Some((is, _))) => versions_only_grow::check_memory(node, number, was, is)?,
-                (Some(was), None) => dirty_is_never_kicked::check(node, &row.key, was, &self.sql.row(&row.key))?,
+                (Some(was), None) => {
+                    if !self.sql.is_purged(&row.key, was.magnitude()) {
+                        dirty_is_never_kicked::check(node, &row.key, was, &self.sql.row(&row.key))?;
+                    }
+                }
                 (None, _) => {}
             }
         }

@@ -3,8 +3,9 @@
 
 use std::rc::Rc;
 
+use shardine_model::Entry;
 use shardine_model::log::{Membership, SnapshotMeta};
-use shardine_shard::{Actions, Caller, Mutant, Replica};
+use shardine_shard::{Actions, Caller, Replica};
 
 use crate::ask::Job;
 use crate::chance::Chance;
@@ -103,8 +104,7 @@ impl World {
         let mut clocks = chance.fork(2);
         let nodes = (0..count).map(|_| new_node(&plan, &mut clocks)).collect();
         let net = Net::new(plan.net, count, chance.fork(3));
-        let fenced = plan.mutant != Some(Mutant::NoSqlFence);
-        let sql = Sql::new(plan.sql, fenced, count, &universe.rows, chance.fork(4));
+        let sql = Sql::new(plan.sql, plan.mutant, count, &universe.rows, chance.fork(4));
         let mut people = chance.fork(5);
         let clients = (0..plan.clients).map(|number| Client::new(number, &plan, &universe, &mut people)).collect();
         let mut world = Self {
@@ -165,16 +165,18 @@ impl World {
                 }
             }
             Event::Resume { node } => self.resume(node),
-            Event::SqlLoad { node, life, shard, term, rows, told } => {
-                self.sql_loads(node, life, shard, term, &rows, told);
+            Event::SqlLoad { node, life, shard, question, rows, told } => {
+                self.sql_loads(node, life, shard, question, &rows, told);
             }
             Event::SqlWrite { node, life, shard, term, rows, told } => {
                 self.sql_writes(node, life, shard, term, &rows, told);
             }
+            Event::SqlPurge { node, life, shard, purge, told } => self.sql_purges(node, life, shard, purge, told),
             Event::Answer { attempt, answer } => self.client_hears(attempt, &answer),
             Event::ClientActs { client } => self.client_acts(client),
             Event::ClientGivesUp { attempt } => self.client_gives_up(attempt),
             Event::ClientActsAgain { client, attempt } => self.client_acts_again(client, attempt),
+            Event::ResumeShard { shard } => self.operate(shard, &Entry::Resume),
             Event::Strike => self.strike(),
         }
     }

@@ -59,3 +59,43 @@ fn a_load_that_overwrites_is_caught() {
 fn a_log_cut_before_its_snapshot_is_caught() {
     is_caught_within(Mutant::TruncateBeforeSnapshot, 300);
 }
+
+#[test]
+fn an_answer_of_sql_to_an_old_question_is_caught() {
+    is_caught_within(Mutant::NoLoadTickets, 300);
+}
+
+#[test]
+fn a_stale_read_without_a_bound_is_caught() {
+    is_caught_within(Mutant::StaleWithoutBound, 60);
+}
+
+#[test]
+fn a_refused_row_that_counts_as_written_is_caught() {
+    is_caught_within(Mutant::RefusedIsForgotten, 100);
+}
+
+#[test]
+fn an_eviction_of_a_dirty_record_is_caught() {
+    is_caught_within(Mutant::EvictDirty, 100);
+}
+
+#[test]
+fn a_flush_answered_before_sql_is_caught() {
+    is_caught_within(Mutant::AckBeforeSql, 100);
+}
+
+#[test]
+fn an_unknown_outcome_that_counts_as_written_is_caught() {
+    is_caught_within(Mutant::UnknownCountsAsWritten, 100);
+}
+
+#[test]
+fn a_conflict_that_counts_as_written_is_caught() {
+    is_caught_within(Mutant::ConflictIsWritten, 200);
+}
+
+#[test]
+fn a_purge_that_leaves_no_floor_is_caught() {
+    is_caught_within(Mutant::PurgeWithoutFloor, 500);
+}

@@ -19,20 +19,28 @@ pub enum Error {
     #[error("a log write of {bytes} bytes is over the limit of {bytes_max}; nothing was written")]
     WriteTooLarge { bytes: usize, bytes_max: usize },
     #[error(
-        "log file {} is damaged at byte {offset}: {reason}; all shards of this node share the log, so none is started; \
-         put this data directory back from a copy, or, if other nodes hold the shards, move it away and let the node join again",
+        "log file {} is damaged at byte {offset}: {reason}; all shards of this node share the log and it cannot be told \
+         which of them lost something, so none is started; put this data directory back from a copy, or, if other nodes \
+         hold the shards, move it away and let the node join again (docs/damage.md)",
         file.display()
     )]
     LogDamaged { file: PathBuf, offset: u64, reason: String },
     #[error(
+        "shard {shard}: log file {} is damaged at byte {offset}: {reason}; this shard is not started, the others are; \
+         put this data directory back from a copy, or, if other nodes hold the shard, move it away and let the node join \
+         again (docs/damage.md)",
+        file.display()
+    )]
+    ShardLogDamaged { shard: ShardId, file: PathBuf, offset: u64, reason: String },
+    #[error(
         "shard {shard}: log entries {from} to {to} are missing, they were in files older than {}; \
-         put the missing files back, or, if other nodes hold the shard, move this data directory away and let the node join again",
+         put the missing files back, or, if other nodes hold the shard, move this data directory away and let the node join again (docs/damage.md)",
         oldest.display()
     )]
     LogMissing { shard: ShardId, from: u64, to: u64, oldest: PathBuf },
     #[error(
         "snapshot {} is damaged: {reason}; the log before it is gone, so its shard is not started; \
-         put the file back from a copy, or, if other nodes hold the shard, move this data directory away and let the node join again",
+         put the file back from a copy, or, if other nodes hold the shard, move this data directory away and let the node join again (docs/damage.md)",
         file.display()
     )]
     SnapshotDamaged { file: PathBuf, reason: String },

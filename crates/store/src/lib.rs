@@ -13,8 +13,9 @@
 //!
 //! The disk answers two questions, and the code keeps them apart. *Was this written completely?* The last write
 //! before a crash may be cut; nobody was told that it happened, so it is dropped without a fuss. *Is this still what
-//! was written?* Everything before that last write was synced and promised; if it cannot be read back, the node
-//! refuses to start and says which file, why, and what to do. Nothing is ever repaired by forgetting it.
+//! was written?* Everything before that last write was synced and promised; if it cannot be read back, the shard that
+//! it belongs to is refused, or the whole node if nobody can tell whose it was, with a message that says which file,
+//! why, and what to do. Nothing is ever repaired by forgetting it.
 //!
 //! Every stored byte is covered by a checksum, every form carries a version and has its bytes frozen in a test.
 //! Calls block until the disk has answered. Threads, retries and scheduling belong to the host; after a failed write

@@ -1,15 +1,18 @@
 //! The log of all groups of a node: what may be asked of it. How it lies on disk is told in the modules below.
 //!
-//! The groups of a node share one stream of *frames*. A frame is everything that one call of `write` brings, it has
-//! one checksum, and it is synced before the next one is begun. So at any moment at most one frame, the last, can be
-//! incomplete, and recovery can tell a cut tail (nothing whole comes after it) from damage (something does).
+//! The groups of a node share one stream of *frames*. A frame is everything that one call of `write` brings, and it is
+//! synced before the next one is begun. So at any moment at most one frame, the last, can be incomplete, and recovery
+//! can tell a cut tail (nothing comes after it) from damage (something does). A frame has a checksum for its head and
+//! one for the *section* of each group, so that damage to the log of one group is no damage to the others.
 //!
 //! The stream lies in *segments* of equal size that are written over again and again, never grown: syncing a file
 //! whose blocks are all in place costs one disk flush and no journal commit. A segment begins with the state of every
 //! group at that point, so that older segments can go without anything having to be copied forward.
 
+mod damage;
 mod frame;
 mod group;
+mod record;
 mod replay;
 mod segment;
 mod segment_log;
@@ -37,11 +40,11 @@ pub trait LogStore: Send + Sync {
     /// Returns after it is on disk. An error means that the process must stop: no later write is accepted.
     fn write(&self, writes: &[LogWrite]) -> Result<(), Error>;
 
-    /// The groups that anything is kept of.
+    /// The groups that anything is kept of, also those whose log is damaged.
     fn shards(&self) -> Vec<ShardId>;
 
     /// Everything kept of one group. The first call after opening takes what recovery has read; later ones read the
-    /// files again. An unknown group is empty.
+    /// files again. An unknown group is empty. An error about damage is about this group alone.
     fn load(&self, shard: ShardId) -> Result<GroupLog, Error>;
 
     /// Forgets the entries below `index`; they are in a snapshot. Segments that no group needs any more become spare.

@@ -9,6 +9,7 @@ pub mod python;
 mod redis_server;
 pub mod resp;
 mod shardine;
+pub mod sql_server;
 mod wait;
 
 pub use dir::{Dir, target_dir, workspace_root};
@@ -17,6 +18,7 @@ pub use process::Process;
 pub use redis_server::{Appendonly, RedisServer};
 pub use resp::{Client, Reply};
 pub use shardine::{Doors, Options, Shardine, Sql, find_binary};
+pub use sql_server::SqlServer;
 pub use wait::wait_for;
 
 use std::time::Duration;

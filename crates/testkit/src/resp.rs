@@ -80,6 +80,15 @@ impl Client {
         }
     }
 
+    /// Checks that the server serves: it answers PING, or asks who is there, if it wants a token.
+    pub fn knock(&mut self) -> Result<()> {
+        match self.call(&["PING"])? {
+            Reply::Simple(text) if text == "PONG" => Ok(()),
+            Reply::Error(text) if text.starts_with("NOAUTH ") => Ok(()),
+            other => bail!("PING was answered with {other:?}"),
+        }
+    }
+
     /// Reads until the server closes the connection and returns what came before that.
     pub fn read_to_end(&mut self) -> Result<Vec<u8>> {
         self.flush()?;

@@ -7,11 +7,13 @@ use anyhow::{Result, bail};
 use crate::{Client, Dir, PATIENCE, Port, Process};
 
 /// Which SQL database stands behind the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sql {
     None,
     /// SQLite in the file [`Shardine::sqlite_path`].
     Sqlite,
+    /// A server, such as [`crate::sql_server::Shared`] has a database on.
+    Url(String),
 }
 
 /// Which doors have to be open before a server counts as started.
@@ -90,7 +92,7 @@ impl Shardine {
     pub fn wait_until_serving(&mut self) -> Result<()> {
         let redis = self.redis.address();
         self.process.wait_until("answer PING", PATIENCE, || {
-            Ok(Client::connect(redis).and_then(|mut client| client.ping()).ok())
+            Ok(Client::connect(redis).and_then(|mut client| client.knock()).ok())
         })?;
         if self.options.doors == Doors::Redis {
             return Ok(());
@@ -189,9 +191,10 @@ pub fn find_binary() -> Result<PathBuf> {
 }
 
 fn up_command(binary: &PathBuf, dir: &Dir, [redis, grpc, http]: [&Port; 3], options: &Options) -> Command {
-    let sql = match options.sql {
+    let sql = match &options.sql {
         Sql::None => "none".to_owned(),
         Sql::Sqlite => format!("sqlite:{}", sqlite_path(dir).display()),
+        Sql::Url(url) => url.clone(),
     };
     let mut command = Command::new(binary);
     command.arg("up").arg("--data").arg(dir.join("data")).args(["--sql", &sql]);

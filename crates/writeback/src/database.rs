@@ -31,7 +31,7 @@ impl Role {
 /// One connection. After a retryable or fatal error it is dropped and made anew.
 pub(crate) trait Database: Send {
     /// Whether this connection still leads to the database of that name. Cheap: asked before every job.
-    fn is_in_place(&self) -> bool;
+    fn is_in_place(&mut self) -> bool;
 
     /// Reads at most `limits::LOAD_ROWS_MAX` rows in one statement.
     fn load(&mut self, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error>;
@@ -39,6 +39,9 @@ pub(crate) trait Database: Send {
     /// Writes all rows in one transaction, or none, each behind the version fence: a row changes only if that raises
     /// |version| (record-cache 93, 94). Gives the version that SQL holds afterwards, row by row.
     fn write(&mut self, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error>;
+
+    /// Deletes each row that stands at exactly this version, below 0, all in one transaction (record-cache 102).
+    fn purge(&mut self, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error>;
 
     /// A page, and the last row looked at if there may be more behind it.
     fn scan(&mut self, job: &ScanJob) -> Result<(Found, Option<RowKeyBuf>), Error>;

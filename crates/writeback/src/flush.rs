@@ -10,6 +10,9 @@ pub(crate) type Results = Vec<(RowKeyBuf, FlushResult)>;
 
 /// Fails as a whole only for reasons that concern all rows. What was written by then stays: repeating it is harmless.
 pub(crate) fn write_all(database: &mut dyn Database, table: &Table, rows: &[FlushRow]) -> Result<Results, Error> {
+    if table.sql.is_read_only() {
+        return Err(Error::definition(format!("table {} has no version column in SQL and is only read", table.name)));
+    }
     let mut results = Vec::with_capacity(rows.len());
     for batch in rows.chunks(limits::FLUSH_ROWS_MAX) {
         write_halving(database, table, batch, &mut results)?;

@@ -17,6 +17,7 @@ pub struct JobId(pub u64);
 pub enum Job {
     Load(LoadJob),
     Flush(FlushJob),
+    Purge(PurgeJob),
     Scan(Box<ScanJob>),
     Table(TableJob),
 }
@@ -37,6 +38,16 @@ pub struct FlushJob {
     pub table: Arc<Table>,
     /// At most `limits::FLUSH_ROWS_MAX` go into one transaction; more are written by several.
     pub rows: Vec<FlushRow>,
+}
+
+/// Deletes tombstones of one table that are old enough, each only if it stands there at exactly this version
+/// (record-cache 102).
+#[derive(Clone, Debug)]
+pub struct PurgeJob {
+    pub ticket: JobId,
+    pub table: Arc<Table>,
+    /// All in one transaction.
+    pub rows: Vec<(RowKeyBuf, Version)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +106,10 @@ pub enum Done {
     Flushed {
         ticket: JobId,
         rows: Vec<(RowKeyBuf, FlushResult)>,
+    },
+    /// None of these tombstones stands there any longer, deleted now or before.
+    Purged {
+        ticket: JobId,
     },
     Scanned {
         ticket: JobId,
@@ -169,6 +184,12 @@ pub enum Drift {
     OtherType { table: String, column: String, expected: String, found: String },
     #[error("the primary key of table {table} is ({found}) in SQL, Shardine needs ({expected})")]
     OtherPrimaryKey { table: String, expected: String, found: String },
+    #[error("table {table} has the foreign key {name}: rows are written in no order that could respect it")]
+    ForeignKey { table: String, name: String },
+    #[error(
+        "the key column {table}.{column} compares texts by {collation}, for which different keys may be one: use a binary collation"
+    )]
+    Collation { table: String, column: String, collation: String },
     #[error(
         "column {table}.{column} is NOT NULL without a default, and the definition does not have it: give it a default"
     )]
@@ -181,6 +202,7 @@ impl Job {
         match self {
             Self::Load(job) => job.ticket,
             Self::Flush(job) => job.ticket,
+            Self::Purge(job) => job.ticket,
             Self::Scan(job) => job.ticket,
             Self::Table(job) => job.ticket,
         }
@@ -191,6 +213,7 @@ impl Job {
         match self {
             Self::Load(job) => &job.table,
             Self::Flush(job) => &job.table,
+            Self::Purge(job) => &job.table,
             Self::Scan(job) => &job.table,
             Self::Table(job) => &job.table,
         }
@@ -203,6 +226,7 @@ impl Done {
         match self {
             Self::Loaded { ticket, .. }
             | Self::Flushed { ticket, .. }
+            | Self::Purged { ticket }
             | Self::Scanned { ticket, .. }
             | Self::Checked { ticket, .. }
             | Self::Created { ticket }

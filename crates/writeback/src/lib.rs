@@ -12,10 +12,16 @@ mod error;
 mod job;
 
 mod columns;
+mod dialect;
+mod drift;
+mod key;
+mod pages;
 mod row;
 
 mod database;
 mod flush;
+mod mysql;
+mod postgres;
 mod sqlite;
 
 mod service;
@@ -24,10 +30,10 @@ mod worker;
 
 pub use error::{Class, Error};
 pub use job::{
-    Change, Done, Drift, FlushJob, FlushResult, FlushRow, Found, Job, JobId, LoadJob, Loaded, Quarantined, ScanJob,
-    Scope, TableJob,
+    Change, Done, Drift, FlushJob, FlushResult, FlushRow, Found, Job, JobId, LoadJob, Loaded, PurgeJob, Quarantined,
+    ScanJob, Scope, TableJob,
 };
 pub use row::stored_position;
 pub use service::{Backend, Handle, Options, Rejected, Why};
 pub use status::Status;
-pub use url::{Url, UrlError};
+pub use url::{Server, Url, UrlError};

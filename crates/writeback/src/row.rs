@@ -1,13 +1,19 @@
 //! Rows between memory and SQL: filled with defaults on the way out, checked against the definition on the way in.
 //! Knows definitions, not databases.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use shardine_model::codec::DecodeError;
 use shardine_model::{
     Field, FieldRef, FieldValue, Position, RowImage, RowKeyBuf, Table, Value, ValueRef, Version, row, sort,
 };
 
 use crate::error::Error;
-use crate::job::{FlushRow, Found, Loaded, Quarantined};
+use crate::job::{FlushRow, Found, JobId, LoadJob, Loaded, Quarantined};
+use crate::key;
+
+/// What a row is told to have where SQL keeps no version: there, and nothing more.
+pub(crate) const UNVERSIONED: Version = Version(1);
 
 /// A position as SQL's signed integers hold it: with the sign bit turned, so that SQL's order is the routing order.
 #[must_use]
@@ -17,6 +23,9 @@ pub fn stored_position(position: Position) -> i64 {
 
 /// The values of all fields of a row, in the order of the definition. A tombstone's are the defaults (record-cache 101).
 pub(crate) fn field_values<'a>(table: &'a Table, flush: &'a FlushRow) -> Result<Vec<ValueRef<'a>>, Error> {
+    if key::to_sql(table, &flush.row.key).is_none() {
+        return Err(Error::row(key::unfit(table)));
+    }
     let mut values: Vec<ValueRef<'a>> = table.fields.iter().map(|field| field.default.as_ref()).collect();
     if !flush.version.is_live() {
         return Ok(values);
@@ -80,6 +89,39 @@ impl Found {
         self.rows.extend(other.rows);
         self.quarantined.extend(other.quarantined);
         self.nulls += other.nulls;
+    }
+
+    /// Answers for every row asked, once, in the order asked, from what was stored.
+    pub(crate) fn answer(&mut self, asked: &[RowKeyBuf], mut stored: BTreeMap<RowKeyBuf, Found>) {
+        let mut answered = BTreeSet::new();
+        for row in asked.iter().filter(|row| answered.insert(*row)) {
+            match stored.remove(row) {
+                Some(one) => self.absorb(one),
+                None => self.take_absent(row.clone()),
+            }
+        }
+    }
+
+    /// Gives each of several joined loads the rows that it asked for.
+    pub(crate) fn deal(self, loads: &[LoadJob]) -> Vec<(JobId, Found)> {
+        let rows: BTreeMap<RowKeyBuf, Loaded> =
+            self.rows.into_iter().map(|loaded| (loaded.row.clone(), loaded)).collect();
+        let quarantined: BTreeMap<RowKeyBuf, Quarantined> =
+            self.quarantined.into_iter().map(|odd| (odd.row.clone(), odd)).collect();
+        let mut nulls = self.nulls;
+        loads
+            .iter()
+            .map(|load| {
+                let asked: BTreeSet<&RowKeyBuf> = load.rows.iter().collect();
+                let found = Found {
+                    rows: asked.iter().filter_map(|row| rows.get(*row).cloned()).collect(),
+                    quarantined: asked.iter().filter_map(|row| quarantined.get(*row).cloned()).collect(),
+                    // Counted once.
+                    nulls: std::mem::take(&mut nulls),
+                };
+                (load.ticket, found)
+            })
+            .collect()
     }
 
     pub(crate) fn take_absent(&mut self, row: RowKeyBuf) {

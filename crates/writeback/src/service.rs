@@ -7,18 +7,25 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::database::{Connector, Nothing, Role};
-use crate::error::Error;
+use crate::error::{Class, Error};
 use crate::job::{Change, Done, Job};
+use crate::mysql::Mysql;
+use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
 use crate::status::{Counters, Status};
 use crate::url::Url;
 use crate::worker::{Notify, Worker};
+use tracing::warn;
 
 #[derive(Clone, Debug)]
 pub struct Options {
     pub url: Url,
     /// How long a statement waits for a lock that somebody else holds before it fails as retryable.
     pub busy_timeout: Duration,
+    /// How long one statement may take before it fails as retryable. With the time that a leader trusts its lease it must
+    /// stay below the length of the lease, so that an old leader's last statement ends before a new one's first
+    /// (record-cache 81).
+    pub statement_timeout: Duration,
     /// Jobs waiting for each worker. Each shard has a few under way at a time; more is a sign that SQL cannot keep up,
     /// and then it is better to join rows into larger jobs than to queue small ones.
     pub queue_jobs_max: usize,
@@ -27,7 +34,12 @@ pub struct Options {
 impl Options {
     #[must_use]
     pub fn new(url: Url) -> Self {
-        Self { url, busy_timeout: Duration::from_secs(5), queue_jobs_max: 1_024 }
+        Self {
+            url,
+            busy_timeout: Duration::from_secs(4),
+            statement_timeout: Duration::from_secs(4),
+            queue_jobs_max: 1_024,
+        }
     }
 }
 
@@ -35,8 +47,9 @@ impl Options {
 pub struct Backend;
 
 impl Backend {
-    /// Connects once before it returns, so that a wrong path is told to the one who typed it. `notify` is called on the
-    /// workers' threads with the outcome of every accepted job; it should hand it over and return.
+    /// Connects once before it returns, so that a wrong path or password is told to the one who typed it. A server that
+    /// is down at the moment is no reason not to start: what is in memory can be served without it. `notify` is called
+    /// on the workers' threads with the outcome of every accepted job; it should hand it over and return.
     pub fn start(options: &Options, notify: impl Fn(Done) + Send + Sync + 'static) -> Result<Handle, Error> {
         let connector = connector(options);
         connector.prepare()?;
@@ -44,7 +57,16 @@ impl Backend {
         let notify: Arc<Notify> = Arc::new(notify);
         let start = |role: Role| {
             let (sender, jobs) = sync_channel(options.queue_jobs_max);
-            let connection = if options.url.is_none() { None } else { Some(connector.connect(role)?) };
+            let connection = match connector.connect(role) {
+                _ if options.url.is_none() => None,
+                Ok(connection) => Some(connection),
+                Err(error) if options.url.is_server() && error.class == Class::Retryable => {
+                    shared.counters.failed(&error);
+                    warn!(%error, "SQL cannot be reached and will be tried again");
+                    None
+                }
+                Err(error) => return Err(error),
+            };
             let worker = Worker {
                 role,
                 connector: Arc::clone(&connector),
@@ -61,7 +83,7 @@ impl Backend {
         };
         let queues = Queues { writer: start(Role::Writer)?, reader: start(Role::Reader)? };
         *shared.queues.write().unwrap_or_else(PoisonError::into_inner) = Some(queues);
-        if !options.url.is_none() {
+        if !options.url.is_none() && shared.counters.look().last_error.is_none() {
             shared.counters.connected();
         }
         Ok(Handle { shared })
@@ -71,6 +93,12 @@ impl Backend {
 fn connector(options: &Options) -> Arc<dyn Connector> {
     match &options.url {
         Url::None => Arc::new(Nothing),
+        Url::Postgres(server) => {
+            Arc::new(Postgres { config: (*server.config).clone(), statement_timeout: options.statement_timeout })
+        }
+        Url::Mysql(server) => {
+            Arc::new(Mysql { config: (*server.config).clone(), statement_timeout: options.statement_timeout })
+        }
         Url::Sqlite(path) => Arc::new(Sqlite { path: path.clone(), busy_timeout: options.busy_timeout }),
     }
 }
@@ -144,7 +172,7 @@ impl Queues {
     fn of(&self, job: &Job) -> &SyncSender<Job> {
         match job {
             Job::Load(_) | Job::Scan(_) => &self.reader,
-            Job::Flush(_) => &self.writer,
+            Job::Flush(_) | Job::Purge(_) => &self.writer,
             Job::Table(job) => match job.change {
                 Change::Check => &self.reader,
                 Change::Create | Change::AddField(_) | Change::Drop => &self.writer,

@@ -97,7 +97,7 @@ fn in_file(path: &Path, message: &str) -> String {
 
 impl Database for File {
     /// Rows written to a file that was deleted or moved away would be confirmed and gone.
-    fn is_in_place(&self) -> bool {
+    fn is_in_place(&mut self) -> bool {
         Identity::of(&self.path).is_ok_and(|found| found == self.identity)
     }
 
@@ -107,6 +107,10 @@ impl Database for File {
 
     fn write(&mut self, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
         write::write(&mut self.connection, table, rows)
+    }
+
+    fn purge(&mut self, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error> {
+        write::purge(&mut self.connection, table, rows)
     }
 
     fn scan(&mut self, job: &ScanJob) -> Result<(Found, Option<RowKeyBuf>), Error> {

@@ -22,6 +22,8 @@ pub struct Status {
     /// Rows read, found or not.
     pub rows_read: u64,
     pub rows_quarantined: u64,
+    /// Statements that read rows by key.
+    pub statements_read: u64,
     /// Fields that were NULL in SQL (record-cache 50).
     pub nulls: u64,
 }
@@ -36,6 +38,7 @@ pub(crate) struct Counters {
     rows_newer: AtomicU64,
     rows_read: AtomicU64,
     rows_quarantined: AtomicU64,
+    statements_read: AtomicU64,
     nulls: AtomicU64,
 }
 
@@ -48,10 +51,18 @@ impl Counters {
         match done {
             Done::Loaded { found, .. } | Done::Scanned { found, .. } => self.count_read(found),
             Done::Flushed { rows, .. } => rows.iter().for_each(|(_, result)| self.count_written(result)),
-            Done::Checked { .. } | Done::Created { .. } | Done::FieldAdded { .. } | Done::Dropped { .. } => {}
-            Done::Failed { error, .. } => return self.count_failed(error),
+            Done::Purged { .. }
+            | Done::Checked { .. }
+            | Done::Created { .. }
+            | Done::FieldAdded { .. }
+            | Done::Dropped { .. } => {}
+            Done::Failed { error, .. } => return self.failed(error),
         }
         self.connected();
+    }
+
+    pub(crate) fn count_statement(&self) {
+        self.statements_read.fetch_add(1, Ordering::Relaxed);
     }
 
     fn count_read(&self, found: &Found) {
@@ -70,7 +81,7 @@ impl Counters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn count_failed(&self, error: &Error) {
+    pub(crate) fn failed(&self, error: &Error) {
         self.jobs_failed.fetch_add(1, Ordering::Relaxed);
         let is_reached = matches!(error.class, Class::Definition | Class::Row);
         self.connected.store(is_reached, Ordering::Relaxed);
@@ -88,6 +99,7 @@ impl Counters {
             rows_newer: read(&self.rows_newer),
             rows_read: read(&self.rows_read),
             rows_quarantined: read(&self.rows_quarantined),
+            statements_read: read(&self.statements_read),
             nulls: read(&self.nulls),
         }
     }

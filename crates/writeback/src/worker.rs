@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 
-use shardine_model::limits;
+use shardine_model::{RowKeyBuf, limits};
 use tracing::{info, warn};
 
 use crate::database::{Connector, Database, Role};
 use crate::error::{Class, Error};
 use crate::flush;
 use crate::job::{Change, Done, Found, Job, LoadJob, TableJob};
+use crate::key;
 use crate::status::Counters;
 
 pub(crate) type Notify = dyn Fn(Done) + Send + Sync;
@@ -30,10 +31,68 @@ pub(crate) struct Worker {
 impl Worker {
     /// Ends when the handle has let go of the queue and everything in it is answered.
     pub(crate) fn run(mut self) {
-        while let Ok(job) = self.jobs.recv() {
-            let done = self.answer(job);
-            self.counters.count(&done);
-            (self.notify)(done);
+        let mut next = None;
+        while let Some(job) = next.take().or_else(|| self.jobs.recv().ok()) {
+            match job {
+                Job::Load(load) => {
+                    let (loads, other) = self.join(load);
+                    next = other;
+                    self.answer_loads(loads);
+                }
+                job => {
+                    let done = self.answer(job);
+                    self.finish(done);
+                }
+            }
+        }
+    }
+
+    fn finish(&self, done: Done) {
+        self.counters.count(&done);
+        (self.notify)(done);
+    }
+
+    /// Takes the loads of the same table that wait behind this one, as far as one statement can carry them
+    /// (record-cache 39): while it runs, the next ones gather. Gives also the job that did not fit, if one was met.
+    fn join(&self, first: LoadJob) -> (Vec<LoadJob>, Option<Job>) {
+        let mut rows = first.rows.len();
+        let mut loads = vec![first];
+        while rows < limits::LOAD_ROWS_MAX {
+            match self.jobs.try_recv() {
+                Ok(Job::Load(load))
+                    if (Arc::ptr_eq(&load.table, &loads[0].table) || load.table == loads[0].table)
+                        && rows + load.rows.len() <= limits::LOAD_ROWS_MAX =>
+                {
+                    rows += load.rows.len();
+                    loads.push(load);
+                }
+                Ok(other) => return (loads, Some(other)),
+                Err(_) => break,
+            }
+        }
+        (loads, None)
+    }
+
+    /// One question to SQL, one answer to each job.
+    fn answer_loads(&mut self, loads: Vec<LoadJob>) {
+        if let [_] = &loads[..] {
+            return loads.into_iter().for_each(|load| {
+                let done = self.answer(Job::Load(load));
+                self.finish(done);
+            });
+        }
+        let rows = loads.iter().flat_map(|load| load.rows.iter().cloned()).collect();
+        let joined = LoadJob { ticket: loads[0].ticket, table: Arc::clone(&loads[0].table), rows };
+        match self.answer(Job::Load(joined)) {
+            Done::Loaded { found, .. } => {
+                for (ticket, found) in found.deal(&loads) {
+                    self.finish(Done::Loaded { ticket, found });
+                }
+            }
+            Done::Failed { error, .. } => {
+                loads.iter().for_each(|load| self.finish(Done::Failed { ticket: load.ticket, error: error.clone() }));
+            }
+            other => unreachable!("a load was answered with {other:?}"),
         }
     }
 
@@ -57,9 +116,17 @@ impl Worker {
         }
         let database = self.connected()?;
         Ok(match job {
-            Job::Load(job) => Done::Loaded { ticket: job.ticket, found: load_all(database, &job)? },
+            Job::Load(job) => {
+                let found = load_all(database, &job)?;
+                self.counters.count_statement();
+                Done::Loaded { ticket: job.ticket, found }
+            }
             Job::Flush(job) => {
                 Done::Flushed { ticket: job.ticket, rows: flush::write_all(database, &job.table, &job.rows)? }
+            }
+            Job::Purge(job) => {
+                database.purge(&job.table, &job.rows)?;
+                Done::Purged { ticket: job.ticket }
             }
             Job::Scan(job) => {
                 let (found, next) = database.scan(&job)?;
@@ -70,7 +137,7 @@ impl Worker {
     }
 
     fn connected(&mut self) -> Result<&mut dyn Database, Error> {
-        if !self.connection.as_ref().is_some_and(|connection| connection.is_in_place()) {
+        if !self.connection.as_mut().is_some_and(|connection| connection.is_in_place()) {
             self.connection = None;
             self.connection = Some(self.connector.connect(self.role)?);
             info!(role = self.role.name(), "connected to SQL");
@@ -90,9 +157,12 @@ impl Worker {
 
 fn load_all(database: &mut dyn Database, job: &LoadJob) -> Result<Found, Error> {
     let mut found = Found::default();
-    for rows in job.rows.chunks(limits::LOAD_ROWS_MAX) {
+    let (asked, impossible): (Vec<RowKeyBuf>, Vec<RowKeyBuf>) =
+        job.rows.iter().cloned().partition(|row| key::to_sql(&job.table, &row.key).is_some());
+    for rows in asked.chunks(limits::LOAD_ROWS_MAX) {
         found.absorb(database.load(&job.table, rows)?);
     }
+    impossible.into_iter().for_each(|row| found.take_absent(row));
     Ok(found)
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use shardine_fuzz_targets::{chunks, replica};
 use shardine_model::command::{Batch, BatchItem, BatchMode, Body, Existence, Give, Operation, Operator, Origin, Ttl};
-use shardine_model::entry::LoadedRow;
+use shardine_model::entry::{LoadedRow, RaisedRow, RefusedRow, SettledRow};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite, Membership, SnapshotMeta};
 use shardine_model::{
     Action, Answer, ClientId, Command, Entry, ErrorCode, FieldId, FieldRef, FieldValue, NodeId, Outcome, Reply,
@@ -261,6 +261,8 @@ fn log_entries() -> Seeds {
     let mut packed = Vec::new();
     image.view().pack(&mut packed);
     let versions = vec![(ROW, Version(5)), (SORTED, Version(-6))];
+    let settled =
+        SettledRow { row: ROW, expected: Version(5), version: Version(6), sql_version: Version(-2), fields: &packed };
     let entries = [
         ("commands", Entry::Commands { proposed_at: Timestamp(1_700_000_000_000), requests: &run }),
         ("load", Entry::Load(vec![LoadedRow { row: ROW, version: Version(5), fields: &packed }])),
@@ -271,6 +273,15 @@ fn log_entries() -> Seeds {
         ("purge", Entry::Purge(versions)),
         ("expire", Entry::Expire { at: Timestamp(9), rows: vec![ROW, SORTED] }),
         ("clear", Entry::Clear { table: TableId(1) }),
+        ("suspend", Entry::Suspend),
+        ("resume", Entry::Resume),
+        (
+            "refused",
+            Entry::Refused { at: Timestamp(9), rows: vec![RefusedRow { row: ROW, version: Version(5), error: "no" }] },
+        ),
+        ("settle", Entry::Settle(settled)),
+        ("raise", Entry::Raise(vec![RaisedRow { row: SORTED, expected: Version(5), held: Version(9) }])),
+        ("floor", Entry::Floor { table: TableId(1), floor: 7 }),
     ];
     entries.into_iter().map(|(name, entry)| (name.to_owned(), entry.to_bytes())).collect()
 }
@@ -303,7 +314,10 @@ fn segments(dir: &Path) -> Result<Seeds, Box<dyn Error>> {
     for index in [1_u64, 3] {
         let hard_state = Some(HardState { term: 2, vote: 1, commit: index });
         let entries = vec![entry(index), entry(index + 1)];
+        let other = LogWrite { shard: ShardId(2), entries: vec![entry(index)], hard_state: None };
         log.write(&[LogWrite { shard: ShardId(1), entries, hard_state }])?;
+        log.write(&[LogWrite { shard: ShardId(1), entries: vec![entry(index + 1)], hard_state }, other])?;
+        log.truncate_before(ShardId(2), index + 2)?;
     }
     drop(log);
     let mut seeds = Vec::new();
@@ -313,6 +327,10 @@ fn segments(dir: &Path) -> Result<Seeds, Box<dyn Error>> {
         seeds.push(("cut_behind_the_last_frame".to_owned(), bytes[..end].to_vec()));
         // The zeros behind are what a segment has before it is written; a few stand for all.
         seeds.push(("with_room_behind".to_owned(), bytes[..(end + 64).min(bytes.len())].to_vec()));
+        // Behind the head of the segment and of its first frame: one shard is lost, the other is read on.
+        let mut damaged = bytes[..end].to_vec();
+        damaged[44 + 24 + 12 + 30] ^= 1;
+        seeds.push(("one_section_damaged".to_owned(), damaged));
     }
     Ok(seeds)
 }

@@ -75,6 +75,7 @@ fn table(id: u32, name: &str, sort: Vec<SortPart>) -> Table {
         fields,
         sort,
         backing: Backing::None,
+        sql: Default::default(),
         dynamic: false,
         dropped: false,
         next_field: FieldId(6),

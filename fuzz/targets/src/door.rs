@@ -111,6 +111,7 @@ impl Room {
                 sql_version: view.sql_version,
                 expires_at: view.expires_at,
                 fields: view.fields.to_image(),
+                in_memory: true,
             });
         });
         page
@@ -153,14 +154,17 @@ impl Hall for Room {
                 let row = row.as_ref();
                 Response::Answer(Answer::One(read_reply(self.state.get(row.position(), row))))
             }
+            Call::ReadStale { row, .. } => {
+                let row = row.as_ref();
+                Response::Stale { reply: read_reply(self.state.get(row.position(), row)), applied: 1 }
+            }
             Call::Scan(scan) => Response::Page(self.page(&scan)),
             Call::Count { table } => Response::Count(self.state.live_count(table)),
             Call::Clear { table } => self.clear(table),
             Call::Kick { .. } | Call::Flush(_) => Response::Done,
             Call::Status => Response::Status(Box::default()),
-            Call::CreateTable(_) | Call::AddField { .. } | Call::DropTable { .. } | Call::Explain { .. } => {
-                Response::Refused(Refusal::new(ErrorCode::Unsupported, "not in this room"))
-            }
+            // What concerns tables, nodes and SQL does not reach the records.
+            _ => Response::Refused(Refusal::new(ErrorCode::Unsupported, "not in this room")),
         };
         self.responses.push_back((ticket.sequence, response));
     }

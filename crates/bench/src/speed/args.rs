@@ -21,7 +21,7 @@ pub struct Options {
     pub subject_bin: Option<PathBuf>,
 
     /// Rows to measure.
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "memory", "restart"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "memory", "restart", "sql"])]
     pub only: Vec<Work>,
 
     /// Measurements per row and server.
@@ -87,4 +87,6 @@ pub enum Work {
     Memory,
     /// Time from start to serving.
     Restart,
+    /// In front of PostgreSQL, MariaDB and SQLite: write-back, read-through, hot keys, an outage.
+    Sql,
 }

@@ -9,7 +9,7 @@ use super::{
     procfs::Bystanders,
     restart,
     row::{Row, Target, Unit, median},
-    throughput,
+    sql, throughput,
     workplace::Workplace,
 };
 
@@ -34,6 +34,7 @@ impl Report {
                 Work::Hget | Work::Hset => throughput::measure(*work, &place, &options)?,
                 Work::Memory => memory::measure(&place, &options)?,
                 Work::Restart => restart::measure(&place, &options)?,
+                Work::Sql => sql::measure(&place, &options)?,
             });
         }
         facts.push(("cores taken by others during the run", format!("{:.2}", bystanders.cores_taken()?)));
@@ -71,8 +72,8 @@ impl Report {
 fn markdown(row: &Row) -> String {
     let (low, high) = row.spread();
     let target = match row.target {
-        Target::AtLeast(bound) => format!(">= {bound:.1}x"),
-        Target::AtMost(bound) => format!("<= {bound:.1}x"),
+        Target::AtLeast(bound) => format!(">= {bound}x"),
+        Target::AtMost(bound) => format!("<= {bound}x"),
         Target::None => "-".to_owned(),
     };
     let verdict = match row.is_met() {
@@ -90,6 +91,8 @@ fn markdown(row: &Row) -> String {
 fn amount(unit: Unit, value: f64) -> String {
     match unit {
         Unit::OpsPerSecond => format!("{}/s", thousands(value)),
+        Unit::RowsPerSecond => format!("{} rows/s", thousands(value)),
+        Unit::Rows => format!("{} rows", thousands(value)),
         Unit::MicrosPerOp => format!("{value:.2} µs"),
         Unit::BytesPerRecord => format!("{value:.1} B"),
         Unit::Millis => format!("{} ms", thousands(value)),

@@ -13,6 +13,8 @@ pub enum Target {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unit {
     OpsPerSecond,
+    RowsPerSecond,
+    Rows,
     MicrosPerOp,
     BytesPerRecord,
     Millis,

@@ -107,28 +107,35 @@ fn row(
 fn run(load: &Load, pipeline: u64, count: u64, server: &mut Server, options: &Options) -> Result<Sample> {
     let pid = server.pid();
     let cpu_before = procfs::cpu_time(pid)?;
+    let port = server.port().number();
+    let ops_per_second = benchmark(port, options.connections, pipeline, options.records, count, load.command)?;
+    let cpu = procfs::cpu_time(pid)? - cpu_before;
+    check_answers(server)?;
+    Ok(Sample { ops_per_second, cpu_micros_per_op: cpu.as_secs_f64() * 1e6 / count as f64 })
+}
+
+/// Runs redis-benchmark with a command of its own and returns the operations per second that it counted.
+pub fn benchmark(
+    port: u16,
+    connections: u32,
+    pipeline: u64,
+    records: u64,
+    count: u64,
+    command: &[&str],
+) -> Result<f64> {
+    let [port, connections, pipeline, records, count] =
+        [u64::from(port), u64::from(connections), pipeline, records, count].map(|number| number.to_string());
     let output = Command::new("redis-benchmark")
-        .args([
-            "-p",
-            &server.port().number().to_string(),
-            "-c",
-            &options.connections.to_string(),
-            "-P",
-            &pipeline.to_string(),
-        ])
-        .args(["-r", &options.records.to_string(), "-n", &count.to_string(), "--csv"])
-        .args(load.command)
+        .args(["-p", &port, "-c", &connections, "-P", &pipeline, "-r", &records, "-n", &count, "--csv"])
+        .args(command)
         .output()
         .context("run redis-benchmark")?;
-    let cpu = procfs::cpu_time(pid)? - cpu_before;
     let (printed, complaints) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     // redis-benchmark counts error replies as operations.
     if !output.status.success() || printed.contains("Error") || complaints.contains("Error") {
         bail!("redis-benchmark: {printed}{complaints}");
     }
-    check_answers(server)?;
-    let ops_per_second = ops_per_second(&printed).with_context(|| format!("no figures in {printed:?}"))?;
-    Ok(Sample { ops_per_second, cpu_micros_per_op: cpu.as_secs_f64() * 1e6 / count as f64 })
+    ops_per_second(&printed).with_context(|| format!("no figures in {printed:?}"))
 }
 
 /// The second column of the last line: `"command","rps","average latency",…`.

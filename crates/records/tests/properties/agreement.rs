@@ -143,9 +143,9 @@ fn everything() -> shardine_records::Scan<'static> {
 }
 
 /// What is kept beside the records, as far as it shows.
-fn derived(records: &Records) -> (u64, u64, u64, usize, Option<Timestamp>) {
+fn derived(records: &Records) -> (u64, shardine_records::Dirty, u64, usize, Option<Timestamp>) {
     let dirty = records.dirty_rows().len();
-    (records.live_count(None), records.dirty_count(), records.bytes(), dirty, records.next_expiry())
+    (records.live_count(None), records.dirty(None), records.bytes(), dirty, records.next_expiry())
 }
 
 fn empty(seed: u64) -> Records {

@@ -45,6 +45,8 @@ stories! {
     kick
     lease
     late_confirmation
+    dead_letters
+    quarrels_with_sql
     definitions
     unknown_entries
     snapshot_replaces

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use shardine_model::entry::{LoadedRow, open_commands};
+use shardine_model::entry::{LoadedRow, RaisedRow, RefusedRow, SettledRow, open_commands};
 use shardine_model::{
     Answer, Catalogue, Entry, NodeId, Position, Request, RowImage, RowKey, RowKeyBuf, Timestamp, Version,
 };
@@ -95,6 +95,7 @@ impl Shard {
             "restore" => self.restore(),
             "count" => vec![self.count(words.get(1).copied())],
             "dirty" => vec![self.dirty()],
+            "letters" => self.letters(),
             "lease" if words.len() == 1 => vec![self.lease()],
             "due" => vec![self.due()],
             "scan" => self.scan(words[1]),
@@ -103,6 +104,16 @@ impl Shard {
                 None => self.commands(&[line]),
             },
         }
+    }
+
+    fn letters(&self) -> Vec<String> {
+        let catalogue = self.records.catalogue();
+        let shown = self.records.dead_letters().map(|(row, letter)| {
+            let address = show::address(catalogue, row);
+            let (first, last) = (letter.first_at.0, letter.last_at.0);
+            format!("{address}@v{} {:?} tries {} from {first} to {last}", letter.version, letter.error, letter.tries)
+        });
+        shown.collect()
     }
 
     /// Entries that a leader makes by itself.
@@ -127,6 +138,23 @@ impl Shard {
             }
             "kick" => Entry::Kick(versioned()).to_bytes(),
             "written" => Entry::Written(versioned()).to_bytes(),
+            "refused" => {
+                let error = words[3..].join(" ");
+                let refused = RefusedRow { row: row(words[1]), version: words::version(words[2]), error: &error };
+                Entry::Refused { at: self.now, rows: vec![refused] }.to_bytes()
+            }
+            "settle" => {
+                let table = catalogue.get(row(words[1]).table).map(|table| &**table);
+                let fields: Vec<_> = words[5..].iter().map(|word| words::field_value(table, word)).collect();
+                let image = RowImage::of(&fields);
+                let [expected, version, sql_version] = [2, 3, 4].map(|place| words::version(words[place]));
+                let fields = &image.packed;
+                Entry::Settle(SettledRow { row: row(words[1]), expected, version, sql_version, fields }).to_bytes()
+            }
+            "raise" => {
+                let [expected, held] = [2, 3].map(|place| words::version(words[place]));
+                Entry::Raise(vec![RaisedRow { row: row(words[1]), expected, held }]).to_bytes()
+            }
             "purge" => Entry::Purge(versioned()).to_bytes(),
             "expire" => {
                 let rows = words[1..].iter().map(|text| row(text)).collect();

@@ -6,8 +6,8 @@ use shardine_model::command::{
     Batch, BatchItem, BatchMode, Body, Existence, Fields, Give, Operation, Operations, Operator, Origin, Ttl,
 };
 use shardine_model::{
-    Action, Backing, Catalogue, ClientId, Command, Field, FieldId, FieldRef, FieldType, FieldValue, Request, RowKey,
-    Table, TableId, Timestamp, Value, ValueRef, Version, sort, table::SortPart,
+    Action, Backing, Catalogue, ClientId, Command, Conflict, Field, FieldId, FieldRef, FieldType, FieldValue, Request,
+    RowKey, SqlOptions, Table, TableId, Timestamp, Value, ValueRef, Version, WriteMode, sort, table::SortPart,
 };
 
 fn leak(text: &str) -> &'static str {
@@ -69,6 +69,7 @@ pub fn table(catalogue: &Catalogue, words: &[&str]) -> Table {
         fields: Vec::new(),
         sort: Vec::new(),
         backing: Backing::None,
+        sql: Default::default(),
         dynamic: false,
         dropped: false,
         next_field: FieldId(1),
@@ -78,6 +79,8 @@ pub fn table(catalogue: &Catalogue, words: &[&str]) -> Table {
             made.version = number.parse().expect("a definition's version is a number");
         } else if let Some(parts) = word.strip_prefix("sort=") {
             made.sort = parts.split(',').map(sort_part).collect();
+        } else if let Some((option, value)) = word.split_once('=').filter(|(option, _)| SQL_OPTIONS.contains(option)) {
+            sql_option(&mut made.sql, option, value);
         } else if let Some((name, rest)) = word.split_once(':') {
             made.fields.push(field(made.next_field, name, rest));
             made.next_field = FieldId(made.next_field.0 + 1);
@@ -91,6 +94,20 @@ pub fn table(catalogue: &Catalogue, words: &[&str]) -> Table {
         }
     }
     made
+}
+
+const SQL_OPTIONS: [&str; 5] = ["mode", "delay", "batch", "conflict", "keep"];
+
+fn sql_option(sql: &mut SqlOptions, option: &str, value: &str) {
+    let number = || value.parse().expect("a number");
+    match option {
+        "mode" => sql.mode = WriteMode::ALL.into_iter().find(|mode| mode.name() == value).expect("a known mode"),
+        "conflict" => sql.conflict = Conflict::ALL.into_iter().find(|one| one.name() == value).expect("a known policy"),
+        "delay" => sql.delay_ms = number(),
+        "batch" => sql.batch = number(),
+        "keep" => sql.tombstone_keep_ms = u64::from(number()),
+        other => panic!("{other:?} is no option"),
+    }
 }
 
 fn sort_part(text: &str) -> SortPart {

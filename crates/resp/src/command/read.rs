@@ -42,6 +42,8 @@ pub(crate) struct Context {
     pub(crate) now: Timestamp,
     /// A random number of this command's own.
     pub(crate) chance: u64,
+    /// How far the log was applied in the state that a stale read saw.
+    pub(crate) applied: Option<u64>,
 }
 
 /// A read command, checked for its number of words. `table` is the definition; `None` in the dynamic table.

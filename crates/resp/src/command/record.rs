@@ -19,57 +19,75 @@ use crate::value::{Slot, integer, is, quote, with_text, write_bulk};
 use crate::verb::Verb;
 use crate::wire::{self, Protocol};
 
-/// `REC.GET key [VERSION v] [FIELDS n f…] [STALE]` → version, sql_version, fields (null if absent), or `UNCHANGED`.
-pub(crate) fn get(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Vec<u8>) -> Result<(), Failure> {
-    let (mut known, mut names) = (None, None);
-    let mut index = 2;
-    while index < ask.line.len() {
-        let word = ask.line.word(index);
-        if is(word, "VERSION") && index + 1 < ask.line.len() {
-            known = Some(Version(integer(ask.line.word(index + 1)).ok_or(NOT_AN_INTEGER)?));
-            index += 2;
-        } else if is(word, "FIELDS") && index + 1 < ask.line.len() {
-            let count = integer(ask.line.word(index + 1)).ok_or(NOT_AN_INTEGER)?;
-            let count = usize::try_from(count).map_err(|_| SYNTAX)?;
-            let first = index + 2;
-            if count == 0 || count > ask.line.len() - first {
+/// The options of `REC.GET`.
+#[derive(Default)]
+struct GetOptions {
+    known: Option<Version>,
+    /// Where the names of the wanted fields begin, and how many there are.
+    names: Option<(usize, usize)>,
+    max_age_ms: Option<u64>,
+}
+
+impl GetOptions {
+    fn parse(line: Line<'_>) -> Result<Self, Failure> {
+        let mut options = Self::default();
+        let mut index = 2;
+        while index < line.len() {
+            let word = line.word(index);
+            let next = (index + 1 < line.len()).then(|| integer(line.word(index + 1)));
+            if let (true, Some(number)) = (is(word, "VERSION"), next) {
+                options.known = Some(Version(number.ok_or(NOT_AN_INTEGER)?));
+                index += 2;
+            } else if let (true, Some(count)) = (is(word, "FIELDS"), next) {
+                let count = usize::try_from(count.ok_or(NOT_AN_INTEGER)?).map_err(|_| SYNTAX)?;
+                let first = index + 2;
+                if count == 0 || count > line.len() - first {
+                    return Err(SYNTAX);
+                }
+                options.names = Some((first, count));
+                index = first + count;
+            } else if is(word, "STALE") {
+                // Any age will do, unless a number follows.
+                let bound = next.flatten().map(|bound| u64::try_from(bound).map_err(|_| NOT_AN_INTEGER));
+                index += 1 + usize::from(bound.is_some());
+                options.max_age_ms = Some(bound.transpose()?.unwrap_or(u64::MAX));
+            } else {
                 return Err(SYNTAX);
             }
-            names = Some((first, count));
-            index = first + count;
-        } else if is(word, "STALE") {
-            // Every read here is linearizable, which is never staler than was asked for.
-            index += 1;
-        } else {
-            return Err(SYNTAX);
         }
+        Ok(options)
     }
-    if let Some((first, count)) = names {
+}
+
+/// How old the answer to a `REC.GET` may be, if it may be old at all (record-cache 36).
+pub(crate) fn max_age_ms(line: Line<'_>) -> Option<u64> {
+    GetOptions::parse(line).ok()?.max_age_ms
+}
+
+/// `REC.GET key [VERSION v] [FIELDS n f…] [STALE [ms]]` → version, sql_version, fields (null if absent), or `UNCHANGED`.
+/// With `STALE`, the applied index comes fourth: null if the leader was asked.
+pub(crate) fn get(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let options = GetOptions::parse(ask.line)?;
+    if let Some((first, count)) = options.names {
         ask.line.words(first).take(count).try_for_each(|name| Slot::find(ask.table, name).map(|_| ()))?;
     }
-    write_found(ask, found, known, names, context.protocol, out);
+    write_found(ask, found, &options, context, out);
     Ok(())
 }
 
-fn write_found(
-    ask: Ask<'_>,
-    found: Found<'_>,
-    known: Option<Version>,
-    names: Option<(usize, usize)>,
-    protocol: Protocol,
-    out: &mut Vec<u8>,
-) {
+fn write_found(ask: Ask<'_>, found: Found<'_>, options: &GetOptions, context: Context, out: &mut Vec<u8>) {
+    let (GetOptions { known, names, max_age_ms }, protocol) = (options, context.protocol);
     let (version, sql_version, fields) = match found {
         Found::Live(view) => (view.version, view.sql_version, Some(view.fields)),
         Found::Absent { version, sql_version } => (version, sql_version, None),
     };
-    if known == Some(version) && fields.is_some() {
+    if *known == Some(version) && fields.is_some() {
         return wire::simple(out, "UNCHANGED");
     }
-    wire::array(out, 3);
+    wire::array(out, if max_age_ms.is_some() { 4 } else { 3 });
     wire::integer(out, version.0);
     wire::integer(out, sql_version.0);
-    match (fields, names) {
+    match (fields, *names) {
         (None, _) => wire::null(out, protocol),
         (Some(fields), None) => write_view(&fields, ask.table, protocol, out),
         (Some(fields), Some((first, count))) => {
@@ -82,6 +100,11 @@ fn write_found(
                 }
             }
         }
+    }
+    match (max_age_ms, context.applied) {
+        (None, _) => {}
+        (Some(_), Some(applied)) => wire::integer(out, i64::try_from(applied).unwrap_or(i64::MAX)),
+        (Some(_), None) => wire::null(out, protocol),
     }
 }
 

@@ -118,7 +118,7 @@ impl Shape {
 #[inline]
 pub(crate) fn one_reply(response: &Response) -> Result<&Reply, Failure> {
     match response {
-        Response::Answer(Answer::One(reply)) => Ok(reply),
+        Response::Answer(Answer::One(reply)) | Response::Stale { reply, .. } => Ok(reply),
         other => Err(failure_of(other)),
     }
 }
@@ -129,12 +129,17 @@ pub(crate) fn failure_of(response: &Response) -> Failure {
         Response::Refused(refusal) => Failure::from(refusal.clone()),
         Response::Answer(Answer::Failed(code)) => Failure::from(*code),
         Response::Answer(Answer::ConditionFailed) => Failure::from(ErrorCode::VersionMismatch),
-        Response::Answer(Answer::One(reply)) => Failure::from(reply.refusal().unwrap_or(ErrorCode::Internal)),
+        Response::Answer(Answer::One(reply)) | Response::Stale { reply, .. } => {
+            Failure::from(reply.refusal().unwrap_or(ErrorCode::Internal))
+        }
         Response::Answer(Answer::Many(_))
         | Response::Page(_)
         | Response::Count(_)
         | Response::Table(_)
         | Response::Status(_)
+        | Response::Writeback(_)
+        | Response::Verified(_)
+        | Response::DeadLetters(_)
         | Response::Explanation(_)
         | Response::Done => Failure::new(ErrorCode::Internal, "the answer is of another kind than the question"),
     }

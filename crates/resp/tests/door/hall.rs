@@ -39,6 +39,7 @@ fn table(id: u32, name: &str, fields: Vec<Field>, sort: Vec<SortPart>) -> Table 
         fields,
         sort,
         backing: Backing::Sql,
+        sql: Default::default(),
         dynamic: false,
         dropped: false,
     }
@@ -86,6 +87,7 @@ impl FakeHall {
             sql_version: Version(0),
             expires_at: record.expires_at,
             fields: record.image.clone(),
+            in_memory: true,
         });
         ScanPage { rows: rows.collect(), next }
     }
@@ -110,6 +112,9 @@ impl FakeHall {
                 Some(code) => Response::Answer(Answer::Failed(code)),
                 None => Response::Answer(Answer::One(self.state.read(row.as_ref()))),
             },
+            Call::ReadStale { row, max_age_ms } => {
+                Response::Stale { reply: self.state.read(row.as_ref()), applied: max_age_ms.min(99) }
+            }
             Call::Scan(call) => Response::Page(self.scan(&call)),
             Call::Count { .. } => {
                 Response::Count(self.state.rows.values().filter(|record| record.version > 0).count() as u64)

@@ -53,8 +53,8 @@ fn rows_with_a_sort_key_are_written_behind_an_at() {
         ("HSET messages:chat@1 text hi", ":1|"),
         ("HSET messages:chat@2 text ho", ":1|"),
         ("HGET messages:chat@2 text", "$2|ho|"),
-        ("HGET messages:chat text", "-ERR bad_request: rows of messages are ordered inside their key: …"),
-        ("HGET messages:chat@x text", "-ERR bad_request: sort part number is not a valid int64|"),
+        ("HGET messages:chat text", "-ERR bad_request: \"chat\" lacks its sort key: …"),
+        ("HGET messages:chat@x text", "-ERR bad_request: sort part \"x\" is not a valid int64|"),
     ]);
 }
 

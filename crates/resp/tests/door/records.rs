@@ -11,7 +11,10 @@ fn versions_travel_with_records() {
         ("REC.SET users:lili name Lili", "*2|:1|:0|"),
         ("REC.GET users:lili FIELDS 2 name age", "*3|:1|:0|*4|$4|name|$4|Lili|$3|age|$2|18|"),
         ("REC.GET users:lili VERSION 1", "+UNCHANGED|"),
-        ("REC.GET users:lili VERSION 7 FIELDS 1 age STALE", "*3|:1|:0|*2|$3|age|$2|18|"),
+        ("REC.GET users:lili VERSION 7 FIELDS 1 age STALE", "*4|:1|:0|*2|$3|age|$2|18|:99|"),
+        // record-cache 36: with the age that is accepted.
+        ("REC.GET users:lili STALE 50 FIELDS 1 age", "*4|:1|:0|*2|$3|age|$2|18|:50|"),
+        ("REC.GET users:lili STALE -1", "-ERR value is not an integer or out of range (wrong_type)|"),
         ("REC.GET users:lili FIELDS 1 size", "-ERR unknown_field: …"),
         ("REC.GET users:lili FIELDS 3 age", "-ERR syntax error (bad_request)|"),
         ("REC.SET users:lili age 20 IFVERSION 1", "*2|:2|:0|"),

@@ -78,7 +78,7 @@ fn records_are_scanned_with_their_versions() {
         ("REC.SCAN nope", "-ERR unknown_table: there is no table 'nope'|"),
         ("REC.SCAN users:lili", "-ERR bad_request: a key of users is one row, it has no sort key: use REC.GET|"),
         ("REC.SCAN messages FROM 1", "-ERR bad_request: FROM, TO and DESC order the rows of one key…"),
-        ("REC.SCAN messages:chat FROM x", "-ERR bad_request: sort part number is not a valid int64|"),
+        ("REC.SCAN messages:chat FROM x", "-ERR bad_request: sort part \"x\" is not a valid int64|"),
     ]);
     assert!(door.hall.calls[1].contains("from: Including") && door.hall.calls[1].contains("to: Excluding"));
 }

@@ -1,13 +1,13 @@
 //! Calls that concern one place of this lane, from its own connections or from outside.
 
 use shardine_model::codec::Reader;
-use shardine_model::{Answer, ErrorCode, Request, ShardId};
-use shardine_records::Lookup;
+use shardine_model::{Answer, ErrorCode, Request, RowKey, ShardId};
+use shardine_records::{Lookup, read_reply};
 use shardine_router::{Call, Explanation, FlushScope, Residence, Response};
-use shardine_shard::Caller;
+use shardine_shard::{Caller, ReadStale};
 
-use super::core::{Core, OUTSIDE, Outside};
-use crate::exchange::{refused, scan_position};
+use super::core::{Core, OUTSIDE, Outside, stopped};
+use crate::exchange::{cursor_position, refused, scan_position};
 use crate::letter::{Done, ShardCall, ShardDone};
 
 impl Core {
@@ -25,29 +25,39 @@ impl Core {
     /// Does a call. `None` means that the answer comes later, to the caller.
     pub(super) fn call_here(&mut self, call: Call, caller: Caller) -> Option<Response> {
         let position = match &call {
-            Call::Read { row } | Call::Kick { row, .. } | Call::Explain { row } => row.as_ref().position(),
-            Call::Flush(FlushScope::Row(row)) => row.as_ref().position(),
+            Call::Read { row } | Call::ReadStale { row, .. } | Call::Kick { row, .. } | Call::Explain { row } => {
+                row.as_ref().position()
+            }
+            Call::Flush(FlushScope::Row(row))
+            | Call::RetryDeadLetters(FlushScope::Row(row))
+            | Call::DiscardDeadLetter { row } => row.as_ref().position(),
             Call::Submit { request } => {
                 let request = Request::decode(&mut Reader::new(request)).ok()?;
                 request.first_row()?.position()
             }
             Call::Scan(scan) => scan_position(scan),
+            Call::Verify(verify) => cursor_position(verify.cursor.as_deref()),
             Call::Flush(FlushScope::Table(_) | FlushScope::All)
+            | Call::RetryDeadLetters(FlushScope::Table(_) | FlushScope::All)
+            | Call::DeadLetters { .. }
             | Call::Clear { .. }
             | Call::Count { .. }
+            | Call::Suspend { .. }
             | Call::CreateTable(_)
             | Call::AddField { .. }
             | Call::DropTable { .. }
-            | Call::Status => unreachable!("such calls concern several shards and are dealt out by the exchange"),
+            | Call::Status
+            | Call::Writeback => unreachable!("such calls concern several shards and are dealt out by the exchange"),
         };
         let Some(seat) = self.seat_of(position) else { return Some(refused(ErrorCode::StaleRoute)) };
         if self.seats[seat].replica.is_err() && !matches!(call, Call::Explain { .. }) {
-            return Some(refused(ErrorCode::NoLeader));
+            return Some(stopped(self.seats[seat].shard));
         }
         match call {
             Call::Read { row } => {
                 self.with_replica(seat, |replica, actions| replica.read(caller, row.as_ref(), actions));
             }
+            Call::ReadStale { row, max_age_ms } => return self.read_stale(seat, row.as_ref(), max_age_ms, caller),
             Call::Submit { request } => {
                 let Ok(request) = Request::decode(&mut Reader::new(&request)) else {
                     return Some(refused(ErrorCode::BadRequest));
@@ -61,11 +71,33 @@ impl Core {
                 let row = row.as_ref();
                 self.with_replica(seat, |replica, actions| replica.flush_rows(caller, Some(row), None, actions));
             }
-            Call::Scan(scan) => return Some(self.scan(seat, &scan)),
+            Call::RetryDeadLetters(FlushScope::Row(row)) => {
+                let row = row.as_ref();
+                self.with_replica(seat, |replica, actions| {
+                    replica.retry_dead_letters(caller, Some(row), None, actions);
+                });
+            }
+            Call::DiscardDeadLetter { row } => {
+                self.with_replica(seat, |replica, actions| replica.discard_dead_letter(caller, row.as_ref(), actions));
+            }
+            Call::Scan(scan) => return self.scan(seat, &scan, caller),
+            Call::Verify(verify) => return self.verify(seat, &verify, caller),
             Call::Explain { row } => return Some(self.explain(seat, &row)),
             _ => unreachable!("sorted out above"),
         }
         None
+    }
+
+    fn read_stale(&mut self, seat: usize, row: RowKey<'_>, max_age_ms: u64, caller: Caller) -> Option<Response> {
+        self.with_replica(seat, |replica, actions| match replica.read_stale(row, max_age_ms) {
+            ReadStale::Found { row, applied } => Some(Response::Stale { reply: read_reply(row), applied }),
+            ReadStale::Refused(code) => Some(Response::Answer(Answer::Failed(code))),
+            ReadStale::Later => {
+                replica.read(caller, row, actions);
+                None
+            }
+        })
+        .flatten()
     }
 
     pub fn ask_shard(&mut self, shard: ShardId, what: ShardCall, done: ShardDone) {
@@ -80,6 +112,7 @@ impl Core {
         let caller = Caller { source: OUTSIDE, sequence: place as u64 };
         self.with_replica(seat, |replica, actions| match what {
             ShardCall::Flush(table) => replica.flush_rows(caller, None, table, actions),
+            ShardCall::RetryDeadLetters(table) => replica.retry_dead_letters(caller, None, table, actions),
             ShardCall::Propose(entry) => match shardine_model::Entry::decode(&entry) {
                 Ok(entry) => replica.propose_for(caller, &entry, actions),
                 Err(_) => actions.answers.push((caller, Answer::Failed(ErrorCode::Internal))),

@@ -54,6 +54,8 @@ pub(crate) struct Connections {
     listed: Vec<usize>,
     readable: Vec<usize>,
     now_ms: u64,
+    /// Nothing more is read; a connection goes when its last reply has left.
+    is_closing: bool,
 }
 
 impl Connections {
@@ -69,6 +71,15 @@ impl Connections {
             listed: Vec::new(),
             readable: Vec::new(),
             now_ms,
+            is_closing: false,
+        }
+    }
+
+    /// Takes no more commands: what came before is answered, then the connections end.
+    pub fn close_door(&mut self) {
+        self.is_closing = true;
+        for (place, connection) in &mut self.open {
+            list(&mut self.listed, connection, place);
         }
     }
 
@@ -83,6 +94,9 @@ impl Connections {
     }
 
     pub fn add_mio(&mut self, mut stream: TcpStream, registry: &Registry) {
+        if self.is_closing {
+            return;
+        }
         if self.open.len() >= self.open_max {
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
             return;
@@ -144,6 +158,9 @@ impl Connections {
 
     fn read(&mut self, place: usize, core: &mut Core) {
         let connection = &mut self.open[place];
+        if self.is_closing {
+            return list(&mut self.listed, connection, place);
+        }
         connection.active_ms = core.time().monotonic_ms;
         for _ in 0..READS_MAX {
             if connection.is_paused || connection.is_closing || connection.is_over || !connection.is_readable {
@@ -186,7 +203,7 @@ impl Connections {
             let Some(connection) = self.open.get_mut(place) else { continue };
             connection.is_listed = false;
             connection.write();
-            if connection.is_paused && !connection.is_closing && !connection.is_over {
+            if connection.is_paused && !connection.is_closing && !connection.is_over && !self.is_closing {
                 executed = true;
                 connection.offer_again(core);
                 connection.write();
@@ -196,7 +213,9 @@ impl Connections {
                     self.readable.push(place);
                 }
             }
-            if connection.is_over || (connection.is_closing && connection.out.is_empty()) {
+            let is_idle = connection.out.is_empty() && connection.session.waiting() == 0;
+            let is_closed = connection.is_closing && connection.out.is_empty();
+            if connection.is_over || is_closed || (self.is_closing && is_idle) {
                 self.open.remove(place);
             }
         }

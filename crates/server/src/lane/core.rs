@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use shardine_model::{Answer, Catalogue, ErrorCode, Position, Request, RowKey, ShardId, Timestamp};
-use shardine_router::{Call, Hall, Read, Response, ShardStatus, Ticket};
+use shardine_model::{
+    Answer, Backing, Catalogue, ErrorCode, Position, Refusal, Request, RowKey, ShardId, TableId, Timestamp,
+};
+use shardine_router::{Call, DeadLetterLine, Hall, Read, Response, ShardStatus, TableWriteback, Ticket};
 use shardine_shard::{Actions, Caller, Persist, ReadNow, Replica, Time};
 use slab::Slab;
 
@@ -25,6 +27,8 @@ pub(crate) struct Seat {
     pub shard: ShardId,
     pub lo: Position,
     pub hi: Option<Position>,
+    /// Bytes of records above which it evicts; 0 means no limit.
+    pub memory_max: u64,
     pub replica: Result<Replica, String>,
 }
 
@@ -167,6 +171,10 @@ impl Core {
             let (loads, writes) = (std::mem::take(&mut actions.loads), std::mem::take(&mut actions.writes));
             self.start_sql(seat, loads, writes);
         }
+        if !self.actions.purges.is_empty() {
+            let purges = std::mem::take(&mut self.actions.purges);
+            self.start_purges(seat, purges);
+        }
         if let Some(reason) = self.actions.stop.take() {
             tracing::error!(%reason, "a shard has stopped; the others go on");
             self.seats[seat].replica = Err(reason);
@@ -243,6 +251,17 @@ impl Core {
         }
     }
 
+    /// Gives a caller a response that is no answer of a replica.
+    pub(super) fn respond_to(&mut self, caller: Caller, response: Response) {
+        if caller.source != OUTSIDE {
+            let ticket = Ticket { connection: caller.source as u32, sequence: caller.sequence };
+            return self.answers.push((ticket, response));
+        }
+        if let Some(Outside::Call(done)) = self.outside.try_remove(caller.sequence as usize) {
+            done(response);
+        }
+    }
+
     #[inline]
     fn answer(&mut self, caller: Caller, answer: Answer) {
         if caller.source != OUTSIDE {
@@ -290,6 +309,51 @@ impl Core {
         }
     }
 
+    /// How far SQL is behind with this lane's rows.
+    pub fn writeback(&self) -> Vec<TableWriteback> {
+        let replicas = self.seats.iter().filter_map(|seat| seat.replica.as_ref().ok());
+        let lines = replicas.flat_map(Replica::writeback_status).filter_map(|status| {
+            Some(TableWriteback {
+                table: self.catalogue.get(status.table)?.name.clone(),
+                dirty_rows: status.dirty_rows,
+                dirty_bytes: status.dirty_bytes,
+                oldest_dirty_ms: status.oldest_dirty_ms,
+                paused_ms: status.paused_ms,
+                conflicts: status.conflicts,
+                dead_letters: status.dead_letters,
+                ..TableWriteback::default()
+            })
+        });
+        // What SQL took, and what it said last, is known to the lane for all its shards together.
+        let tallies = self.catalogue.tables().filter(|table| table.backing == Backing::Sql).map(|table| {
+            let tally = self.sql.tallies.of(table.id);
+            TableWriteback {
+                table: table.name.clone(),
+                written_per_second: tally.per_second(self.time.monotonic_ms),
+                written_rows: tally.written,
+                last_error: tally.last_error,
+                ..TableWriteback::default()
+            }
+        });
+        lines.chain(tallies).collect()
+    }
+
+    /// Rows that SQL does not take.
+    pub fn dead_letters(&self, table: Option<TableId>) -> Vec<DeadLetterLine> {
+        let replicas = self.seats.iter().filter_map(|seat| seat.replica.as_ref().ok());
+        let letters = replicas.flat_map(|replica| replica.records().dead_letters());
+        let meant = letters.filter(|(row, _)| table.is_none_or(|table| row.table == table));
+        let line = |(row, letter): (RowKey<'_>, &shardine_records::DeadLetter)| DeadLetterLine {
+            row: row.to_owned(),
+            version: letter.version,
+            error: letter.error.clone(),
+            tries: letter.tries,
+            first_at: letter.first_at,
+            last_at: letter.last_at,
+        };
+        meant.map(line).collect()
+    }
+
     pub(super) fn seat_status(&self, seat: &Seat) -> ShardStatus {
         let mut status =
             ShardStatus { shard: seat.shard, lo: seat.lo, hi: seat.hi, lane: self.number, ..Default::default() };
@@ -305,6 +369,8 @@ impl Core {
                 status.records = look.records;
                 status.bytes = look.bytes;
                 status.dirty = look.dirty;
+                status.bytes_max = seat.memory_max;
+                status.suspended = look.is_suspended;
             }
         }
         status
@@ -329,6 +395,13 @@ impl Core {
     pub fn is_serving(&self) -> bool {
         self.seats.iter().all(|seat| seat.replica.as_ref().map_or(true, Replica::is_serving))
     }
+}
+
+/// What requests to a shard that does not run are answered. Asking again does not help, so it does not say so; the reason
+/// has paths of this machine in it, which are for those who run it.
+pub(super) fn stopped(shard: ShardId) -> Response {
+    let message = format!("shard {shard} has stopped, the others serve; `shardine shards` says why and what to do");
+    Response::Refused(Refusal::new(ErrorCode::NoLeader, message))
 }
 
 /// A kick or a flush has no reply of its own: it is done.
@@ -380,7 +453,7 @@ impl Hall for Core {
                         self.collect(seat);
                     }
                 }
-                Err(_) => self.respond(ticket, Response::Answer(Answer::Failed(ErrorCode::NoLeader))),
+                Err(_) => self.respond(ticket, stopped(self.seats[seat].shard)),
             },
             None => {
                 let mut bytes = Vec::new();

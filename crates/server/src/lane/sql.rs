@@ -2,35 +2,89 @@
 
 use std::collections::BTreeMap;
 
-use shardine_model::RowKeyBuf;
-use shardine_shard::{FlushResult, LoadedRow, SqlLoad, SqlWrite};
-use shardine_writeback::{Done, FlushJob, FlushRow, Job, JobId, LoadJob};
+use shardine_model::{RowKeyBuf, Version};
+use shardine_shard::{Class, FlushResult, LoadedRow, Question, SqlLoad, SqlPurge, SqlWrite, Trouble};
+use shardine_writeback::{Done, FlushJob, FlushRow, Job, JobId, LoadJob, PurgeJob};
 
 use super::core::Core;
+use super::scan;
+use super::tally::Tallies;
+use super::verify;
 
 /// What is known of a job that is under way.
 struct Underway {
     seat: usize,
-    term: u64,
+    what: What,
     rows: Vec<RowKeyBuf>,
-    is_load: bool,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Load(Question),
+    Write { term: u64 },
+    Purge { term: u64 },
 }
 
 pub(crate) struct SqlJobs {
     next: u64,
     underway: BTreeMap<JobId, Underway>,
+    /// Pages of scans that wait for SQL, with their seats.
+    pages: BTreeMap<JobId, (usize, scan::Underway)>,
+    comparisons: BTreeMap<JobId, (usize, verify::Underway)>,
+    pub(super) tallies: Tallies,
+    /// The tombstones of purges that are under way.
+    purges: BTreeMap<JobId, Vec<(RowKeyBuf, Version)>>,
 }
 
 impl SqlJobs {
     pub fn new(lane: usize) -> Self {
-        Self { next: (lane as u64) << LANE_SHIFT, underway: BTreeMap::new() }
+        Self {
+            next: (lane as u64) << LANE_SHIFT,
+            underway: BTreeMap::new(),
+            pages: BTreeMap::new(),
+            comparisons: BTreeMap::new(),
+            tallies: Tallies::default(),
+            purges: BTreeMap::new(),
+        }
     }
 
     fn begin(&mut self, underway: Underway) -> JobId {
-        self.next += 1;
-        let id = JobId(self.next);
+        let id = self.next_id();
         self.underway.insert(id, underway);
         id
+    }
+
+    pub fn begin_page(&mut self, seat: usize, page: scan::Underway) -> JobId {
+        let id = self.next_id();
+        self.pages.insert(id, (seat, page));
+        id
+    }
+
+    pub fn end_page(&mut self, id: JobId) -> Option<(usize, scan::Underway)> {
+        self.pages.remove(&id)
+    }
+
+    pub fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    pub fn begin_comparison(&mut self, seat: usize, comparison: verify::Underway) -> JobId {
+        let id = self.next_id();
+        self.comparisons.insert(id, (seat, comparison));
+        id
+    }
+
+    pub fn end_comparison(&mut self, id: JobId) -> Option<(usize, verify::Underway)> {
+        self.comparisons.remove(&id)
+    }
+
+    pub fn comparisons(&self) -> usize {
+        self.comparisons.len()
+    }
+
+    fn next_id(&mut self) -> JobId {
+        self.next += 1;
+        JobId(self.next)
     }
 }
 
@@ -45,7 +99,7 @@ impl Core {
     pub(super) fn start_sql(&mut self, seat: usize, loads: Vec<SqlLoad>, writes: Vec<SqlWrite>) {
         for load in loads {
             self.counters.loads += 1;
-            let underway = Underway { seat, term: load.term, rows: load.rows.clone(), is_load: true };
+            let underway = Underway { seat, what: What::Load(load.question), rows: load.rows.clone() };
             let ticket = self.sql.begin(underway);
             let table = self.seats[seat]
                 .replica
@@ -58,7 +112,7 @@ impl Core {
         for write in writes {
             self.counters.flushes += 1;
             let names = write.rows.iter().map(|flush| flush.row.clone()).collect();
-            let ticket = self.sql.begin(Underway { seat, term: write.term, rows: names, is_load: false });
+            let ticket = self.sql.begin(Underway { seat, what: What::Write { term: write.term }, rows: names });
             let table = self.seats[seat]
                 .replica
                 .as_ref()
@@ -72,58 +126,128 @@ impl Core {
         }
     }
 
-    /// A job that cannot be started fails like one that SQL refused: the shard tries again later.
-    fn submit_sql(&mut self, ticket: JobId, job: Option<Job>) {
-        let sql = self.exchange.sql.clone();
-        let accepted = match (job, sql) {
-            (Some(job), Some(sql)) => sql.submit(job).is_ok(),
-            (None, _) | (_, None) => false,
-        };
-        if !accepted {
-            self.sql_failed(ticket);
+    pub(super) fn start_purges(&mut self, seat: usize, purges: Vec<SqlPurge>) {
+        for purge in purges {
+            let names = purge.rows.iter().map(|(row, _)| row.clone()).collect();
+            let ticket = self.sql.begin(Underway { seat, what: What::Purge { term: purge.term }, rows: names });
+            self.sql.purges.insert(ticket, purge.rows.clone());
+            let replica = self.seats[seat].replica.as_ref().ok();
+            let table = replica.and_then(|replica| replica.records().catalogue().get(purge.table).cloned());
+            let job = table.map(|table| Job::Purge(PurgeJob { ticket, table, rows: purge.rows }));
+            self.submit_sql(ticket, job);
         }
+    }
+
+    /// A job that cannot be started fails like one that SQL refused: the shard tries again later.
+    pub(super) fn submit_sql(&mut self, ticket: JobId, job: Option<Job>) {
+        let sql = self.exchange.sql.clone();
+        let trouble = match (job, sql) {
+            (Some(job), Some(sql)) => match sql.submit(job) {
+                Ok(()) => return,
+                Err(_) => trouble(Class::Retryable, "too many jobs wait for SQL"),
+            },
+            (None, _) => trouble(Class::Definition, "the table is not known here"),
+            (_, None) => trouble(Class::Fatal, "there is no SQL database"),
+        };
+        self.sql_failed(ticket, &trouble);
     }
 
     pub fn sql_done(&mut self, done: Done) {
         match done {
+            Done::Loaded { ticket, found } if self.sql.comparisons.contains_key(&ticket) => {
+                self.verified_rows(ticket, found);
+            }
+            Done::Scanned { ticket, found, next } if self.sql.comparisons.contains_key(&ticket) => {
+                self.verified_range(ticket, found, next);
+            }
             Done::Loaded { ticket, found } => {
                 let Some(job) = self.sql.underway.remove(&ticket) else { return };
+                let What::Load(question) = job.what else { return };
                 let rows = found.rows.into_iter();
                 let rows: Vec<LoadedRow> =
                     rows.map(|row| LoadedRow { row: row.row, version: row.version, fields: row.fields }).collect();
                 let bad: Vec<RowKeyBuf> = found.quarantined.into_iter().map(|row| row.row).collect();
                 self.with_replica(job.seat, |replica, actions| {
-                    replica.loaded(job.term, &rows, actions);
-                    replica.load_failed(job.term, &bad, actions);
+                    replica.loaded(question, &rows, actions);
+                    if !bad.is_empty() {
+                        let trouble = trouble(Class::Row, "the row in SQL does not fit the definition");
+                        replica.load_failed(question, &bad, &trouble, actions);
+                    }
                 });
             }
             Done::Flushed { ticket, rows } => {
                 let Some(job) = self.sql.underway.remove(&ticket) else { return };
+                let What::Write { term } = job.what else { return };
+                self.tally(&rows);
                 let results: Vec<(RowKeyBuf, FlushResult)> =
                     rows.into_iter().map(|(row, result)| (row, flush_result(result))).collect();
-                self.with_replica(job.seat, |replica, actions| replica.flushed(job.term, &results, actions));
+                self.with_replica(job.seat, |replica, actions| replica.flushed(term, &results, actions));
+            }
+            Done::Purged { ticket } => {
+                let Some(job) = self.sql.underway.remove(&ticket) else { return };
+                let rows = self.sql.purges.remove(&ticket).unwrap_or_default();
+                let What::Purge { term } = job.what else { return };
+                self.with_replica(job.seat, |replica, actions| replica.purged(term, &rows, actions));
             }
             Done::Failed { ticket, error } => {
                 tracing::warn!(%error, "SQL failed, will try again");
-                self.sql_failed(ticket);
+                self.sql_failed(ticket, &Trouble { class: class_of(error.class), message: error.message });
             }
-            Done::Scanned { .. }
-            | Done::Checked { .. }
-            | Done::Created { .. }
-            | Done::FieldAdded { .. }
-            | Done::Dropped { .. } => {}
+            Done::Scanned { ticket, found, next } => self.scanned(ticket, found, next),
+            Done::Checked { .. } | Done::Created { .. } | Done::FieldAdded { .. } | Done::Dropped { .. } => {}
         }
     }
 
-    fn sql_failed(&mut self, ticket: JobId) {
-        let Some(job) = self.sql.underway.remove(&ticket) else { return };
-        self.with_replica(job.seat, |replica, actions| {
-            if job.is_load {
-                replica.load_failed(job.term, &job.rows, actions);
-            } else {
-                replica.flush_failed(job.term, &job.rows);
+    /// Counts what SQL said to the rows of one batch, which are all of one table.
+    fn tally(&mut self, rows: &[(RowKeyBuf, shardine_writeback::FlushResult)]) {
+        let Some((first, _)) = rows.first() else { return };
+        let mut written = 0;
+        for (row, result) in rows {
+            let key = || String::from_utf8_lossy(&row.key);
+            match result {
+                shardine_writeback::FlushResult::Written => written += 1,
+                shardine_writeback::FlushResult::Newer(version) => {
+                    let why = format!("SQL holds {} in version {version}, changed by somebody else", key());
+                    self.sql.tallies.failed(row.table, &why);
+                }
+                shardine_writeback::FlushResult::Refused(message) => {
+                    self.sql.tallies.failed(row.table, &format!("SQL refused {}: {message}", key()));
+                }
             }
+        }
+        self.sql.tallies.written(first.table, written, self.time().monotonic_ms);
+    }
+
+    fn sql_failed(&mut self, ticket: JobId, trouble: &Trouble) {
+        if let Some((_, page)) = self.sql.end_page(ticket) {
+            return self.scan_failed(&page, &trouble.message);
+        }
+        if let Some((_, comparison)) = self.sql.end_comparison(ticket) {
+            return self.verify_failed(&comparison, &trouble.message);
+        }
+        let Some(job) = self.sql.underway.remove(&ticket) else { return };
+        if let (What::Write { .. }, Some(row)) = (job.what, job.rows.first()) {
+            self.sql.tallies.failed(row.table, &trouble.message);
+        }
+        self.sql.purges.remove(&ticket);
+        self.with_replica(job.seat, |replica, actions| match job.what {
+            What::Load(question) => replica.load_failed(question, &job.rows, trouble, actions),
+            What::Write { term } => replica.flush_failed(term, &job.rows, trouble),
+            What::Purge { term } => replica.purge_failed(term),
         });
+    }
+}
+
+fn trouble(class: Class, message: &str) -> Trouble {
+    Trouble { class, message: message.to_owned() }
+}
+
+fn class_of(class: shardine_writeback::Class) -> Class {
+    match class {
+        shardine_writeback::Class::Retryable => Class::Retryable,
+        shardine_writeback::Class::Definition => Class::Definition,
+        shardine_writeback::Class::Row => Class::Row,
+        shardine_writeback::Class::Fatal => Class::Fatal,
     }
 }
 

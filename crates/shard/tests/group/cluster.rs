@@ -5,9 +5,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use shardine_model::key::Interval;
 use shardine_model::log::{Membership, SnapshotMeta};
-use shardine_model::{Answer, Entry, NodeId, Request, RowKey, ShardId, Timestamp};
+use shardine_model::{Answer, Entry, NodeId, Request, RowKey, RowKeyBuf, ShardId, Timestamp};
 use shardine_records::{Lookup, Records};
-use shardine_shard::{Actions, Caller, Message, Options, Replica, Restored, Role, SnapshotPart, SqlWrite, Time};
+use shardine_shard::{
+    Actions, Caller, LoadedRow, Message, Options, Replica, Restored, Role, SnapshotPart, SqlLoad, SqlWrite, Time,
+};
 
 use crate::words;
 
@@ -26,6 +28,8 @@ pub struct Cluster {
     pub answers: Vec<(Caller, Answer)>,
     /// Short lines of everything that was sent, for counting rounds.
     pub sent: Vec<String>,
+    /// What SQL was asked for, and by whom.
+    pub loads: Vec<(u64, SqlLoad)>,
     /// What was to be written to SQL, and by whom.
     pub writes: Vec<(u64, SqlWrite)>,
     pub stops: Vec<String>,
@@ -56,6 +60,7 @@ impl Cluster {
             next_caller: 0,
             answers: Vec::new(),
             sent: Vec::new(),
+            loads: Vec::new(),
             writes: Vec::new(),
             stops: Vec::new(),
             cuts: vec![None; 3],
@@ -84,6 +89,7 @@ impl Cluster {
         self.network.extend(actions.messages);
         self.unconfirmed.extend(actions.persists.iter().map(|persist| (node, persist.number)));
         self.answers.extend(actions.answers);
+        self.loads.extend(actions.loads.into_iter().map(|load| (node, load)));
         self.writes.extend(actions.writes.into_iter().map(|write| (node, write)));
         self.stops.extend(actions.stop);
         for part in actions.snapshot {
@@ -215,6 +221,16 @@ impl Cluster {
         let (caller, leader) = (self.caller(), self.leader());
         let entry = Entry::Schema(Box::new(table));
         self.on(leader, |replica, actions| replica.propose_for(caller, &entry, actions));
+        self.settle();
+    }
+
+    /// SQL answers everything that it was asked: it holds no row.
+    pub fn sql_finds_nothing(&mut self) {
+        for (node, load) in std::mem::take(&mut self.loads) {
+            let absent = |row: RowKeyBuf| LoadedRow { row, version: Default::default(), fields: Default::default() };
+            let rows: Vec<LoadedRow> = load.rows.into_iter().map(absent).collect();
+            self.on(node, |replica, actions| replica.loaded(load.question, &rows, actions));
+        }
         self.settle();
     }
 

@@ -7,3 +7,4 @@ mod reads;
 mod snapshots;
 #[path = "../../../records/tests/support/words.rs"]
 mod words;
+mod writeback;

@@ -2,8 +2,9 @@
 
 use shardine_model::{Answer, ErrorCode};
 use shardine_shard::Caller;
+use shardine_shard::ReadStale;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, TICK_MS};
 
 #[test]
 fn record_cache_53_reads_that_wait_share_a_round() {
@@ -80,4 +81,53 @@ fn record_cache_31_a_deposed_leader_calls_nothing_flushed() {
     assert_eq!(cluster.answer(late), None);
     cluster.tick(30);
     assert_eq!(cluster.answer(late), Some(&Answer::Failed(ErrorCode::NotLeader)));
+}
+
+/// What a stale read of `kv:a` says: its version and the applied index, or why not.
+fn stale(cluster: &Cluster, node: u64, max_age_ms: u64) -> Result<(i64, u64), ErrorCode> {
+    let replica = cluster.node(node);
+    let row = crate::words::address(replica.records().catalogue(), "kv:a");
+    match replica.read_stale(row, max_age_ms) {
+        ReadStale::Found { row, applied } => Ok((shardine_records::read_reply(row).version.0, applied)),
+        ReadStale::Refused(code) => Err(code),
+        ReadStale::Later => panic!("a table without SQL is in memory"),
+    }
+}
+
+/// record-cache 36: a follower in touch answers at once with its version and applied index, and sends nothing.
+#[test]
+fn record_cache_36_a_follower_in_touch_serves_stale_reads() {
+    let mut cluster = Cluster::new();
+    cluster.submit(1, "set kv:a f=1");
+    cluster.tick(5);
+    let applied = cluster.node(2).applied();
+    let sent = cluster.sent.len();
+
+    assert_eq!(stale(&cluster, 2, 1_000), Ok((1, applied)));
+    assert_eq!(stale(&cluster, 1, 1_000), Ok((1, cluster.node(1).applied())));
+    // A change on its way is not waited for.
+    cluster.submit(1, "set kv:a f=2");
+    assert_eq!(stale(&cluster, 1, 1_000), Ok((1, applied)));
+    assert_eq!(cluster.sent.len(), sent);
+}
+
+/// record-cache 36: who has lost touch for longer than the reader accepts refuses, follower or leader.
+#[test]
+fn record_cache_36_a_replica_out_of_touch_refuses_stale_reads() {
+    let mut cluster = Cluster::new();
+    cluster.submit(1, "set kv:a f=1");
+    cluster.tick(5);
+    cluster.cut_off(2);
+    cluster.tick(5);
+
+    let within = stale(&cluster, 2, 10 * TICK_MS);
+    assert_eq!(within, Ok((1, cluster.node(2).applied())), "five ticks without news are less than ten");
+    assert_eq!(stale(&cluster, 2, TICK_MS), Err(ErrorCode::NotLeader));
+    cluster.heal();
+    cluster.tick(5);
+    assert!(stale(&cluster, 2, 3 * TICK_MS).is_ok(), "in touch again");
+    cluster.cut_off(1);
+    cluster.tick(5);
+    assert!(cluster.node(1).is_serving(), "it does not know yet that it is alone");
+    assert_eq!(stale(&cluster, 1, 2 * TICK_MS), Err(ErrorCode::NotLeader));
 }

@@ -1,6 +1,6 @@
 //! An SQL database of the imagination: rows with versions, written only upwards (record-cache 93).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shardine_model::{RowImage, RowKeyBuf, Version};
 use shardine_shard::{FlushResult, FlushRow, LoadedRow};
@@ -8,11 +8,27 @@ use shardine_shard::{FlushResult, FlushRow, LoadedRow};
 #[derive(Default)]
 pub struct Database {
     rows: BTreeMap<RowKeyBuf, (Version, RowImage)>,
+    refused: BTreeSet<RowKeyBuf>,
 }
 
 impl Database {
     pub fn put(&mut self, row: RowKeyBuf, version: Version, fields: RowImage) {
         self.rows.insert(row, (version, fields));
+    }
+
+    /// From now on the row is refused, or taken again.
+    pub fn refuse(&mut self, row: RowKeyBuf, is_refused: bool) {
+        if is_refused {
+            self.refused.insert(row)
+        } else {
+            self.refused.remove(&row)
+        };
+    }
+
+    pub fn purge(&mut self, row: &RowKeyBuf, version: Version) {
+        if self.rows.get(row).is_some_and(|(held, _)| *held == version) {
+            self.rows.remove(row);
+        }
     }
 
     pub fn get(&self, row: &RowKeyBuf) -> Option<&(Version, RowImage)> {
@@ -25,6 +41,9 @@ impl Database {
     }
 
     pub fn write(&mut self, flush: &FlushRow) -> FlushResult {
+        if self.refused.contains(&flush.row) {
+            return FlushResult::Refused("check violated".to_owned());
+        }
         let held = self.rows.get(&flush.row).map_or(Version::NEVER, |(version, _)| *version);
         if held.magnitude() > flush.version.magnitude() {
             return FlushResult::Newer(held);

@@ -26,14 +26,27 @@ stories! {
     reads_do_not_overtake
     load_on_miss
     load_fails
+    load_answers_too_late
+    outage
+    a_table_that_sql_refuses
+    write_modes
+    dead_letters
+    discarded_letters
+    conflicts
+    dirty_limits
+    absent_rows
+    eviction
+    sql_purge
     kick
     kick_of_a_known_absent_row
     kick_and_a_failure
     commands_behind_a_kick
     a_kick_does_not_turn_commands_round
+    a_kick_goes_at_once
     parked_batches_keep_their_rows
     two_queues_become_one
     flush
+    suspend
     expiry
     purge
     snapshot_when_due

@@ -3,11 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use shardine_model::entry::RaisedRow;
 use shardine_model::key::Interval;
 use shardine_model::log::{LogEntry, Membership, SnapshotMeta};
 use shardine_model::{Catalogue, Entry, NodeId, Request, RowImage, RowKey, RowKeyBuf, ShardId, Timestamp, Version};
 use shardine_records::Records;
-use shardine_shard::{Actions, Caller, Options, Replica, Restored, SnapshotPart, SqlLoad, SqlWrite, Time};
+use shardine_shard::{
+    Actions, Caller, Class, LoadedRow, Options, Question, Replica, Restored, SnapshotPart, SqlLoad, SqlPurge, SqlWrite,
+    Time, Trouble,
+};
 
 use crate::database::Database;
 use crate::support::script::Teller;
@@ -21,6 +25,9 @@ pub struct Desk {
     unwritten: Vec<u64>,
     loads: Vec<SqlLoad>,
     writes: Vec<SqlWrite>,
+    purges: Vec<SqlPurge>,
+    /// What SQL found for questions that were given up on, and has not told yet.
+    late: Vec<(Question, Vec<LoadedRow>)>,
     callers: Vec<String>,
     /// The rows that each caller's open request names.
     asked: BTreeMap<String, Vec<RowKeyBuf>>,
@@ -31,6 +38,10 @@ impl Desk {
     pub fn open() -> Self {
         let mut options = Options::new(NodeId(1), ShardId(1), Interval::ALL);
         options.snapshot_log_bytes = 128;
+        Self::with(options)
+    }
+
+    fn with(options: Options) -> Self {
         let membership = Membership { voters: vec![1], learners: Vec::new() };
         let restored = Restored { snapshot: SnapshotMeta { membership, ..Default::default() }, ..Default::default() };
         let mut desk = Self {
@@ -40,6 +51,8 @@ impl Desk {
             unwritten: Vec::new(),
             loads: Vec::new(),
             writes: Vec::new(),
+            purges: Vec::new(),
+            late: Vec::new(),
             callers: Vec::new(),
             asked: BTreeMap::new(),
         };
@@ -73,12 +86,37 @@ impl Teller for Desk {
             "get" => vec![self.get(words[1])],
             "cut" => self.cut(),
             "sql" => self.sql(&words[1..]),
+            "status" => self.status(words[1]),
+            "limits" => self.open_again(&words[1..]),
+            "letters" => self.letters(),
             other => panic!("{other:?} says nothing"),
         }
     }
 }
 
 impl Desk {
+    /// A story about limits begins by saying them.
+    fn open_again(&mut self, words: &[&str]) -> Vec<String> {
+        let mut options = Options::new(NodeId(1), ShardId(1), Interval::ALL);
+        for word in words {
+            let (name, number) = word.split_once('=').expect("a limit is name=number");
+            let number: u64 = number.parse().expect("a number");
+            match name {
+                "soft-rows" => options.dirty.soft.rows = number,
+                "soft-bytes" => options.dirty.soft.bytes = number,
+                "hard-rows" => options.dirty.hard.rows = number,
+                "hard-bytes" => options.dirty.hard.bytes = number,
+                "quiet" => options.purge_quiet_ms = number,
+                "memory" => options.memory.bytes_max = number,
+                "absent-rows" => options.memory.absent_rows_max = number,
+                "absent-keep" => options.memory.absent_keep_ms = number,
+                other => panic!("no limit is called {other:?}"),
+            }
+        }
+        *self = Self::with(options);
+        Vec::new()
+    }
+
     /// Lets somebody ask for something.
     fn ask(&mut self, name: &str, line: &str) -> Vec<String> {
         let catalogue = self.catalogue();
@@ -94,10 +132,28 @@ impl Desk {
                 let nowait = words.get(2) == Some(&"nowait");
                 self.perform(|replica, actions| replica.kick(caller, row(1), nowait, actions))
             }
+            "suspend" | "resume" | "clear" => {
+                let caller = self.caller(name, Vec::new());
+                let entry = match words[0] {
+                    "suspend" => Entry::Suspend,
+                    "resume" => Entry::Resume,
+                    _ => Entry::Clear { table: catalogue.named(words[1]).expect("a known table").id },
+                };
+                self.perform(|replica, actions| replica.propose_for(caller, &entry, actions))
+            }
             "flush" => {
                 let caller = self.caller(name, Vec::new());
                 let one = (words[1] != "all").then(|| row(1));
                 self.perform(|replica, actions| replica.flush_rows(caller, one, None, actions))
+            }
+            "retry" => {
+                let caller = self.caller(name, Vec::new());
+                let one = (words[1] != "all").then(|| row(1));
+                self.perform(|replica, actions| replica.retry_dead_letters(caller, one, None, actions))
+            }
+            "discard" => {
+                let caller = self.caller(name, Vec::new());
+                self.perform(|replica, actions| replica.discard_dead_letter(caller, row(1), actions))
             }
             _ => {
                 let request: Request<'static> = words::request(&catalogue, line).expect("a request");
@@ -136,6 +192,11 @@ impl Desk {
             told.push(format!("write sql: {}", rows.join(" ")));
             self.writes.push(write);
         }
+        for purge in actions.purges {
+            let rows: Vec<String> = purge.rows.iter().map(|(row, version)| self.versioned(row, *version)).collect();
+            told.push(format!("purge sql: {}", rows.join(" ")));
+            self.purges.push(purge);
+        }
         for (caller, answer) in actions.answers {
             let name = self.callers[caller.sequence as usize - 1].clone();
             let rows: Vec<RowKey<'_>> = self.asked[&name].iter().map(RowKeyBuf::as_ref).collect();
@@ -168,10 +229,31 @@ impl Desk {
             Entry::Written(rows) => format!("written {}", self.all_versioned(&rows)),
             Entry::Schema(table) => format!("definition of {}", table.name),
             Entry::Purge(rows) => format!("purge {}", self.all_versioned(&rows)),
+            // Only the clock moves.
+            Entry::Expire { rows, .. } if rows.is_empty() => return None,
             Entry::Expire { rows, .. } => {
                 format!("expire {}", self.addresses(&rows.iter().map(|row| (*row).to_owned()).collect::<Vec<_>>()))
             }
             Entry::Clear { table } => format!("clear {table}"),
+            Entry::Suspend => "suspend".to_owned(),
+            Entry::Floor { table, floor } => {
+                format!("floor of {} is {floor}", self.catalogue().get(table).expect("a known table").name)
+            }
+            Entry::Resume => "resume".to_owned(),
+            Entry::Refused { rows, .. } => {
+                let rows: Vec<_> = rows.iter().map(|refused| (refused.row, refused.version)).collect();
+                format!("refused {}", self.all_versioned(&rows))
+            }
+            Entry::Settle(settled) => {
+                let row = self.versioned(&settled.row.to_owned(), settled.expected);
+                format!("settle {row} as v{} sql v{}", settled.version, settled.sql_version)
+            }
+            Entry::Raise(rows) => {
+                let show = |raised: &RaisedRow<'_>| {
+                    format!("{} above v{}", self.versioned(&raised.row.to_owned(), raised.expected), raised.held)
+                };
+                format!("raise {}", rows.iter().map(show).collect::<Vec<_>>().join(" "))
+            }
         };
         Some(format!("log: {kind}"))
     }
@@ -198,7 +280,8 @@ impl Desk {
         self.perform(|replica, actions| replica.tick(time, actions))
     }
 
-    /// `sql row ADDRESS vN f=v …`, `sql shows ADDRESS`, `sql answers`, `sql fails`, `sql refuses`.
+    /// `sql row ADDRESS vN f=v …`, `sql shows ADDRESS`, `sql answers`, `sql fails`; `sql finds` looks rows up and keeps what
+    /// it found until `sql tells`.
     fn sql(&mut self, words: &[&str]) -> Vec<String> {
         match words[0] {
             "row" => {
@@ -219,7 +302,27 @@ impl Desk {
                 vec![shown]
             }
             "answers" => self.sql_answers(),
-            "fails" => self.sql_fails(),
+            "fails" => self.sql_fails(words.get(1).copied().unwrap_or("retryable")),
+            "refuses" | "takes" => {
+                let row = words::address(&self.catalogue(), words[1]).to_owned();
+                self.database.refuse(row, words[0] == "refuses");
+                Vec::new()
+            }
+            "finds" => {
+                let found = self
+                    .loads
+                    .iter()
+                    .map(|load| (load.question, load.rows.iter().map(|row| self.database.load(row)).collect()));
+                self.late.extend(found);
+                Vec::new()
+            }
+            "tells" => {
+                let late = std::mem::take(&mut self.late);
+                let tell = |(question, rows): (Question, Vec<LoadedRow>)| {
+                    self.perform(|replica, actions| replica.loaded(question, &rows, actions))
+                };
+                late.into_iter().flat_map(tell).collect()
+            }
             other => panic!("sql does not {other}"),
         }
     }
@@ -228,23 +331,40 @@ impl Desk {
         let mut told = Vec::new();
         for load in std::mem::take(&mut self.loads) {
             let rows: Vec<_> = load.rows.iter().map(|row| self.database.load(row)).collect();
-            told.extend(self.perform(|replica, actions| replica.loaded(load.term, &rows, actions)));
+            told.extend(self.perform(|replica, actions| replica.loaded(load.question, &rows, actions)));
         }
         for write in std::mem::take(&mut self.writes) {
             let results: Vec<_> = write.rows.iter().map(|row| (row.row.clone(), self.database.write(row))).collect();
             told.extend(self.perform(|replica, actions| replica.flushed(write.term, &results, actions)));
         }
+        for purge in std::mem::take(&mut self.purges) {
+            purge.rows.iter().for_each(|(row, version)| self.database.purge(row, *version));
+            told.extend(self.perform(|replica, actions| replica.purged(purge.term, &purge.rows, actions)));
+        }
         told
     }
 
-    fn sql_fails(&mut self) -> Vec<String> {
+    fn sql_fails(&mut self, class: &str) -> Vec<String> {
+        let class = match class {
+            "retryable" => Class::Retryable,
+            "definition" => Class::Definition,
+            "row" => Class::Row,
+            "fatal" => Class::Fatal,
+            other => panic!("no trouble is called {other:?}"),
+        };
+        let trouble = Trouble { class, message: "out of order".to_owned() };
         let mut told = Vec::new();
         for load in std::mem::take(&mut self.loads) {
-            told.extend(self.perform(|replica, actions| replica.load_failed(load.term, &load.rows, actions)));
+            told.extend(
+                self.perform(|replica, actions| replica.load_failed(load.question, &load.rows, &trouble, actions)),
+            );
         }
         for write in std::mem::take(&mut self.writes) {
             let rows: Vec<RowKeyBuf> = write.rows.iter().map(|row| row.row.clone()).collect();
-            self.replica.flush_failed(write.term, &rows);
+            self.replica.flush_failed(write.term, &rows, &trouble);
+        }
+        for purge in std::mem::take(&mut self.purges) {
+            self.replica.purge_failed(purge.term);
         }
         told
     }
@@ -260,6 +380,41 @@ impl Desk {
         let row = words::address(&catalogue, text);
         let table = catalogue.get(row.table).map(|table| &**table);
         show::lookup(table, &self.replica.records().get(row.position(), row))
+    }
+
+    fn letters(&self) -> Vec<String> {
+        let catalogue = self.catalogue();
+        let shown = self.replica.records().dead_letters().map(|(row, letter)| {
+            let address = show::address(&catalogue, row);
+            format!("{address}@v{} {:?} tries {}", letter.version, letter.error, letter.tries)
+        });
+        shown.collect()
+    }
+
+    fn status(&self, table: &str) -> Vec<String> {
+        let catalogue = self.catalogue();
+        let id = catalogue.named(table).expect("a known table").id;
+        let lines = self.replica.writeback_status();
+        let Some(line) = lines.iter().find(|line| line.table == id) else { return vec!["nothing to write".to_owned()] };
+        let mut told = format!(
+            "dirty {} rows {} bytes queued {} under way {} oldest {} ms written {}",
+            line.dirty_rows,
+            line.dirty_bytes,
+            line.queued_rows,
+            line.under_way_rows,
+            line.oldest_dirty_ms,
+            line.written_rows
+        );
+        if line.conflicts > 0 {
+            told += &format!(" conflicts {}", line.conflicts);
+        }
+        if line.dead_letters > 0 {
+            told += &format!(" dead letters {}", line.dead_letters);
+        }
+        if let Some(trouble) = &line.last_trouble {
+            told += &format!(" trouble {:?} {:?}", trouble.class, trouble.message);
+        }
+        vec![told]
     }
 
     fn catalogue(&self) -> Catalogue {

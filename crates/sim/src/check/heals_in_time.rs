@@ -13,6 +13,9 @@ pub fn missing(world: &World) -> Option<String> {
         if !status.is_serving {
             return Some(format!("node {} leads shard {shard} and does not serve", leader + 1));
         }
+        if status.is_suspended {
+            return Some(format!("shard {shard} is still suspended"));
+        }
         if status.dirty > 0 {
             return Some(format!("shard {shard} has {} rows that SQL does not hold", status.dirty));
         }

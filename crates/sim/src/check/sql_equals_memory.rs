@@ -7,7 +7,8 @@ use crate::check::Violation;
 use crate::sql::SqlRow;
 use crate::universe::content_of;
 
-pub fn check(row: &RowKeyBuf, memory: Lookup<'_>, held: &SqlRow) -> Result<(), Violation> {
+/// A version that somebody outside has raised since is seen at the row's next write, and not before.
+pub fn check(row: &RowKeyBuf, memory: Lookup<'_>, held: &SqlRow, is_edited: bool) -> Result<(), Violation> {
     let (version, content) = match memory {
         Lookup::Live(view) => (view.version, Some(content_of(view.fields))),
         Lookup::Absent { version, .. } => (version, None),
@@ -15,7 +16,8 @@ pub fn check(row: &RowKeyBuf, memory: Lookup<'_>, held: &SqlRow) -> Result<(), V
         Lookup::NotResident => return Ok(()),
         Lookup::UnknownTable => (Version::NEVER, None),
     };
-    if (version, content) == (held.version, held.content) {
+    let is_unseen = is_edited && held.version.magnitude() > version.magnitude();
+    if content == held.content && (version == held.version || is_unseen) {
         return Ok(());
     }
     let detail = format!(

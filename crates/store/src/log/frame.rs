@@ -1,265 +1,178 @@
-//! Frames: how one synced write lies in a segment. Bytes to records and back, nothing else.
+//! Frames: how one synced write lies in a segment. A head that tells whose sections follow, then the sections.
 //!
 //! ```text
-//! frame   crc u32 | body length u32 | nonce u64 | number u64 | body       the crc covers everything after itself
-//! body    any number of: kind u8 | shard u32 | content
+//! frame     head | the contents of its sections, one after another
+//! head      crc u32 | sections u32 | nonce u64 | number u64 | table     the crc covers the rest of the head
+//! table     per section: shard u32 | length u32 | crc of the content u32
 //! ```
 //!
-//! Numbers are little-endian. The nonce is drawn anew each time a segment is written over, so a frame of the
-//! segment's earlier life is never taken for one of this life, nor is anything a client sends us to keep.
+//! Numbers are little-endian. The head has a checksum of its own, so that damage in a section does not hide whose section
+//! it was, nor where the next frame begins: it costs that shard, and no other. The nonce is drawn anew each time a
+//! segment is written over, so a frame of the segment's earlier life is never taken for one of this life, nor is
+//! anything a client sends us to keep. Knows nothing of what a section holds.
 
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 use memchr::memmem;
 use shardine_model::ids::ShardId;
-use shardine_model::log::{HardState, LogEntry, LogEntryKind};
 
-pub(super) const HEADER_BYTES: usize = 24;
+/// The head of a frame without sections.
+pub(super) const HEAD_BYTES: usize = 4 + 4 + 8 + 8;
+/// What a section adds to the head.
+pub(super) const SECTION_BYTES: usize = 4 + 4 + 4;
 
-/// One write. Far above what Raft hands over in a turn, and well inside the `u32` that carries the length.
+/// One write. Far above what Raft hands over in a turn, and well inside the `u32` that carries a section's length.
 pub(super) const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// The number of the frame that ends a segment when the next one is in place: higher than any other.
 pub(super) const SEAL: u64 = u64::MAX;
 
-// Kinds are frozen. A new one takes the next number, a retired one is not used again.
-const KIND_ENTRIES: u8 = 1;
-const KIND_HARD_STATE: u8 = 2;
-const KIND_TRUNCATE: u8 = 3;
-const KIND_RESET: u8 = 4;
+const NONCE_AT: usize = 8;
+const TABLE_AT: usize = HEAD_BYTES;
 
-const ENTRY_NORMAL: u8 = 0;
-const ENTRY_MEMBERSHIP: u8 = 1;
-
-const RECORD_HEADER_BYTES: usize = 1 + 4;
-const ENTRIES_HEADER_BYTES: usize = 8 + 4;
-const ENTRY_HEADER_BYTES: usize = 8 + 1 + 4;
-const HARD_STATE_BYTES: usize = 3 * 8;
-
-/// What a frame tells of one group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Record {
-    Entries {
-        shard: ShardId,
-        /// Never empty, indexes without gaps.
-        entries: Vec<LogEntry>,
-    },
-    HardState {
-        shard: ShardId,
-        hard_state: HardState,
-    },
-    Truncate {
-        shard: ShardId,
-        index: u64,
-    },
-    Reset {
-        shard: ShardId,
-        hard_state: HardState,
-    },
-}
-
-/// A frame under construction. Its memory is kept for the next one.
+/// A frame under construction: one buffer from the first byte to the last. Its memory is kept for the next one.
 pub(super) struct Builder {
     buffer: Vec<u8>,
+    /// How many sections were announced.
+    announced: usize,
+    /// Whose the sections are and where they begin.
+    sections: Vec<(ShardId, usize)>,
 }
 
 impl Builder {
     pub(super) fn new() -> Self {
-        Self { buffer: vec![0; HEADER_BYTES] }
+        Self { buffer: vec![0; HEAD_BYTES], announced: 0, sections: Vec::new() }
     }
 
-    pub(super) fn clear(&mut self) {
-        self.buffer.truncate(HEADER_BYTES);
+    /// Begins a frame of as many sections: the head comes first and must know its length.
+    pub(super) fn begin(&mut self, sections: usize) {
+        self.buffer.clear();
+        self.buffer.resize(HEAD_BYTES + sections * SECTION_BYTES, 0);
+        self.announced = sections;
+        self.sections.clear();
+    }
+
+    /// Begins the next section; what is put into the buffer until the next one belongs to it.
+    pub(super) fn section(&mut self, shard: ShardId) -> &mut Vec<u8> {
+        self.sections.push((shard, self.buffer.len()));
+        &mut self.buffer
+    }
+
+    /// Fills in the head and returns the whole frame. Every byte goes through a checksum once.
+    pub(super) fn seal(&mut self, nonce: u64, number: u64) -> &[u8] {
+        assert_eq!(self.sections.len(), self.announced, "the head has a place for each section and no other");
+        assert!(self.buffer.len() - HEAD_BYTES <= BODY_BYTES_MAX, "a frame must be measured first");
+        let mut end = self.buffer.len();
+        for (place, &(shard, start)) in self.sections.iter().enumerate().rev() {
+            let crc = crc32fast::hash(&self.buffer[start..end]);
+            let at = TABLE_AT + place * SECTION_BYTES;
+            let row = &mut self.buffer[at..at + SECTION_BYTES];
+            row[..4].copy_from_slice(&shard.0.to_le_bytes());
+            row[4..8].copy_from_slice(&((end - start) as u32).to_le_bytes());
+            row[8..].copy_from_slice(&crc.to_le_bytes());
+            end = start;
+        }
+        self.buffer[4..8].copy_from_slice(&(self.announced as u32).to_le_bytes());
+        self.buffer[NONCE_AT..16].copy_from_slice(&nonce.to_le_bytes());
+        self.buffer[16..24].copy_from_slice(&number.to_le_bytes());
+        let crc = crc32fast::hash(&self.buffer[4..end]);
+        self.buffer[..4].copy_from_slice(&crc.to_le_bytes());
+        &self.buffer
     }
 
     /// Gives memory back after an unusually large write.
     pub(super) fn shrink_to(&mut self, bytes: usize) {
         if self.buffer.capacity() > bytes {
-            self.clear();
+            self.begin(0);
             self.buffer.shrink_to(bytes);
         }
     }
-
-    /// The entries' indexes must follow each other: only the first is stored.
-    pub(super) fn entries(&mut self, shard: ShardId, entries: &[LogEntry]) {
-        let Some(first) = entries.first() else { return };
-        self.record(KIND_ENTRIES, shard);
-        self.u64(first.index);
-        self.u32(entries.len());
-        for entry in entries {
-            self.u64(entry.term);
-            self.buffer.push(match entry.kind {
-                LogEntryKind::Normal => ENTRY_NORMAL,
-                LogEntryKind::Membership => ENTRY_MEMBERSHIP,
-            });
-            self.u32(entry.data.len());
-            self.buffer.extend_from_slice(&entry.data);
-        }
-    }
-
-    pub(super) fn hard_state(&mut self, shard: ShardId, hard_state: HardState) {
-        self.record(KIND_HARD_STATE, shard);
-        self.hard_state_content(hard_state);
-    }
-
-    pub(super) fn truncate(&mut self, shard: ShardId, index: u64) {
-        self.record(KIND_TRUNCATE, shard);
-        self.u64(index);
-    }
-
-    pub(super) fn reset(&mut self, shard: ShardId, hard_state: HardState) {
-        self.record(KIND_RESET, shard);
-        self.hard_state_content(hard_state);
-    }
-
-    /// Fills in the header and returns the whole frame.
-    pub(super) fn seal(&mut self, nonce: u64, number: u64) -> &[u8] {
-        let body_len = self.buffer.len() - HEADER_BYTES;
-        assert!(body_len <= BODY_BYTES_MAX, "a frame must be measured first");
-        self.buffer[4..8].copy_from_slice(&(body_len as u32).to_le_bytes());
-        self.buffer[8..16].copy_from_slice(&nonce.to_le_bytes());
-        self.buffer[16..24].copy_from_slice(&number.to_le_bytes());
-        let crc = crc32fast::hash(&self.buffer[4..]);
-        self.buffer[..4].copy_from_slice(&crc.to_le_bytes());
-        &self.buffer
-    }
-
-    fn record(&mut self, kind: u8, shard: ShardId) {
-        self.buffer.push(kind);
-        self.buffer.extend_from_slice(&shard.0.to_le_bytes());
-    }
-
-    fn hard_state_content(&mut self, hard_state: HardState) {
-        self.u64(hard_state.term);
-        self.u64(hard_state.vote);
-        self.u64(hard_state.commit);
-    }
-
-    fn u64(&mut self, value: u64) {
-        self.buffer.extend_from_slice(&value.to_le_bytes());
-    }
-
-    fn u32(&mut self, value: usize) {
-        let value = u32::try_from(value).expect("bounded by BODY_BYTES_MAX");
-        self.buffer.extend_from_slice(&value.to_le_bytes());
-    }
 }
 
-/// The bytes that `entries` and `hard_state` will take in a body.
-pub(super) fn measure(entries: &[LogEntry], hard_state: Option<HardState>) -> usize {
-    let data: usize = entries.iter().map(|entry| ENTRY_HEADER_BYTES + entry.data.len()).sum();
-    let entries_bytes = match data {
-        0 => 0,
-        data => RECORD_HEADER_BYTES + ENTRIES_HEADER_BYTES + data,
-    };
-    let hard_state_bytes = hard_state.map_or(0, |_| RECORD_HEADER_BYTES + HARD_STATE_BYTES);
-    entries_bytes + hard_state_bytes
-}
-
-/// A frame that was found whole.
-pub(super) struct Whole<'a> {
+/// A frame whose head is whole. Its sections need not be.
+#[derive(Debug)]
+pub(super) struct Frame<'a> {
     pub(super) number: u64,
-    pub(super) body: &'a [u8],
+    pub(super) sections: Vec<Section<'a>>,
+    /// The length of the whole frame.
+    pub(super) bytes: usize,
 }
 
-impl Whole<'_> {
-    pub(super) fn bytes(&self) -> usize {
-        HEADER_BYTES + self.body.len()
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Section<'a> {
+    pub(super) shard: ShardId,
+    /// Where it begins, counted from the frame.
+    pub(super) at: usize,
+    /// `None` if it is not what was written.
+    pub(super) content: Option<&'a [u8]>,
+}
+
+impl Frame<'_> {
+    pub(super) fn is_whole(&self) -> bool {
+        self.sections.iter().all(|section| section.content.is_some())
     }
 }
 
-/// The frame at the start of `bytes`, if there is a whole one of this segment's life.
-pub(super) fn read(bytes: &[u8], nonce: u64) -> Option<Whole<'_>> {
-    let mut header = bytes.get(..HEADER_BYTES)?;
-    let crc = header.get_u32_le();
-    let body_len = header.get_u32_le() as usize;
-    if header.get_u64_le() != nonce {
+/// The frame at the start of `bytes`, if the head of one of this segment's life is there, and room for its sections.
+pub(super) fn read(bytes: &[u8], nonce: u64) -> Option<Frame<'_>> {
+    let (number, mut table) = read_head(bytes, nonce)?;
+    let mut end = TABLE_AT + table.len();
+    let mut sections = Vec::with_capacity(table.len() / SECTION_BYTES);
+    while table.has_remaining() {
+        let (shard, len, crc) = (ShardId(table.get_u32_le()), table.get_u32_le() as usize, table.get_u32_le());
+        let content = bytes.get(end..end.checked_add(len)?)?;
+        let content = (crc32fast::hash(content) == crc).then_some(content);
+        sections.push(Section { shard, at: end, content });
+        end += len;
+    }
+    Some(Frame { number, sections, bytes: end })
+}
+
+/// The number and the table of a head that is whole.
+fn read_head(bytes: &[u8], nonce: u64) -> Option<(u64, &[u8])> {
+    let mut fixed = bytes.get(..HEAD_BYTES)?;
+    let crc = fixed.get_u32_le();
+    let sections = fixed.get_u32_le() as usize;
+    if fixed.get_u64_le() != nonce {
         return None;
     }
-    let number = header.get_u64_le();
-    let covered = bytes.get(4..HEADER_BYTES.checked_add(body_len)?)?;
-    (crc32fast::hash(covered) == crc).then(|| Whole { number, body: &covered[HEADER_BYTES - 4..] })
+    let number = fixed.get_u64_le();
+    let covered = bytes.get(4..TABLE_AT.checked_add(sections.checked_mul(SECTION_BYTES)?)?)?;
+    (crc32fast::hash(covered) == crc).then(|| (number, &covered[TABLE_AT - 4..]))
 }
 
-/// The first whole frame anywhere in `bytes` whose number is at least `number_min`, with its offset.
-pub(super) fn find(bytes: &[u8], nonce: u64, number_min: u64) -> Option<(usize, u64)> {
+/// The first frame anywhere in `bytes` whose head is whole and whose number is above `number`: its offset and number. A head is
+/// proof enough that the frame was begun, and so that all frames before it were synced.
+pub(super) fn find_above(bytes: &[u8], nonce: u64, number: u64) -> Option<(usize, u64)> {
     let needle = nonce.to_le_bytes();
-    memmem::find_iter(bytes, &needle).filter_map(|at| at.checked_sub(8)).find_map(|start| {
-        let frame = read(&bytes[start..], nonce)?;
-        (frame.number >= number_min).then_some((start, frame.number))
+    memmem::find_iter(bytes, &needle).filter_map(|at| at.checked_sub(NONCE_AT)).find_map(|start| {
+        let (found, _) = read_head(&bytes[start..], nonce)?;
+        (found > number).then_some((start, found))
     })
 }
 
-/// The records of a body. `None` if the bytes do not form records; the checksum was right, so a version that
-/// this one does not know must have written them.
-pub(super) fn decode(mut body: Bytes) -> Option<Vec<Record>> {
-    let mut records = Vec::new();
-    while body.has_remaining() {
-        let kind = body.try_get_u8().ok()?;
-        let shard = ShardId(body.try_get_u32_le().ok()?);
-        records.push(match kind {
-            KIND_ENTRIES => Record::Entries { shard, entries: decode_entries(&mut body)? },
-            KIND_HARD_STATE => Record::HardState { shard, hard_state: decode_hard_state(&mut body)? },
-            KIND_TRUNCATE => Record::Truncate { shard, index: body.try_get_u64_le().ok()? },
-            KIND_RESET => Record::Reset { shard, hard_state: decode_hard_state(&mut body)? },
-            _ => return None,
-        });
-    }
-    Some(records)
-}
-
-fn decode_entries(body: &mut Bytes) -> Option<Vec<LogEntry>> {
-    let first = body.try_get_u64_le().ok()?;
-    let count = body.try_get_u32_le().ok()?;
-    first.checked_add(u64::from(count))?;
-    if count == 0 || count as usize > body.remaining() / ENTRY_HEADER_BYTES {
-        return None;
-    }
-    (first..first + u64::from(count))
-        .map(|index| {
-            let term = body.try_get_u64_le().ok()?;
-            let kind = match body.try_get_u8().ok()? {
-                ENTRY_NORMAL => LogEntryKind::Normal,
-                ENTRY_MEMBERSHIP => LogEntryKind::Membership,
-                _ => return None,
-            };
-            let len = body.try_get_u32_le().ok()? as usize;
-            let data = (len <= body.remaining()).then(|| body.split_to(len))?;
-            Some(LogEntry { index, term, kind, data })
-        })
-        .collect()
-}
-
-pub(super) fn decode_hard_state(body: &mut impl Buf) -> Option<HardState> {
-    Some(HardState {
-        term: body.try_get_u64_le().ok()?,
-        vote: body.try_get_u64_le().ok()?,
-        commit: body.try_get_u64_le().ok()?,
-    })
+/// Whether a frame of this life was begun at the start of `bytes`, as far as one can tell.
+pub(super) fn was_begun(bytes: &[u8], nonce: u64) -> bool {
+    bytes.get(NONCE_AT..NONCE_AT + 8) == Some(nonce.to_le_bytes().as_slice())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const HARD_STATE: HardState = HardState { term: 3, vote: 1, commit: 9 };
-
-    fn entry(index: u64, kind: LogEntryKind, data: &'static [u8]) -> LogEntry {
-        LogEntry { index, term: 3, kind, data: Bytes::from_static(data) }
-    }
+    const NONCE: u64 = 0x1122_3344_5566_7788;
 
     fn sample() -> Vec<u8> {
-        let entries = [entry(9, LogEntryKind::Normal, b"lili"), entry(10, LogEntryKind::Membership, b"")];
         let mut builder = Builder::new();
-        builder.entries(ShardId(2), &entries);
-        builder.hard_state(ShardId(2), HARD_STATE);
-        builder.truncate(ShardId(3), 5);
-        builder.reset(ShardId(4), HARD_STATE);
-        assert_eq!(
-            builder.buffer.len() - HEADER_BYTES,
-            measure(&entries, Some(HARD_STATE)) + 13 + 29,
-            "what is measured must be what is written"
-        );
-        builder.seal(0x1122_3344_5566_7788, 7).to_vec()
+        builder.begin(3);
+        builder.section(ShardId(2)).extend_from_slice(b"lili");
+        builder.section(ShardId(3));
+        builder.section(ShardId(2)).extend_from_slice(b"bob");
+        builder.seal(NONCE, 7).to_vec()
+    }
+
+    fn contents(bytes: &[u8]) -> Option<Vec<Option<Vec<u8>>>> {
+        let frame = read(bytes, NONCE)?;
+        Some(frame.sections.iter().map(|section| section.content.map(<[u8]>::to_vec)).collect())
     }
 
     #[test]
@@ -269,17 +182,15 @@ mod tests {
         assert_eq!(
             hex,
             concat!(
-                "1c423c04",                                                   // crc
-                "76000000",                                                   // body length
-                "8877665544332211",                                           // nonce
-                "0700000000000000",                                           // number
-                "0102000000",                                                 // entries of shard 2
-                "090000000000000002000000",                                   // first 9, two of them
-                "030000000000000000040000006c696c69",                         // term 3, normal, lili
-                "03000000000000000100000000",                                 // term 3, membership, nothing
-                "0202000000030000000000000001000000000000000900000000000000", // hard state of shard 2
-                "03030000000500000000000000",                                 // truncate shard 3 before 5
-                "0404000000030000000000000001000000000000000900000000000000", // reset shard 4
+                "071fe695",                 // crc of the head
+                "03000000",                 // three sections
+                "8877665544332211",         // nonce
+                "0700000000000000",         // number
+                "02000000040000005f9a94ea", // shard 2, four bytes, crc
+                "030000000000000000000000", // shard 3, nothing
+                "020000000300000040b1cbf5", // shard 2 again, three bytes, crc
+                "6c696c69",                 // lili
+                "626f62",                   // bob
             )
         );
     }
@@ -288,44 +199,84 @@ mod tests {
     fn what_is_written_is_read_back() {
         let bytes = sample();
 
-        let frame = read(&bytes, 0x1122_3344_5566_7788).unwrap();
-        let records = decode(Bytes::copy_from_slice(frame.body)).unwrap();
+        let frame = read(&bytes, NONCE).unwrap();
 
-        assert_eq!(frame.number, 7);
-        assert_eq!(frame.bytes(), bytes.len());
-        assert_eq!(records.len(), 4);
-        let Record::Entries { shard, entries } = &records[0] else {
-            panic!("entries come first: {records:?}");
-        };
-        assert_eq!(*shard, ShardId(2));
-        assert_eq!(entries[0], entry(9, LogEntryKind::Normal, b"lili"));
-        assert_eq!(entries[1], entry(10, LogEntryKind::Membership, b""));
+        assert_eq!((frame.number, frame.bytes), (7, bytes.len()));
+        assert!(frame.is_whole());
+        let shards: Vec<u32> = frame.sections.iter().map(|section| section.shard.0).collect();
+        assert_eq!(shards, [2, 3, 2]);
+        assert_eq!(contents(&bytes).unwrap(), [Some(b"lili".to_vec()), Some(Vec::new()), Some(b"bob".to_vec())]);
     }
 
     #[test]
-    fn a_frame_of_an_earlier_life_is_not_whole() {
+    fn a_builder_remembers_nothing_of_the_frame_before() {
+        let mut builder = Builder::new();
+        builder.begin(2);
+        builder.section(ShardId(9)).extend_from_slice(&[0xff; 100]);
+        builder.section(ShardId(9)).extend_from_slice(&[0xff; 100]);
+        builder.seal(1, 1);
+
+        builder.begin(3);
+        builder.section(ShardId(2)).extend_from_slice(b"lili");
+        builder.section(ShardId(3));
+        builder.section(ShardId(2)).extend_from_slice(b"bob");
+
+        assert_eq!(builder.seal(NONCE, 7), sample());
+    }
+
+    #[test]
+    fn a_frame_of_an_earlier_life_is_not_read() {
         assert!(read(&sample(), 1).is_none());
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn every_flipped_bit_is_noticed_in_the_head_or_in_its_section_alone() {
         let good = sample();
+        let body_at = HEAD_BYTES + 3 * SECTION_BYTES;
+        let whole = contents(&good).unwrap();
 
         for bit in 0..good.len() * 8 {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
 
-            assert!(read(&bad, 0x1122_3344_5566_7788).is_none(), "bit {bit}");
+            let hit = match bit / 8 {
+                byte if byte < body_at => None,
+                byte if byte < body_at + 4 => Some(0),
+                _ => Some(2),
+            };
+            let expected = hit.map(|hit| {
+                let mut contents = whole.clone();
+                contents[hit] = None;
+                contents
+            });
+            assert_eq!(contents(&bad), expected, "bit {bit}");
         }
     }
 
     #[test]
-    fn a_body_cut_anywhere_never_panics() {
-        let bytes = sample();
-        let body = Bytes::copy_from_slice(&bytes[HEADER_BYTES..]);
+    fn a_frame_cut_anywhere_is_not_read() {
+        let good = sample();
 
-        for len in 0..body.len() {
-            let _ = decode(body.slice(..len));
+        for len in 0..good.len() {
+            assert!(read(&good[..len], NONCE).is_none(), "{len} bytes");
         }
+    }
+
+    #[test]
+    fn a_later_head_is_found_whatever_became_of_its_sections() {
+        let mut bytes = vec![0xa5; 100];
+        bytes.extend_from_slice(&sample()[..HEAD_BYTES + 3 * SECTION_BYTES]);
+
+        assert_eq!(find_above(&bytes, NONCE, 6), Some((100, 7)));
+        assert_eq!(find_above(&bytes, NONCE, 7), None);
+        assert_eq!(find_above(&bytes[..bytes.len() - 1], NONCE, 6), None);
+    }
+
+    #[test]
+    fn a_claimed_number_of_sections_is_not_believed() {
+        let mut bytes = sample();
+        bytes[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+
+        assert!(read(&bytes, NONCE).is_none());
     }
 }

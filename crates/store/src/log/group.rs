@@ -12,9 +12,14 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Whether an entry may be written at `index`: it continues the log or replaces its end.
+    /// A group whose log is damaged: nothing is known of it. It stands in the heads of segments that were begun while its
+    /// shard was stopped, and claims every index, so that no segment with a part of it is freed.
+    pub(super) const LOST: Self =
+        Self { hard_state: HardState { term: 0, vote: 0, commit: 0 }, first: 0, next: u64::MAX };
+
+    /// Whether an entry may be written at `index`: it continues the log or replaces its end. A lost log is not continued.
     pub(super) fn accepts(&self, index: u64) -> bool {
-        self.next == 0 || (self.first..=self.next).contains(&index)
+        self.next == 0 || (*self != Self::LOST && (self.first..=self.next).contains(&index))
     }
 
     pub(super) fn append(&mut self, index: u64, count: u64) {
@@ -88,5 +93,13 @@ mod tests {
 
         assert_eq!(some, group(10, 10));
         assert!(!some.needs(9));
+    }
+
+    #[test]
+    fn a_lost_group_needs_whatever_there_is_and_takes_nothing() {
+        assert!(!Group::LOST.accepts(0));
+        assert!(!Group::LOST.accepts(u64::MAX));
+        assert!(Group::LOST.needs(0));
+        assert!(Group::LOST.needs(u64::MAX));
     }
 }

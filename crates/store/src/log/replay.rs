@@ -1,11 +1,12 @@
 //! Recovery: reads the segments once, checks every byte of them, and tells a cut tail from damage. Writes nothing.
 //!
-//! Each frame was synced before the next one was begun, so only the last frame can be incomplete. Where the frames of
-//! the newest segment end, one of two things is true. Nothing whole follows: the end, perhaps with a write that a
-//! crash cut short and that nobody was told of. Something whole follows: there was more, and it is damaged. In older
-//! segments the head of the next one says how many frames there must be. A bit that flips in the very last frame
-//! cannot be told from a cut; a node that stopped in good order ends its log with an empty frame, so that even its
-//! last write is covered.
+//! Each frame was synced before the next one was begun, so only the last frame can be incomplete. A frame is *proven* if
+//! a later one was begun: the head of any later frame shows that, and so does the segment after it. What is wrong in a
+//! proven frame is damage: to one group if it is the group's section, to all if it is the head, because then nobody can
+//! tell whose sections followed. A frame that is not proven is the last one: if any of it is wrong, all of it is cut,
+//! because it may be a write that a crash cut short and that nobody was told of. A bit that flips in the very last
+//! frame cannot be told from a cut; a node that stopped in good order ends its log with an empty frame, so that even its
+//! last write is proven.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
@@ -14,11 +15,13 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use shardine_model::ids::ShardId;
-use shardine_model::log::LogEntry;
+use shardine_model::log::{HardState, LogEntry};
 use tracing::warn;
 
-use super::frame::{self, Record};
+use super::damage::Damage;
+use super::frame::{self, Frame, Section};
 use super::group::Group;
+use super::record::{self, Record};
 use super::segment::{self, Fault, Head};
 use crate::error::Error;
 
@@ -27,6 +30,8 @@ use crate::error::Error;
 pub(super) struct Replay {
     pub(super) groups: BTreeMap<ShardId, Group>,
     pub(super) entries: BTreeMap<ShardId, VecDeque<LogEntry>>,
+    /// The groups that cannot be read. Invariant: each of them is [`Group::LOST`] in `groups` and has no entries.
+    pub(super) damaged: BTreeMap<ShardId, Damage>,
     /// Oldest first.
     pub(super) segments: Vec<Replayed>,
     pub(super) next_number: u64,
@@ -48,12 +53,20 @@ pub(super) struct Replayed {
 /// Reads what the given segments say, oldest first, newest last.
 pub(super) fn replay(files: &[(u64, PathBuf)]) -> Result<Replay, Error> {
     let mut replay = Replay::default();
-    let mut bytes = Vec::new();
+    let (mut bytes, mut bytes_behind) = (Vec::new(), Vec::new());
     for (position, (sequence, path)) in files.iter().enumerate() {
-        bytes.clear();
-        read_file(path, &mut bytes)?;
-        replay.segment(path, *sequence, &bytes)?;
-        if position + 1 == files.len() {
+        // The segment behind is read before this one is judged: its head tells which frames are proven.
+        match position {
+            0 => read_file(path, &mut bytes)?,
+            _ => std::mem::swap(&mut bytes, &mut bytes_behind),
+        }
+        let mut end_number = None;
+        if let Some((sequence_behind, path_behind)) = files.get(position + 1) {
+            read_file(path_behind, &mut bytes_behind)?;
+            end_number = Some(decode_head(path_behind, *sequence_behind, &bytes_behind)?.first_number);
+        }
+        replay.segment(path, *sequence, &bytes, end_number)?;
+        if end_number.is_none() {
             replay.check_tail(&bytes)?;
         }
     }
@@ -67,41 +80,56 @@ pub fn scan(bytes: &[u8]) -> Result<usize, Error> {
     let mut replay = Replay::default();
     let path = Path::new("(memory)");
     let sequence = Head::decode(bytes).map_or(0, |head| head.sequence);
-    replay.segment(path, sequence, bytes)?;
+    replay.segment(path, sequence, bytes, None)?;
     replay.check_tail(bytes)?;
     Ok(replay.entries.values().map(VecDeque::len).sum())
 }
 
 impl Replay {
-    fn segment(&mut self, path: &Path, sequence: u64, bytes: &[u8]) -> Result<(), Error> {
+    /// Reads one segment. `end_number` is the first frame of the segment behind it, if there is one.
+    fn segment(&mut self, path: &Path, sequence: u64, bytes: &[u8], end_number: Option<u64>) -> Result<(), Error> {
         let head = decode_head(path, sequence, bytes)?;
         self.check_follows(path, &head)?;
         if self.segments.is_empty() {
-            self.begin(&head);
+            self.begin(path, &head);
         }
-        let mut replayed = Replayed {
+        self.segments.push(Replayed {
             path: path.to_path_buf(),
             sequence,
             nonce: head.nonce,
             end: head.bytes(),
             last: BTreeMap::new(),
-        };
-        while let Some(frame) = frame::read(&bytes[replayed.end..], head.nonce) {
-            if frame.number != self.next_number {
+        });
+        let mut at = head.bytes();
+        // A frame that was cut by an earlier recovery may still lie behind the last one that counts.
+        while end_number.is_none_or(|end_number| self.next_number < end_number) {
+            let Some(frame) = frame::read(&bytes[at..], head.nonce) else { break };
+            let proven = || end_number.is_some() || is_followed(&bytes[at + frame.bytes..], head.nonce, frame.number);
+            if frame.number != self.next_number || !(frame.is_whole() || proven()) {
                 break;
             }
-            self.frame(frame.body, &mut replayed)?;
-            replayed.end += frame.bytes();
-            self.next_number += 1;
+            self.frame(path, at, &frame);
+            at += frame.bytes;
+            self.next_number = self.next_number.saturating_add(1);
         }
-        self.segments.push(replayed);
+        self.newest().end = at;
         Ok(())
     }
 
-    fn begin(&mut self, head: &Head) {
+    fn newest(&mut self) -> &mut Replayed {
+        self.segments.last_mut().expect("only called while a segment is read")
+    }
+
+    fn begin(&mut self, path: &Path, head: &Head) {
         self.next_number = head.first_number;
         self.groups.clone_from(&head.groups);
         self.found_from = head.groups.iter().map(|(shard, group)| (*shard, group.next)).collect();
+        for (shard, group) in &head.groups {
+            if *group == Group::LOST {
+                let damage = Damage::new(path, 0, "its log was damaged in an older file, which is gone");
+                self.damaged.insert(*shard, damage);
+            }
+        }
     }
 
     /// A segment must begin where the one before it ended.
@@ -111,71 +139,105 @@ impl Replay {
         };
         if head.sequence != previous.sequence + 1 {
             let missing = previous.sequence + 1;
-            return Err(damaged(path, 0, format!("segment {missing} before it is missing")));
+            return Err(Damage::new(path, 0, format!("segment {missing} before it is missing")).of_all());
         }
         if head.first_number != self.next_number {
             let (next, first) = (self.next_number, head.first_number);
             let reason = format!("write {next} is not readable, but the next segment begins with {first}");
-            return Err(damaged(&previous.path, previous.end, reason));
+            return Err(Damage::new(&previous.path, previous.end, reason).of_all());
         }
-        if head.groups != self.groups {
-            let reason = "its head does not agree with the segments before it".to_owned();
-            return Err(damaged(path, 0, reason));
+        if !self.agrees_with(&head.groups) {
+            return Err(Damage::new(path, 0, "its head does not agree with the segments before it").of_all());
         }
         Ok(())
     }
 
-    fn frame(&mut self, body: &[u8], replayed: &mut Replayed) -> Result<(), Error> {
-        // One piece of memory per frame: entries share it, and it goes when the last of them does.
-        let Some(records) = frame::decode(Bytes::copy_from_slice(body)) else {
-            let reason = "a record of unknown form".to_owned();
-            return Err(damaged(&replayed.path, replayed.end, reason));
+    /// What cannot be read cannot disagree. Nor does a head that was written while a group could not be read, when the
+    /// damaged file has been put back since.
+    fn agrees_with(&self, heads: &BTreeMap<ShardId, Group>) -> bool {
+        let same_shards = self.groups.keys().eq(heads.keys());
+        let mut pairs = self.groups.iter().zip(heads.values());
+        same_shards
+            && pairs.all(|((shard, ours), theirs)| {
+                ours == theirs || *theirs == Group::LOST || self.damaged.contains_key(shard)
+            })
+    }
+
+    /// Takes what a frame tells. What is wrong in it concerns the group whose section it is.
+    fn frame(&mut self, path: &Path, at: usize, frame: &Frame<'_>) {
+        for section in &frame.sections {
+            if let Err(reason) = self.section(section, frame.number) {
+                self.lose(section.shard, Damage::new(path, at + section.at, reason));
+            }
+        }
+    }
+
+    fn section(&mut self, section: &Section<'_>, number: u64) -> Result<(), String> {
+        let Some(content) = section.content else {
+            return Err(format!("its part of write {number} does not match its checksum"));
         };
+        // One piece of memory per section: entries share it, and it goes when the last of them does.
+        let records = record::decode(Bytes::copy_from_slice(content));
+        let records = records.ok_or_else(|| format!("its part of write {number} has an unknown form"))?;
         for record in records {
-            self.record(record, replayed)?;
+            self.record(section.shard, record)?;
         }
         Ok(())
     }
 
-    fn record(&mut self, record: Record, replayed: &mut Replayed) -> Result<(), Error> {
+    /// From here on nothing is known of the group, until a snapshot from a peer replaces it.
+    fn lose(&mut self, shard: ShardId, damage: Damage) {
+        self.groups.insert(shard, Group::LOST);
+        self.entries.remove(&shard);
+        self.newest().last.insert(shard, u64::MAX);
+        self.damaged.entry(shard).or_insert(damage);
+    }
+
+    fn record(&mut self, shard: ShardId, record: Record) -> Result<(), String> {
         match record {
-            Record::Entries { shard, entries } => self.append(shard, entries, replayed)?,
-            Record::HardState { shard, hard_state } => {
-                self.groups.entry(shard).or_default().hard_state = hard_state;
-            }
-            Record::Truncate { shard, index } => {
-                let group = self.groups.entry(shard).or_default();
-                group.truncate(index);
-                let first = group.first;
-                let kept = self.entries.entry(shard).or_default();
-                if group.next == 0 {
-                    kept.clear();
-                    self.found_from.insert(shard, 0);
-                }
-                while kept.front().is_some_and(|entry| entry.index < first) {
-                    kept.pop_front();
-                }
-            }
-            Record::Reset { shard, hard_state } => {
-                self.groups.entry(shard).or_default().reset(hard_state);
-                self.entries.remove(&shard);
-                self.found_from.insert(shard, 0);
-            }
+            Record::Reset(hard_state) => self.reset(shard, hard_state),
+            _ if self.damaged.contains_key(&shard) => {}
+            Record::Entries(entries) => self.append(shard, entries)?,
+            Record::HardState(hard_state) => self.groups.entry(shard).or_default().hard_state = hard_state,
+            Record::Truncate(index) => self.truncate(shard, index),
         }
         Ok(())
     }
 
-    fn append(&mut self, shard: ShardId, entries: Vec<LogEntry>, replayed: &mut Replayed) -> Result<(), Error> {
+    fn reset(&mut self, shard: ShardId, hard_state: HardState) {
+        self.groups.entry(shard).or_default().reset(hard_state);
+        self.entries.remove(&shard);
+        self.damaged.remove(&shard);
+        self.found_from.insert(shard, 0);
+        for segment in &mut self.segments {
+            segment.last.remove(&shard);
+        }
+    }
+
+    fn truncate(&mut self, shard: ShardId, index: u64) {
+        let group = self.groups.entry(shard).or_default();
+        group.truncate(index);
+        let first = group.first;
+        let kept = self.entries.entry(shard).or_default();
+        if group.next == 0 {
+            kept.clear();
+            self.found_from.insert(shard, 0);
+        }
+        while kept.front().is_some_and(|entry| entry.index < first) {
+            kept.pop_front();
+        }
+    }
+
+    fn append(&mut self, shard: ShardId, entries: Vec<LogEntry>) -> Result<(), String> {
         let group = self.groups.entry(shard).or_default();
         let first = entries.first().map_or(0, |entry| entry.index);
         if !group.accepts(first) {
-            let next = group.next;
-            let reason = format!("shard {shard}: entry {first} where {next} is next");
-            return Err(damaged(&replayed.path, replayed.end, reason));
+            return Err(format!("entry {first} where {} is next", group.next));
         }
         let anywhere = group.next == 0;
         group.append(first, entries.len() as u64);
-        replayed.last.insert(shard, group.next - 1);
+        let last = group.next - 1;
+        self.newest().last.insert(shard, last);
 
         let kept = self.entries.entry(shard).or_default();
         while kept.back().is_some_and(|entry| entry.index >= first) {
@@ -189,14 +251,14 @@ impl Replay {
         Ok(())
     }
 
-    /// Nothing whole may follow the end of the newest segment.
+    /// Nothing may follow the end of the newest segment.
     fn check_tail(&self, bytes: &[u8]) -> Result<(), Error> {
         let Some(newest) = self.segments.last() else {
             return Ok(());
         };
         let rest = &bytes[newest.end..];
         let next = self.next_number;
-        let reason = match frame::find(rest, newest.nonce, next) {
+        let reason = match frame::find_above(rest, newest.nonce, next) {
             Some((0, frame::SEAL)) => "the segment after it is missing".to_owned(),
             Some((_, frame::SEAL)) => format!("write {next} is not readable, but the end of the segment is"),
             Some((_, number)) => format!("write {next} is not readable, but the later write {number} is"),
@@ -205,12 +267,12 @@ impl Replay {
                 return Ok(());
             }
         };
-        Err(damaged(&newest.path, newest.end, reason))
+        Err(Damage::new(&newest.path, newest.end, reason).of_all())
     }
 
     /// The oldest head tells which entries lay in older segments; all of them must have been forgotten since.
     fn check_nothing_missing(&self) -> Result<(), Error> {
-        for (shard, group) in &self.groups {
+        for (shard, group) in self.groups.iter().filter(|(shard, _)| !self.damaged.contains_key(shard)) {
             let found_from = self.found_from.get(shard).copied().unwrap_or(0);
             if group.first < found_from {
                 return Err(Error::LogMissing {
@@ -225,35 +287,34 @@ impl Replay {
     }
 }
 
+/// Whether a frame was begun behind the one with this number. Directly behind it the nonce is enough, which nobody else could
+/// have put there: so a cut write is proof too, even if its head is torn.
+fn is_followed(behind: &[u8], nonce: u64, number: u64) -> bool {
+    frame::was_begun(behind, nonce) || frame::find_above(behind, nonce, number).is_some()
+}
+
 fn decode_head(path: &Path, sequence: u64, bytes: &[u8]) -> Result<Head, Error> {
     match Head::decode(bytes) {
         Ok(head) if head.sequence == sequence => Ok(head),
-        Ok(head) => {
-            let reason = format!("it says that it is segment {}", head.sequence);
-            Err(damaged(path, 0, reason))
-        }
-        Err(Fault::Damaged) => Err(damaged(path, 0, "its head is not readable".to_owned())),
+        Ok(head) => Err(Damage::new(path, 0, format!("it says that it is segment {}", head.sequence)).of_all()),
+        Err(Fault::Damaged) => Err(Damage::new(path, 0, "its head is not readable").of_all()),
         Err(Fault::Newer { version }) => {
             Err(Error::NewerFormat { file: path.to_path_buf(), found: version, known: segment::VERSION })
         }
     }
 }
 
-/// A write that was begun leaves its header behind; where nothing was begun there are zeros or an earlier life.
+/// A write that was begun leaves its head behind; where nothing was begun there are zeros or an earlier life.
 fn note_cut(newest: &Replayed, rest: &[u8]) {
-    let begun = rest.get(8..16) == Some(newest.nonce.to_le_bytes().as_slice());
-    if begun {
+    if frame::was_begun(rest, newest.nonce) {
         warn!(file = %newest.path.display(), offset = newest.end, "an incomplete last write was cut off");
     }
 }
 
 fn read_file(path: &Path, bytes: &mut Vec<u8>) -> Result<(), Error> {
     let len = fs::metadata(path).map_err(Error::io("look at", path))?.len();
+    bytes.clear();
     bytes.reserve(usize::try_from(len).unwrap_or(0));
     File::open(path).and_then(|mut file| file.read_to_end(bytes)).map_err(Error::io("read", path))?;
     Ok(())
-}
-
-fn damaged(path: &Path, offset: usize, reason: String) -> Error {
-    Error::LogDamaged { file: path.to_path_buf(), offset: offset as u64, reason }
 }

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use bytes::Buf;
 use shardine_model::ids::ShardId;
 
-use super::frame;
 use super::group::Group;
+use super::record;
 
 pub(super) const ENDING: &str = ".seg";
 pub(super) const VERSION: u32 = 1;
@@ -98,7 +98,7 @@ fn decode_groups(mut bytes: &[u8]) -> Option<BTreeMap<ShardId, Group>> {
     while bytes.has_remaining() {
         let shard = ShardId(bytes.try_get_u32_le().ok()?);
         let group = Group {
-            hard_state: frame::decode_hard_state(&mut bytes)?,
+            hard_state: record::decode_hard_state(&mut bytes)?,
             first: bytes.try_get_u64_le().ok()?,
             next: bytes.try_get_u64_le().ok()?,
         };

@@ -9,8 +9,10 @@ use std::sync::{Mutex, MutexGuard};
 use shardine_model::ids::ShardId;
 use shardine_model::log::{HardState, LogEntry, LogWrite};
 
+use super::damage::Damage;
 use super::frame::{self, Builder};
 use super::group::Group;
+use super::record;
 use super::replay::{self, Replay, Replayed};
 use super::segment::{self, Head};
 use super::spares::Spares;
@@ -48,7 +50,7 @@ pub struct SegmentLog {
 
 impl SegmentLog {
     /// Opens the log in `dir`, recovers what was synced and cuts an incomplete last write. Reads every byte of
-    /// the log; an error says what is damaged and what to do.
+    /// the log; an error says what is damaged and what to do. Damage to one group is told when that one is loaded.
     pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
         Ok(Self { dir: dir.to_path_buf(), disk: Mutex::new(Disk::open(dir, options)?) })
     }
@@ -108,6 +110,8 @@ struct Disk {
     spares: Spares,
     /// What recovery has read and nobody has loaded yet. A group leaves as soon as it changes.
     recovered: BTreeMap<ShardId, VecDeque<LogEntry>>,
+    /// The groups that could not be read. They take nothing but a reset, and what is left of them is kept.
+    damaged: BTreeMap<ShardId, Damage>,
     /// Set by the first failure and never cleared.
     stopped: bool,
 }
@@ -126,11 +130,8 @@ impl Disk {
         let spares = Spares::open(dir, options.segment_bytes, options.spares_max)?;
         let begun = dir.join(BEGUN);
         if found.is_empty() && begun.exists() {
-            return Err(Error::LogDamaged {
-                file: segment::path(dir, 1),
-                offset: 0,
-                reason: "the log was begun, but no segment of it is left".to_owned(),
-            });
+            let reason = "the log was begun, but no segment of it is left";
+            return Err(Damage::new(&segment::path(dir, 1), 0, reason).of_all());
         }
         let replay = replay::replay(&found)?;
         let disk = match replay.segments.last() {
@@ -157,6 +158,7 @@ impl Disk {
             frame: Builder::new(),
             spares,
             recovered: BTreeMap::new(),
+            damaged: BTreeMap::new(),
             stopped: false,
         })
     }
@@ -172,6 +174,7 @@ impl Disk {
             options,
             recovered: recovered(&replay.groups, replay.entries),
             groups: replay.groups,
+            damaged: replay.damaged,
             active,
             nonce: newest.nonce,
             offset: newest.end,
@@ -191,13 +194,17 @@ impl Disk {
     }
 
     fn write(&mut self, writes: &[LogWrite]) -> Result<(), Error> {
-        let body_bytes = writes.iter().map(|write| frame::measure(&write.entries, write.hard_state)).sum();
-        if body_bytes == 0 {
+        let (mut sections, mut body_bytes) = (0, 0);
+        for bytes in writes.iter().map(measure).filter(|bytes| *bytes > 0) {
+            sections += 1;
+            body_bytes += frame::SECTION_BYTES + bytes;
+        }
+        if sections == 0 {
             return Ok(());
         }
         self.make_room(body_bytes)?;
-        self.frame.clear();
-        for write in writes {
+        self.frame.begin(sections);
+        for write in writes.iter().filter(|write| measure(write) > 0) {
             self.stage(write)?;
         }
         self.commit()
@@ -206,26 +213,29 @@ impl Disk {
     /// Puts one group's part into the frame, and notes what will be kept of the group.
     fn stage(&mut self, write: &LogWrite) -> Result<(), Error> {
         let shard = write.shard;
+        self.check_readable(shard)?;
         let group = self.groups.entry(shard).or_default();
+        let section = self.frame.section(shard);
         if let Some(entry) = write.entries.first() {
             check_order(shard, group, &write.entries)?;
             group.append(entry.index, write.entries.len() as u64);
             let last = group.next - 1;
-            self.frame.entries(shard, &write.entries);
+            record::put_entries(section, &write.entries);
             if let Some(newest) = self.segments.back_mut() {
                 newest.last.insert(shard, last);
             }
         }
         if let Some(hard_state) = write.hard_state {
             group.hard_state = hard_state;
-            self.frame.hard_state(shard, hard_state);
+            record::put_hard_state(section, hard_state);
         }
         self.recovered.remove(&shard);
         Ok(())
     }
 
     fn truncate_before(&mut self, shard: ShardId, index: u64) -> Result<(), Error> {
-        self.make_room(frame::HEADER_BYTES)?;
+        self.check_readable(shard)?;
+        self.make_room(frame::SECTION_BYTES + record::SHORT_BYTES_MAX)?;
         let Some(group) = self.groups.get_mut(&shard) else {
             return Ok(());
         };
@@ -233,27 +243,33 @@ impl Disk {
             return Ok(());
         }
         self.recovered.remove(&shard);
-        self.frame.clear();
-        self.frame.truncate(shard, index);
+        self.frame.begin(1);
+        record::put_truncate(self.frame.section(shard), index);
         self.commit()?;
         // Only now: if the truncation were lost, the entries would be missed.
         self.free_segments()
     }
 
     fn reset(&mut self, shard: ShardId, hard_state: HardState) -> Result<(), Error> {
-        self.make_room(frame::measure(&[], Some(hard_state)))?;
+        self.make_room(frame::SECTION_BYTES + record::SHORT_BYTES_MAX)?;
+        self.damaged.remove(&shard);
         self.groups.entry(shard).or_default().reset(hard_state);
         for segment in &mut self.segments {
             segment.last.remove(&shard);
         }
         self.recovered.remove(&shard);
-        self.frame.clear();
-        self.frame.reset(shard, hard_state);
+        self.frame.begin(1);
+        record::put_reset(self.frame.section(shard), hard_state);
         self.commit()?;
         self.free_segments()
     }
 
+    fn check_readable(&self, shard: ShardId) -> Result<(), Error> {
+        self.damaged.get(&shard).map_or(Ok(()), |damage| Err(damage.of(shard)))
+    }
+
     fn load(&mut self, shard: ShardId) -> Result<GroupLog, Error> {
+        self.check_readable(shard)?;
         let hard_state = match self.groups.get(&shard) {
             Some(group) => group.hard_state,
             None => return Ok(GroupLog::default()),
@@ -267,7 +283,17 @@ impl Disk {
 
     fn read_again(&self, shard: ShardId) -> Result<VecDeque<LogEntry>, Error> {
         let files: Vec<_> = self.segments.iter().map(|segment| (segment.sequence, segment.path.clone())).collect();
-        Ok(replay::replay(&files)?.entries.remove(&shard).unwrap_or_default())
+        let mut replay = replay::replay(&files)?;
+        if replay.next_number != self.next_number {
+            // Here nothing can be torn: every write up to this one has been synced by this process.
+            let reason = format!("write {} is not readable", replay.next_number);
+            let newest = &replay.segments[replay.segments.len() - 1];
+            return Err(Damage::new(&newest.path, newest.end, reason).of_all());
+        }
+        match replay.damaged.get(&shard) {
+            Some(damage) => Err(damage.of(shard)),
+            None => Ok(replay.entries.remove(&shard).unwrap_or_default()),
+        }
     }
 
     /// The one place where anything is promised: the frame is written, and synced before this returns.
@@ -288,7 +314,7 @@ impl Disk {
         if body_bytes > frame::BODY_BYTES_MAX {
             return Err(Error::WriteTooLarge { bytes: body_bytes, bytes_max: frame::BODY_BYTES_MAX });
         }
-        let end = self.offset + 2 * frame::HEADER_BYTES + body_bytes;
+        let end = self.offset + 2 * frame::HEAD_BYTES + body_bytes;
         // A frame that no segment could hold still gets one of its own: the file then grows, once.
         if end <= self.options.segment_bytes {
             return Ok(());
@@ -306,7 +332,7 @@ impl Disk {
         };
         let (active, segment) = start_segment(&self.dir, &self.spares, &head)?;
         // The seal says that there is a next segment, so that the loss of that file is noticed.
-        self.frame.clear();
+        self.frame.begin(0);
         let seal = self.frame.seal(self.nonce, frame::SEAL);
         self.active
             .write_all_at(seal, self.offset as u64)
@@ -354,9 +380,9 @@ impl Drop for Disk {
     /// Ends the log with an empty frame, so that damage to the last write is not taken for a cut. Failing to is
     /// no loss: it is what a crash leaves.
     fn drop(&mut self) {
-        let fits = self.offset + 2 * frame::HEADER_BYTES <= self.options.segment_bytes;
+        let fits = self.offset + 2 * frame::HEAD_BYTES <= self.options.segment_bytes;
         if !self.stopped && fits {
-            self.frame.clear();
+            self.frame.begin(0);
             let _ = self.commit();
         }
     }
@@ -388,6 +414,10 @@ fn start_segment(dir: &Path, spares: &Spares, head: &Head) -> Result<(File, Segm
     files::sync_dir(dir)?;
     let segment = Segment { path, sequence: head.sequence, last: BTreeMap::new() };
     Ok((file, segment))
+}
+
+fn measure(write: &LogWrite) -> usize {
+    record::measure(&write.entries, write.hard_state)
 }
 
 /// A group that still needs something in this segment.

@@ -1,17 +1,19 @@
 //! Reading rows by key: one statement for up to 200 of them (record-cache 39).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rusqlite::types::ValueRef as Stored;
 use rusqlite::{CachedStatement, Connection, Row};
 use shardine_model::{FieldType, RowKeyBuf, Table, ValueRef, Version, limits};
 
 use super::fault::classify;
-use super::text;
-use crate::columns::{self, Column};
+use super::text::SqliteText;
+use crate::columns;
+use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::job::Found;
-use crate::row::Cell;
+use crate::key::{self, KeyValue};
+use crate::row::{self, Cell};
 
 pub(super) fn load(connection: &Connection, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error> {
     assert!(rows.len() <= limits::LOAD_ROWS_MAX, "one statement reads at most {} rows", limits::LOAD_ROWS_MAX);
@@ -29,33 +31,22 @@ pub(super) fn load(connection: &Connection, table: &Table, rows: &[RowKeyBuf]) -
     while let Some(answer) = answers.next().map_err(classify)? {
         let row = row_key(table, answer).map_err(classify)?;
         let mut one = Found::default();
-        take(&mut one, table, row.clone(), answer)?;
+        take(&mut one, table, row.clone(), answer);
         stored.insert(row, one);
     }
-    let mut answered = BTreeSet::new();
-    for row in rows.iter().filter(|row| answered.insert(*row)) {
-        match stored.remove(row) {
-            Some(one) => found.absorb(one),
-            None => found.take_absent(row.clone()),
-        }
-    }
+    found.answer(rows, stored);
     Ok(found)
 }
 
-/// What every reading statement selects: the address, the version, the fields.
-pub(super) fn selected(table: &Table) -> String {
-    let fields = table.fields.iter().map(Column::Field);
-    text::names(columns::address(table).into_iter().chain([Column::Version]).chain(fields))
-}
-
 pub(super) fn select(table: &Table, size: usize) -> String {
-    let (selected, name, address) = (selected(table), text::quoted(&table.name), columns::address(table));
+    let (selected, name) = (SqliteText.names(&columns::selected(table)), SqliteText.quoted(columns::table_name(table)));
+    let address = columns::address(table);
     let keys = if address.len() == 1 {
-        text::marks(size)
+        SqliteText.marks(1, size)
     } else {
-        format!("VALUES {}", vec![format!("({})", text::marks(address.len())); size].join(", "))
+        format!("VALUES {}", vec![format!("({})", SqliteText.marks(1, address.len())); size].join(", "))
     };
-    format!("SELECT {selected} FROM {name} WHERE ({}) IN ({keys})", text::names(address))
+    format!("SELECT {selected} FROM {name} WHERE ({}) IN ({keys})", SqliteText.names(&address))
 }
 
 fn bind_keys<'a>(
@@ -66,7 +57,7 @@ fn bind_keys<'a>(
     let mut parameter = 0;
     for row in rows {
         parameter += 1;
-        statement.raw_bind_parameter(parameter, &row.key[..])?;
+        bind_key(statement, parameter, table, &row.key)?;
         if table.has_sort() {
             parameter += 1;
             statement.raw_bind_parameter(parameter, &row.sort[..])?;
@@ -75,26 +66,44 @@ fn bind_keys<'a>(
     Ok(())
 }
 
-/// The address of a selected row. Fails if somebody made the key column something else than bytes.
+/// Keys that the column cannot hold were left out long before.
+pub(super) fn bind_key(
+    statement: &mut CachedStatement<'_>,
+    parameter: usize,
+    table: &Table,
+    key: &[u8],
+) -> rusqlite::Result<()> {
+    match key::to_sql(table, key) {
+        Some(KeyValue::Text(text)) => statement.raw_bind_parameter(parameter, text),
+        Some(KeyValue::Integer(number)) => statement.raw_bind_parameter(parameter, number),
+        Some(KeyValue::Bytes(bytes)) => statement.raw_bind_parameter(parameter, bytes),
+        None => statement.raw_bind_parameter(parameter, rusqlite::types::Null),
+    }
+}
+
+/// The address of a selected row. Fails if somebody made the key column something else than it was.
 pub(super) fn row_key(table: &Table, answer: &Row<'_>) -> rusqlite::Result<RowKeyBuf> {
-    let key = answer.get_ref(0)?.as_blob()?.into();
+    let key = match (columns::key_type(table), answer.get_ref(0)?) {
+        (FieldType::String, stored) => stored.as_str()?.as_bytes().into(),
+        (FieldType::Int64, stored) => stored.as_i64()?.to_string().into_bytes().into(),
+        (_, stored) => stored.as_blob()?.into(),
+    };
     let sort = if table.has_sort() { answer.get_ref(1)?.as_blob()?.into() } else { Box::default() };
     Ok(RowKeyBuf { table: table.id, key, sort })
 }
 
 /// Takes a selected row into `found`, checked against the definition.
-pub(super) fn take(found: &mut Found, table: &Table, row: RowKeyBuf, answer: &Row<'_>) -> Result<(), Error> {
-    let version_at = columns::address(table).len();
-    let version = match answer.get_ref(version_at).map_err(classify)? {
-        Stored::Integer(version) => Ok(Version(version)),
-        other => Err(format!("the version is {}", other.data_type())),
+pub(super) fn take(found: &mut Found, table: &Table, address: RowKeyBuf, answer: &Row<'_>) {
+    let stored = |index: usize| answer.get_ref(index).map_err(|error| error.to_string());
+    let version = match columns::version_at(table).map(stored) {
+        None => Ok(row::UNVERSIONED),
+        Some(Ok(Stored::Integer(version))) => Ok(Version(version)),
+        Some(Ok(other)) => Err(format!("the version is {}", other.data_type())),
+        Some(Err(error)) => Err(error),
     };
-    let cells = table.fields.iter().enumerate().map(|(index, field)| {
-        let stored = answer.get_ref(version_at + 1 + index).map_err(|error| error.to_string())?;
-        cell(field.kind, stored)
-    });
-    found.take(table, row, version, cells);
-    Ok(())
+    let cells =
+        table.fields.iter().zip(columns::fields_at(table)..).map(|(field, index)| cell(field.kind, stored(index)?));
+    found.take(table, address, version, cells);
 }
 
 /// A stored value as the field's type has it, NULL as `None`.

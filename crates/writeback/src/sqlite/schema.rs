@@ -4,20 +4,12 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use shardine_model::{FieldId, Table};
 
 use super::fault::classify;
-use super::text::{declaration, names, quoted, type_of};
-use crate::columns::{self, Column, KEY, POSITION};
+use super::text::SqliteText;
+use crate::columns::{self, Column, POSITION, Part};
+use crate::dialect::Dialect;
+use crate::drift::{self, Existing, agree};
 use crate::error::Error;
 use crate::job::Drift;
-
-/// A column as the file has it.
-struct Existing {
-    name: String,
-    declared_type: String,
-    not_null: bool,
-    has_default: bool,
-    /// Its place in the primary key, from 1; 0 outside.
-    key_place: u32,
-}
 
 pub(super) fn create(connection: &mut Connection, table: &Table) -> Result<(), Error> {
     let transaction = begin(connection)?;
@@ -31,71 +23,42 @@ pub(super) fn create(connection: &mut Connection, table: &Table) -> Result<(), E
 /// With SQLite's hidden row id, although rows are found by key: measured, new rows go in 1.7 to 3 times as fast at the end
 /// of a table as in the middle of a tree of keys, and rows of 2 kB take half the space (`docs/sql.md`).
 fn create_table(table: &Table) -> Result<String, Error> {
-    let columns: Result<Vec<String>, Error> = columns::all(table).iter().map(declaration).collect();
-    let (name, columns, address) = (quoted(&table.name), columns?.join(", "), names(columns::address(table)));
-    Ok(format!("CREATE TABLE IF NOT EXISTS {name} ({columns}, PRIMARY KEY ({address})) STRICT"))
+    Ok(format!("{} STRICT", drift::create_table(&SqliteText, table)?))
 }
 
 fn create_index(table: &Table) -> String {
     // No table's name begins with two underscores, so the index's never meets one.
-    let index = quoted(&format!("{POSITION}{}", table.name));
-    let (name, address) = (quoted(&table.name), names(columns::address(table)));
+    let index = SqliteText.quoted(&format!("{POSITION}{}", table.name));
+    let (name, address) = (SqliteText.quoted(columns::table_name(table)), SqliteText.names(&columns::address(table)));
     format!("CREATE INDEX IF NOT EXISTS {index} ON {name} ({POSITION}, {address})")
 }
 
 pub(super) fn check(connection: &Connection, table: &Table) -> Result<Vec<Drift>, Error> {
-    match stored_name(connection, &table.name)? {
+    match stored_name(connection, columns::table_name(table))? {
         None => Ok(vec![Drift::NoTable { table: table.name.clone() }]),
-        Some(found) if found != table.name => Ok(vec![other_case(table, found)]),
-        Some(_) => compare(table, &existing_columns(connection, table)?),
-    }
-}
-
-/// The definition against the file, in the order of the definition. Columns that Shardine does not know are welcome as
-/// long as a row can be inserted without them.
-fn compare(table: &Table, existing: &[Existing]) -> Result<Vec<Drift>, Error> {
-    let mut drift = Vec::new();
-    let wanted = columns::all(table);
-    for column in &wanted {
-        let named = |candidate: &&Existing| candidate.name.eq_ignore_ascii_case(column.name());
-        match existing.iter().find(named) {
-            None => drift.push(missing(table, column)?),
-            Some(found) => drift.extend(compare_type(table, column, found)),
+        Some(found) if found != columns::table_name(table) => Ok(vec![other_case(table, found)]),
+        Some(_) => {
+            let mut drift = drift::compare(&SqliteText, table, &existing_columns(connection, table)?)?;
+            if columns::is_mapped(table) {
+                drift.extend(unfit(connection, table)?);
+            }
+            Ok(drift)
         }
     }
-    drift.extend(compare_key(table, existing));
-    let is_known = |found: &Existing| wanted.iter().any(|column| found.name.eq_ignore_ascii_case(column.name()));
-    for found in existing.iter().filter(|found| found.not_null && !found.has_default && !is_known(found)) {
-        drift.push(Drift::Unfilled { table: table.name.clone(), column: found.name.clone() });
-    }
-    Ok(drift)
 }
 
-fn missing(table: &Table, column: &Column<'_>) -> Result<Drift, Error> {
-    let remedy = format!("ALTER TABLE {} ADD COLUMN {}", quoted(&table.name), declaration(column)?);
-    Ok(Drift::NoColumn { table: table.name.clone(), column: column.name().to_owned(), remedy })
-}
-
-fn compare_type(table: &Table, column: &Column<'_>, found: &Existing) -> Option<Drift> {
-    let expected = type_of(column);
-    (!found.declared_type.eq_ignore_ascii_case(expected)).then(|| Drift::OtherType {
-        table: table.name.clone(),
-        column: found.name.clone(),
-        expected: expected.to_owned(),
-        found: found.declared_type.clone(),
-    })
-}
-
-fn compare_key(table: &Table, existing: &[Existing]) -> Option<Drift> {
-    let mut found: Vec<&Existing> = existing.iter().filter(|column| column.key_place > 0).collect();
-    found.sort_by_key(|column| column.key_place);
-    let found: Vec<String> = found.iter().map(|column| column.name.clone()).collect();
-    let expected: Vec<&str> = columns::address(table).iter().map(Column::name).collect();
-    (found != expected).then(|| Drift::OtherPrimaryKey {
-        table: table.name.clone(),
-        expected: expected.join(", "),
-        found: found.join(", "),
-    })
+fn unfit(connection: &Connection, table: &Table) -> Result<Vec<Drift>, Error> {
+    const FOREIGN_KEYS: &str = "SELECT 'to ' || \"table\" FROM pragma_foreign_key_list(?)";
+    const COLLATION: &str = "SELECT x.coll FROM pragma_index_list(?) l, pragma_index_xinfo(l.name) x \
+                             WHERE l.origin = 'pk' AND x.key = 1";
+    let name = columns::table_name(table);
+    let read = || -> rusqlite::Result<(Vec<String>, Option<String>)> {
+        let mut statement = connection.prepare(FOREIGN_KEYS)?;
+        let keys = statement.query_map([name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        Ok((keys, connection.query_row(COLLATION, [name], |row| row.get(0)).optional()?))
+    };
+    let (keys, collation) = read().map_err(classify)?;
+    Ok(drift::unfit(table, keys, collation))
 }
 
 /// SQL first, then the definition (record-cache 129): rows that are there already read as the default.
@@ -103,17 +66,17 @@ pub(super) fn add_field(connection: &mut Connection, table: &Table, field: Field
     let Some(field) = table.field_by_id(field) else {
         return Err(Error::definition(format!("table {} has no field {field} to add", table.name)));
     };
-    let column = Column::Field(field);
+    let column = Column { part: Part::Field(field), name: &field.name };
     let transaction = begin(connection)?;
-    match stored_name(&transaction, &table.name)? {
+    match stored_name(&transaction, columns::table_name(table))? {
         None => return agree(vec![Drift::NoTable { table: table.name.clone() }]),
-        Some(found) if found != table.name => return agree(vec![other_case(table, found)]),
+        Some(found) if found != columns::table_name(table) => return agree(vec![other_case(table, found)]),
         Some(_) => {}
     }
     match existing_columns(&transaction, table)?.iter().find(|found| found.name.eq_ignore_ascii_case(&field.name)) {
-        Some(found) => agree(compare_type(table, &column, found).into_iter().collect())?,
+        Some(found) => agree(drift::compare_type(&SqliteText, table, &column, found).into_iter().collect())?,
         None => {
-            let add = format!("ALTER TABLE {} ADD COLUMN {}", quoted(&table.name), declaration(&column)?);
+            let add = drift::add_column(&SqliteText, table, &column)?;
             transaction.execute_batch(&add).map_err(classify)?;
         }
     }
@@ -123,28 +86,20 @@ pub(super) fn add_field(connection: &mut Connection, table: &Table, field: Field
 /// The rows go with it: whoever asks has been asked whether they mean it.
 pub(super) fn drop_table(connection: &mut Connection, table: &Table) -> Result<(), Error> {
     let transaction = begin(connection)?;
-    match stored_name(&transaction, &table.name)? {
+    match stored_name(&transaction, columns::table_name(table))? {
         None => return Ok(()),
-        Some(found) if found != table.name => return agree(vec![other_case(table, found)]),
+        Some(found) if found != columns::table_name(table) => return agree(vec![other_case(table, found)]),
         Some(_) => {}
     }
-    if !existing_columns(&transaction, table)?.iter().any(|column| column.name == KEY) {
-        return Err(Error::definition(format!("table {} was not made by Shardine and is left alone", table.name)));
-    }
-    transaction.execute_batch(&format!("DROP TABLE {}", quoted(&table.name))).map_err(classify)?;
+    drift::check_ours(table, &existing_columns(&transaction, table)?)?;
+    transaction
+        .execute_batch(&format!("DROP TABLE {}", SqliteText.quoted(columns::table_name(table))))
+        .map_err(classify)?;
     transaction.commit().map_err(classify)
 }
 
 fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Error> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(classify)
-}
-
-fn agree(drift: Vec<Drift>) -> Result<(), Error> {
-    if drift.is_empty() {
-        return Ok(());
-    }
-    let faults: Vec<String> = drift.iter().map(Drift::to_string).collect();
-    Err(Error::definition(faults.join("; ")))
 }
 
 fn other_case(table: &Table, found: String) -> Drift {
@@ -161,7 +116,7 @@ fn existing_columns(connection: &Connection, table: &Table) -> Result<Vec<Existi
     let read = || -> rusqlite::Result<Vec<Existing>> {
         let select = "SELECT name, type, \"notnull\", dflt_value IS NOT NULL, pk FROM pragma_table_info(?)";
         let mut statement = connection.prepare(select)?;
-        let columns = statement.query_map([&table.name], |row| {
+        let columns = statement.query_map([columns::table_name(table)], |row| {
             Ok(Existing {
                 name: row.get(0)?,
                 declared_type: row.get(1)?,

@@ -23,6 +23,7 @@ fn table(sort: &[(&str, FieldType)]) -> Table {
         fields: vec![field],
         sort: sort.iter().map(part).collect(),
         backing: Backing::Sql,
+        sql: Default::default(),
         dynamic: false,
         dropped: false,
         next_field: FieldId(2),
@@ -59,7 +60,7 @@ fn steps(file: &File, query: &str) -> String {
 
 fn scan_steps(file: &File, table: &Table, scope: Scope, after: Option<RowKeyBuf>) -> String {
     let job = ScanJob { ticket: JobId(1), table: Arc::new(table.clone()), scope, after, rows_max: 10 };
-    steps(file, &scan::select(&job).0)
+    steps(file, &crate::pages::select(&text::SqliteText, &job, "__key__").unwrap().0)
 }
 
 #[test]

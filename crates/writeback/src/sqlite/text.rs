@@ -1,73 +1,57 @@
-//! Pieces of statements. Values never pass through here except as defaults of columns, which SQL allows only as text.
+//! What SQLite spells its own way.
 
 use shardine_model::{FieldType, Value};
 
-use crate::columns::Column;
-use crate::error::Error;
+use crate::columns::{Column, Part};
+use crate::dialect::{Dialect, hex, quoted_text};
 
-/// A name as SQL takes it whatever it holds. Names are checked long before; this is the second lock on the door.
-pub(super) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
+pub(super) struct SqliteText;
 
-pub(super) fn names<'a>(columns: impl IntoIterator<Item = Column<'a>>) -> String {
-    let names: Vec<String> = columns.into_iter().map(|column| quoted(column.name())).collect();
-    names.join(", ")
-}
-
-/// `?, ?, ?`
-pub(super) fn marks(count: usize) -> String {
-    vec!["?"; count].join(", ")
-}
-
-pub(super) fn type_of(column: &Column<'_>) -> &'static str {
-    match column {
-        Column::Key | Column::Sort => "BLOB",
-        Column::Version | Column::Position => "INTEGER",
-        Column::SortPart(part) => field_type(part.kind),
-        Column::Field(field) => field_type(field.kind),
+impl Dialect for SqliteText {
+    fn quoted(&self, name: &str) -> String {
+        format!("\"{}\"", name.replace('"', "\"\""))
     }
-}
 
-/// `uint64` lies in the signed integer of the same bits: SQLite has no wider one (record-cache 104).
-fn field_type(kind: FieldType) -> &'static str {
-    match kind {
-        FieldType::Int64 | FieldType::Uint64 => "INTEGER",
-        FieldType::Float64 => "REAL",
-        FieldType::String => "TEXT",
-        FieldType::Blob => "BLOB",
+    fn mark(&self, _number: usize) -> String {
+        "?".into()
     }
-}
 
-/// A column as `CREATE TABLE` and `ADD COLUMN` declare it.
-pub(super) fn declaration(column: &Column<'_>) -> Result<String, Error> {
-    let (name, kind) = (quoted(column.name()), type_of(column));
-    Ok(match column {
-        Column::Version => format!("{name} {kind} NOT NULL CHECK ({name} <> 0)"),
-        Column::Field(field) => {
-            let literal = literal(&field.default)
-                .map_err(|fault| Error::definition(format!("the default of {} {fault}", field.name)))?;
-            format!("{name} {kind} NOT NULL DEFAULT {literal}")
+    /// `uint64` lies in the signed integer of the same bits: SQLite has no wider one (record-cache 104).
+    fn type_of(&self, column: &Column<'_>) -> &'static str {
+        match (column.part, column.readable_type()) {
+            (Part::Key | Part::Sort, _) => "BLOB",
+            (_, None | Some(FieldType::Int64 | FieldType::Uint64)) => "INTEGER",
+            (_, Some(FieldType::Float64)) => "REAL",
+            (_, Some(FieldType::String)) => "TEXT",
+            (_, Some(FieldType::Blob)) => "BLOB",
         }
-        Column::Key | Column::Sort | Column::Position | Column::SortPart(_) => format!("{name} {kind} NOT NULL"),
-    })
-}
+    }
 
-fn literal(value: &Value) -> Result<String, &'static str> {
-    Ok(match value {
-        Value::Int(value) => value.to_string(),
-        Value::Uint(value) => (*value as i64).to_string(),
-        Value::Float(value) if value.is_nan() => return Err("is not a number"),
-        // SQL has no word for infinity, but a number beyond the range is read as one.
-        Value::Float(value) if value.is_infinite() => if *value > 0.0 { "9e999" } else { "-9e999" }.to_owned(),
-        Value::Float(value) => format!("{value:e}"),
-        Value::Str(value) if value.contains('\0') => return Err("holds a NUL, which no SQL text can"),
-        Value::Str(value) => format!("'{}'", value.replace('\'', "''")),
-        Value::Blob(value) => {
-            let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("x'{digits}'")
+    fn holds(&self, kind: FieldType, declared: &str) -> bool {
+        let declared = declared.to_ascii_uppercase();
+        let begins = |names: &[&str]| names.iter().any(|name| declared.starts_with(name));
+        match kind {
+            FieldType::Int64 => declared.contains("INT"),
+            // The bits of a managed table's `uint64` would read as negative numbers to everybody else.
+            FieldType::Uint64 => false,
+            FieldType::Float64 => begins(&["REAL", "DOUBLE", "FLOAT"]),
+            FieldType::String => begins(&["TEXT", "VARCHAR", "NVARCHAR", "CLOB"]),
+            FieldType::Blob => begins(&["BLOB"]),
         }
-    })
+    }
+
+    fn default(&self, value: &Value) -> Result<String, &'static str> {
+        Ok(match value {
+            Value::Int(value) => value.to_string(),
+            Value::Uint(value) => (*value as i64).to_string(),
+            Value::Float(value) if value.is_nan() => return Err("is not a number"),
+            // SQL has no word for infinity, but a number beyond the range is read as one.
+            Value::Float(value) if value.is_infinite() => if *value > 0.0 { "9e999" } else { "-9e999" }.to_owned(),
+            Value::Float(value) => format!("{value:e}"),
+            Value::Str(value) => quoted_text(value)?,
+            Value::Blob(value) => format!("x'{}'", hex(value)),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -84,7 +68,7 @@ mod tests {
         let kind = default.as_ref().field_type();
         let field = Field { id: FieldId(1), name: "f".into(), kind, default: default.clone() };
         let connection = Connection::open_in_memory().unwrap();
-        let declared = declaration(&Column::Field(&field)).unwrap();
+        let declared = SqliteText.declaration(&Column { part: Part::Field(&field), name: &field.name }).unwrap();
         connection.execute_batch(&format!("CREATE TABLE t (k INTEGER, {declared}) STRICT")).unwrap();
         connection.execute("INSERT INTO t (k) VALUES (1)", []).unwrap();
         let read = |row: &rusqlite::Row<'_>| Ok(cell(kind, row.get_ref(0)?).unwrap().unwrap().to_owned());
@@ -121,6 +105,6 @@ mod tests {
 
     #[test]
     fn a_quoted_name_cannot_end_itself() {
-        assert_eq!(quoted("a\"; DROP TABLE t; --"), "\"a\"\"; DROP TABLE t; --\"");
+        assert_eq!(SqliteText.quoted("a\"; DROP TABLE t; --"), "\"a\"\"; DROP TABLE t; --\"");
     }
 }

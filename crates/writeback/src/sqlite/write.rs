@@ -1,12 +1,14 @@
 //! Writing rows behind the version fence (record-cache 93, 94).
 
 use rusqlite::types::{ToSqlOutput, ValueRef as Stored};
-use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, Transaction, TransactionBehavior};
+use rusqlite::{CachedStatement, Connection, ToSql, Transaction, TransactionBehavior};
 use shardine_model::{RowKeyBuf, Table, ValueRef, Version};
 
 use super::fault::classify;
-use super::text;
-use crate::columns::{self, VERSION};
+use super::read::bind_key;
+use super::text::SqliteText;
+use crate::columns::{self, Part};
+use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::job::FlushRow;
 use crate::row;
@@ -34,18 +36,19 @@ fn write_rows(transaction: &Transaction<'_>, table: &Table, rows: &[FlushRow]) -
 /// The whole row, or nothing if SQL's |version| is not below ours.
 fn upsert(table: &Table) -> String {
     let columns = columns::all(table);
-    let (name, count) = (text::quoted(&table.name), columns.len());
-    let address = text::names(columns::address(table));
+    let (name, count) = (SqliteText.quoted(columns::table_name(table)), columns.len());
+    let address = SqliteText.names(&columns::address(table));
     let changes: Vec<String> = columns
         .iter()
         .filter(|column| column.changes())
-        .map(|column| text::quoted(column.name()))
+        .map(|column| SqliteText.quoted(column.name))
         .map(|column| format!("{column} = excluded.{column}"))
         .collect();
-    let (names, marks, changes) = (text::names(columns), text::marks(count), changes.join(", "));
+    let version = version_name(table);
+    let (names, marks, changes) = (SqliteText.names(&columns), SqliteText.marks(1, count), changes.join(", "));
     format!(
         "INSERT INTO {name} AS held ({names}) VALUES ({marks}) ON CONFLICT ({address}) DO UPDATE SET {changes} \
-         WHERE abs(excluded.{VERSION}) > abs(held.{VERSION})"
+         WHERE abs(excluded.{version}) > abs(held.{version})"
     )
 }
 
@@ -53,21 +56,28 @@ fn upsert(table: &Table) -> String {
 fn bind_row(statement: &mut CachedStatement<'_>, table: &Table, flush: &FlushRow) -> Result<(), Error> {
     let parts = row::sort_parts(table, &flush.row)?;
     let fields = row::field_values(table, flush)?;
-    let mut parameter = 0;
-    let mut bind = |value: &dyn ToSql| {
-        parameter += 1;
-        statement.raw_bind_parameter(parameter, value).map_err(classify)
-    };
-    bind(&&flush.row.key[..])?;
-    if table.has_sort() {
-        bind(&&flush.row.sort[..])?;
-    }
-    bind(&flush.version.0)?;
-    bind(&row::stored_position(flush.row.as_ref().position()))?;
-    for value in parts.iter().map(|part| part.as_ref()).chain(fields) {
-        bind(&Bound(value))?;
+    let mut values = parts.iter().map(|part| part.as_ref()).chain(fields);
+    for (column, parameter) in columns::all(table).iter().zip(1..) {
+        let bound = match column.part {
+            Part::Key => bind_key(statement, parameter, table, &flush.row.key),
+            Part::Sort => statement.raw_bind_parameter(parameter, &flush.row.sort[..]),
+            Part::Version => statement.raw_bind_parameter(parameter, flush.version.0),
+            Part::Position => {
+                statement.raw_bind_parameter(parameter, row::stored_position(flush.row.as_ref().position()))
+            }
+            Part::Sorted(_) | Part::Field(_) => {
+                let value = values.next().expect("one value per part and field");
+                statement.raw_bind_parameter(parameter, Bound(value))
+            }
+        };
+        bound.map_err(classify)?;
     }
     Ok(())
+}
+
+/// A table without one is never written.
+fn version_name(table: &Table) -> String {
+    columns::version(table).map(|column| SqliteText.quoted(column.name)).unwrap_or_default()
 }
 
 /// A value on its way into a parameter, borrowed.
@@ -85,14 +95,41 @@ impl ToSql for Bound<'_> {
     }
 }
 
+/// Deletes tombstones, each only at its version.
+pub(super) fn purge(connection: &mut Connection, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error> {
+    let address = columns::address(table);
+    let (name, names) = (SqliteText.quoted(columns::table_name(table)), SqliteText.names(&address));
+    let version_column = version_name(table);
+    let (marks, last) = (SqliteText.marks(1, address.len()), SqliteText.mark(address.len() + 1));
+    let same = format!("{version_column} = {last} AND {version_column} < 0");
+    let delete = format!("DELETE FROM {name} WHERE ({names}) = ({marks}) AND {same}");
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(classify)?;
+    {
+        let mut statement = transaction.prepare_cached(&delete).map_err(classify)?;
+        for (row, version) in rows {
+            bind_key(&mut statement, 1, table, &row.key).map_err(classify)?;
+            if table.has_sort() {
+                statement.raw_bind_parameter(2, &row.sort[..]).map_err(classify)?;
+            }
+            statement.raw_bind_parameter(address.len() + 1, version.0).map_err(classify)?;
+            statement.raw_execute().map_err(classify)?;
+        }
+    }
+    transaction.commit().map_err(classify)
+}
+
 /// What stands in the way of a write that changed nothing.
 fn held_version(transaction: &Transaction<'_>, table: &Table, row: &RowKeyBuf) -> Result<Version, Error> {
     let address = columns::address(table);
-    let (names, marks) = (text::names(address.iter().copied()), text::marks(address.len()));
-    let select = format!("SELECT {VERSION} FROM {} WHERE ({names}) = ({marks})", text::quoted(&table.name));
+    let (names, marks) = (SqliteText.names(&address), SqliteText.marks(1, address.len()));
+    let (version, name) = (version_name(table), SqliteText.quoted(columns::table_name(table)));
+    let select = format!("SELECT {version} FROM {name} WHERE ({names}) = ({marks})");
     let mut statement = transaction.prepare_cached(&select).map_err(classify)?;
-    let values: [&[u8]; 2] = [&row.key, &row.sort];
-    let parameters = rusqlite::params_from_iter(&values[..address.len()]);
-    let version = statement.query_row(parameters, |answer| answer.get(0)).optional().map_err(classify)?;
-    Ok(version.map_or(Version::NEVER, Version))
+    bind_key(&mut statement, 1, table, &row.key).map_err(classify)?;
+    if table.has_sort() {
+        statement.raw_bind_parameter(2, &row.sort[..]).map_err(classify)?;
+    }
+    let mut answers = statement.raw_query();
+    let held = answers.next().map_err(classify)?.map(|answer| answer.get(0)).transpose().map_err(classify)?;
+    Ok(held.map_or(Version::NEVER, Version))
 }

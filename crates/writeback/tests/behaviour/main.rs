@@ -5,7 +5,9 @@
 
 mod flush;
 mod load;
+mod mapped;
 mod order;
+mod purge;
 mod rig;
 mod scan;
 mod schema;

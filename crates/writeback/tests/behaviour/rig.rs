@@ -11,6 +11,7 @@ use shardine_model::table::SortPart;
 use shardine_model::{
     Backing, Field, FieldId, FieldRef, FieldType, FieldValue, RowImage, RowKeyBuf, Table, TableId, Value, Version, sort,
 };
+use shardine_testkit::sql_server::{Kind, Shared};
 use shardine_writeback::{
     Backend, Change, Done, FlushJob, FlushResult, FlushRow, Found, Handle, Job, JobId, LoadJob, Loaded, Options,
     ScanJob, Scope, TableJob, Url,
@@ -25,20 +26,37 @@ pub struct Rig {
     pub url: Url,
     done: Receiver<Done>,
     next_ticket: AtomicU64,
-    _dir: TempDir,
+    place: Place,
+}
+
+/// The database itself, to be looked at behind Shardine's back.
+enum Place {
+    Sqlite { _dir: TempDir },
+    Server(Shared),
 }
 
 impl Rig {
     /// One rig per database.
-    pub fn each() -> Vec<Rig> {
-        vec![Self::sqlite(|_| {})]
+    pub fn each() -> impl Iterator<Item = Rig> {
+        let makers =
+            [|| Self::sqlite(|_| {}), || Self::server(Kind::Postgres, |_| {}), || Self::server(Kind::MariaDb, |_| {})];
+        makers.into_iter().map(|make| make())
     }
 
     pub fn sqlite(adjust: impl Fn(&mut Options)) -> Rig {
         let dir = TempDir::new().unwrap();
         let url = Url::Sqlite(dir.path().join("rows.db"));
+        Self::at(url, Place::Sqlite { _dir: dir }, adjust)
+    }
+
+    pub fn server(kind: Kind, adjust: impl Fn(&mut Options)) -> Rig {
+        let shared = Shared::database(kind).unwrap();
+        Self::at(shared.database.url().parse().unwrap(), Place::Server(shared), adjust)
+    }
+
+    fn at(url: Url, place: Place, adjust: impl Fn(&mut Options)) -> Rig {
         let (handle, done) = start(&url, adjust);
-        Rig { handle, url, done, next_ticket: AtomicU64::new(1), _dir: dir }
+        Rig { handle, url, done, next_ticket: AtomicU64::new(1), place }
     }
 
     /// Stops the backend and starts another on the same database.
@@ -47,19 +65,38 @@ impl Rig {
         (self.handle, self.done) = start(&self.url, |_| {});
     }
 
-    /// A connection that Shardine knows nothing of.
+    /// A connection to SQLite's file that Shardine knows nothing of.
     pub fn direct(&self) -> Connection {
-        let Url::Sqlite(path) = &self.url else { panic!("no database") };
+        let Url::Sqlite(path) = &self.url else { panic!("not SQLite") };
         Connection::open(path).unwrap()
     }
 
-    pub fn sql(&self, batch: &str) {
-        self.direct().execute_batch(batch).unwrap();
+    /// The statement in the words of this rig's database.
+    pub fn say(&self, sqlite: &'static str, postgres: &'static str, mysql: &'static str) -> &'static str {
+        match &self.place {
+            Place::Sqlite { .. } => sqlite,
+            Place::Server(shared) if shared.database.kind == Kind::Postgres => postgres,
+            Place::Server(_) => mysql,
+        }
     }
 
-    /// The one value that a query gives.
-    pub fn ask(&self, query: &str) -> Stored {
-        self.direct().query_row(query, [], |row| row.get(0)).unwrap()
+    pub fn sql(&self, batch: &str) {
+        match &self.place {
+            Place::Sqlite { .. } => self.direct().execute_batch(batch).unwrap(),
+            Place::Server(shared) => drop(shared.database.sql(batch).unwrap()),
+        }
+    }
+
+    /// The one value that a query gives, as text.
+    pub fn ask(&self, query: &str) -> String {
+        match &self.place {
+            Place::Sqlite { .. } => match self.direct().query_row(query, [], |row| row.get(0)).unwrap() {
+                Stored::Integer(value) => value.to_string(),
+                Stored::Text(value) => value,
+                other => panic!("{other:?} has no plain text form"),
+            },
+            Place::Server(shared) => shared.database.sql(query).unwrap().trim_end_matches('\n').to_owned(),
+        }
     }
 
     pub fn ticket(&self) -> JobId {
@@ -107,6 +144,13 @@ impl Rig {
         self.perform(Job::Load(LoadJob { ticket: self.ticket(), table: Arc::clone(table), rows }))
     }
 
+    /// Submits a load without waiting for it.
+    pub fn submit_load(&self, table: &Arc<Table>, rows: Vec<RowKeyBuf>) -> JobId {
+        let ticket = self.ticket();
+        self.handle.submit(Job::Load(LoadJob { ticket, table: Arc::clone(table), rows })).unwrap();
+        ticket
+    }
+
     pub fn load(&self, table: &Arc<Table>, rows: &[RowKeyBuf]) -> Found {
         match self.try_load(table, rows.to_vec()) {
             Done::Loaded { found, .. } => found,
@@ -118,6 +162,11 @@ impl Rig {
         let found = self.load(table, std::slice::from_ref(row));
         assert_eq!((found.rows.len(), found.quarantined.len()), (1, 0), "{found:?}");
         found.rows.into_iter().next().unwrap()
+    }
+
+    pub fn try_scan(&self, table: &Arc<Table>, scope: Scope) -> Done {
+        let job = ScanJob { ticket: self.ticket(), table: Arc::clone(table), scope, after: None, rows_max: 10 };
+        self.perform(Job::Scan(Box::new(job)))
     }
 
     pub fn scan(
@@ -168,6 +217,7 @@ pub fn users() -> Arc<Table> {
         ],
         sort: Vec::new(),
         backing: Backing::Sql,
+        sql: Default::default(),
         dynamic: false,
         dropped: false,
         next_field: FieldId(6),

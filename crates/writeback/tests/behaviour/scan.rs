@@ -154,7 +154,11 @@ fn a_row_at_a_place_that_is_not_its_own_is_set_aside() {
     for rig in Rig::each() {
         rig.create(&users());
         rig.flush(&users(), vec![at(user("lili"), 1, aged(1))]);
-        rig.sql("INSERT INTO users (__key__, __version__, __position__) VALUES (CAST('hand' AS BLOB), 1, 5)");
+        rig.sql(rig.say(
+            "INSERT INTO users (__key__, __version__, __position__) VALUES (CAST('hand' AS BLOB), 1, 5)",
+            "INSERT INTO users (__key__, __version__, __position__) VALUES ('hand', 1, 5)",
+            "INSERT INTO users (__key__, __version__, __position__) VALUES ('hand', 1, 5)",
+        ));
 
         let (found, next) = rig.scan(&users(), Scope::Positions(Interval::ALL), None, 100);
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use rusqlite::types::Value as Stored;
 use shardine_model::{Field, FieldId, FieldType, Table, Value};
 use shardine_writeback::{Change, Class, Done, Drift, FlushResult};
 
@@ -17,14 +16,14 @@ fn wider(name: &str, default: Value) -> Arc<Table> {
     Arc::new(table)
 }
 
-fn drift(rig: &Rig, table: &Arc<Table>) -> Vec<Drift> {
+pub fn drift(rig: &Rig, table: &Arc<Table>) -> Vec<Drift> {
     match rig.change(table, Change::Check) {
         Done::Checked { drift, .. } => drift,
         other => panic!("not checked: {other:?}"),
     }
 }
 
-fn definition_error(done: &Done) -> String {
+pub fn definition_error(done: &Done) -> String {
     match done {
         Done::Failed { error, .. } if error.class == Class::Definition => error.message.clone(),
         other => panic!("not a definition error: {other:?}"),
@@ -97,7 +96,7 @@ fn rows_of_the_old_definition_are_still_written_after_a_field_was_added() {
         let results = rig.flush(&users(), vec![at(user("lili"), 1, aged(1))]);
 
         assert_eq!(results, [FlushResult::Written]);
-        assert_eq!(rig.ask("SELECT city FROM users"), Stored::Text("here".into()));
+        assert_eq!(rig.ask("SELECT city FROM users"), "here");
     }
 }
 
@@ -125,38 +124,25 @@ fn a_column_of_another_type_is_found() {
         let added = rig.change(&expected, Change::AddField(FieldId(6)));
         let created = rig.change(&expected, Change::Create);
 
+        let is_integer = rig.say("users.city is INTEGER", "users.city is bigint", "users.city is bigint");
         assert!(matches!(&found[..], [Drift::OtherType { column, .. }] if column == "city"), "{found:?}");
-        assert!(definition_error(&added).contains("users.city is INTEGER"), "{added:?}");
-        assert!(definition_error(&created).contains("users.city is INTEGER"), "{created:?}");
+        assert!(definition_error(&added).contains(is_integer), "{added:?}");
+        assert!(definition_error(&created).contains(is_integer), "{created:?}");
     }
 }
 
 #[test]
 fn somebody_elses_table_of_the_same_name_is_left_alone() {
     for rig in Rig::each() {
-        rig.sql("CREATE TABLE users (id INTEGER PRIMARY KEY, age INTEGER); INSERT INTO users VALUES (1, 30)");
+        rig.sql("CREATE TABLE users (id INTEGER PRIMARY KEY, age INTEGER)");
+        rig.sql("INSERT INTO users VALUES (1, 30)");
 
         let created = rig.change(&users(), Change::Create);
         let dropped = rig.change(&users(), Change::Drop);
 
         assert!(definition_error(&created).contains("primary key"), "{created:?}");
         assert!(definition_error(&dropped).contains("not made by Shardine"), "{dropped:?}");
-        assert_eq!(rig.ask("SELECT age FROM users"), Stored::Integer(30));
-    }
-}
-
-#[test]
-fn names_that_differ_in_case_are_one_table_in_sql() {
-    for rig in Rig::each() {
-        rig.create(&users());
-        let other = Arc::new(Table { name: "Users".into(), ..(*users()).clone() });
-
-        let created = rig.change(&other, Change::Create);
-
-        assert!(definition_error(&created).contains("differ only in case"), "{created:?}");
-        let dropped = rig.change(&other, Change::Drop);
-        assert!(definition_error(&dropped).contains("differ only in case"), "{dropped:?}");
-        assert_eq!(drift(&rig, &users()), []);
+        assert_eq!(rig.ask("SELECT age FROM users"), "30");
     }
 }
 
@@ -170,7 +156,7 @@ fn columns_of_others_are_welcome_if_a_row_can_do_without_them() {
         rig.flush(&users(), vec![at(user("lili"), 2, aged(2))]);
 
         assert_eq!(drift(&rig, &users()), []);
-        assert_eq!(rig.ask("SELECT note FROM users WHERE age = 2"), Stored::Text("kept".into()));
+        assert_eq!(rig.ask("SELECT note FROM users WHERE age = 2"), "kept");
     }
 }
 
@@ -179,10 +165,13 @@ fn a_column_that_every_row_must_fill_is_found() {
     for rig in Rig::each() {
         rig.create(&messages());
         let narrow = Arc::new(Table { fields: Vec::new(), ..(*messages()).clone() });
-        rig.sql(
+        rig.sql(rig.say(
             "CREATE TABLE users (__key__ BLOB NOT NULL PRIMARY KEY, __version__ INTEGER NOT NULL, __position__ INTEGER, \
              must TEXT NOT NULL)",
-        );
+            "CREATE TABLE users (__key__ BYTEA PRIMARY KEY, __version__ BIGINT, __position__ BIGINT, must TEXT NOT NULL)",
+            "CREATE TABLE users (__key__ VARBINARY(1024) PRIMARY KEY, __version__ BIGINT, __position__ BIGINT, \
+             must TEXT NOT NULL)",
+        ));
         let bare = Arc::new(Table { fields: Vec::new(), ..(*users()).clone() });
 
         assert_eq!(drift(&rig, &narrow), []);

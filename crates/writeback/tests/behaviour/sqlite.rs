@@ -1,14 +1,15 @@
 //! SQLite's own ways: its file, its locks, its types, its errors.
 
 use std::fs;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use rusqlite::types::Value as Stored;
-use shardine_model::{FieldId, FieldRef, Value, Version};
-use shardine_writeback::{Backend, Class, Done, Error, FlushResult, Options, Url};
+use shardine_model::{FieldId, FieldRef, Table, Value, Version};
+use shardine_writeback::{Backend, Change, Class, Done, Error, FlushResult, Options, Url};
 
 use crate::rig::{Rig, aged, at, image, message, messages, user, users};
+use crate::schema::{definition_error, drift};
 
 fn failure(done: Done) -> Error {
     match done {
@@ -35,7 +36,7 @@ fn people_read_keys_and_sort_parts_with_plain_sql() {
     let read = "SELECT CAST(__key__ AS TEXT) || ' ' || number || ' ' || author || ' ' || body FROM messages \
                 WHERE __key__ = CAST('room' AS BLOB)";
 
-    assert_eq!(rig.ask(read), Stored::Text("room 3 lili hi".into()));
+    assert_eq!(rig.ask(read), "room 3 lili hi");
 }
 
 #[test]
@@ -45,7 +46,7 @@ fn numbers_that_sqlite_writes_in_its_own_way_are_as_documented() {
     let fields = image(&[(2, Value::Uint(u64::MAX)), (3, Value::Float(-0.0))]);
     rig.flush(&users(), vec![at(user("lili"), 1, fields)]);
 
-    assert_eq!(rig.ask("SELECT printf('%llu', flags) FROM users"), Stored::Text(u64::MAX.to_string()));
+    assert_eq!(rig.ask("SELECT printf('%llu', flags) FROM users"), u64::MAX.to_string());
     let score = rig.load_one(&users(), &user("lili")).fields.value(FieldRef::Id(FieldId(3)));
     assert_eq!(score.unwrap(), Value::Float(0.0));
 }
@@ -55,8 +56,8 @@ fn the_file_is_a_write_ahead_log_of_strict_tables() {
     let rig = Rig::sqlite(|_| {});
     rig.create(&users());
 
-    assert_eq!(rig.ask("PRAGMA journal_mode"), Stored::Text("wal".into()));
-    assert_eq!(rig.ask("SELECT strict FROM pragma_table_list('users')"), Stored::Integer(1));
+    assert_eq!(rig.ask("PRAGMA journal_mode"), "wal");
+    assert_eq!(rig.ask("SELECT strict FROM pragma_table_list('users')"), "1");
 }
 
 #[test]
@@ -221,4 +222,18 @@ fn a_deleted_file_takes_no_writes_until_it_is_back() {
     assert!(!is_made_anew, "an empty database in its place would look like lost rows");
     assert_eq!(rig.load_one(&users(), &user("lili")).version, Version(1));
     assert_eq!(rig.flush(&users(), vec![at(user("lili"), 2, aged(2))]), [FlushResult::Written]);
+}
+
+#[test]
+fn names_that_differ_in_case_are_one_table_in_sql() {
+    let rig = Rig::sqlite(|_| {});
+    rig.create(&users());
+    let other = Arc::new(Table { name: "Users".into(), ..(*users()).clone() });
+
+    let created = rig.change(&other, Change::Create);
+
+    assert!(definition_error(&created).contains("differ only in case"), "{created:?}");
+    let dropped = rig.change(&other, Change::Drop);
+    assert!(definition_error(&dropped).contains("differ only in case"), "{dropped:?}");
+    assert_eq!(drift(&rig, &users()), []);
 }

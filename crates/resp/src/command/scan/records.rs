@@ -3,7 +3,7 @@
 use shardine_model::{Catalogue, ErrorCode, RowImage, Table, limits};
 use shardine_router::{Bound, ScanCall, ScanPage};
 
-use crate::address::{self, SortText};
+use crate::address;
 use crate::command::read::Context;
 use crate::command::record;
 use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX};
@@ -101,6 +101,6 @@ fn bound(text: &[u8], table: &Table) -> Result<Bound, Failure> {
         [b'(', rest @ ..] => (rest, true),
         text => (text, false),
     };
-    let bytes = address::parse_sort(text, table, SortText::Prefix)?.into_vec().into_boxed_slice();
+    let bytes = address::parse_sort(text, table)?.into_vec().into_boxed_slice();
     Ok(if excludes { Bound::Excluding(bytes) } else { Bound::Including(bytes) })
 }

@@ -147,7 +147,7 @@ fn compile<'a, H: Hall>(
 }
 
 fn rehearse<H: Hall>(verb: Verb, line: Line<'_>, place: &Place<'_>, hall: &H) -> Result<(), Failure> {
-    let context = Context { protocol: wire::Protocol::Resp2, now: hall.now(), chance: 1 };
+    let context = Context { protocol: wire::Protocol::Resp2, now: hall.now(), chance: 1, applied: None };
     read::answer(Ask { verb, line, table: place.typed() }, Found::NEVER, context, &mut Vec::new())
 }
 

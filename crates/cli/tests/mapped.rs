@@ -1,0 +1,96 @@
+//! An SQL table that was there before Shardine, seen through it.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::process::Output;
+
+use shardine_testkit::sql_server::{Database, Kind, Shared};
+use shardine_testkit::{Client, Options, Reply, Shardine, Sql};
+
+fn start(database: &Database) -> Shardine {
+    let binary = Some(env!("CARGO_BIN_EXE_shardine").into());
+    Shardine::start_with(Options { sql: Sql::Url(database.url()), binary, ..Options::default() }).unwrap()
+}
+
+fn run(server: &Shardine, line: &str) -> Output {
+    let words: Vec<&str> = line.split(' ').collect();
+    server.command(&words).output().unwrap()
+}
+
+fn call(client: &mut Client, line: &str) -> Reply {
+    let words: Vec<&str> = line.split(' ').collect();
+    client.call(&words).unwrap()
+}
+
+fn customers(kind: Kind) -> Shared {
+    let shared = Shared::database(kind).unwrap();
+    shared
+        .database
+        .sql(
+            "CREATE TABLE customers (id BIGINT NOT NULL PRIMARY KEY, rev BIGINT NOT NULL DEFAULT 1, full_name TEXT, \
+             years INT NOT NULL DEFAULT 0)",
+        )
+        .unwrap();
+    shared.database.sql("INSERT INTO customers (id, full_name, years) VALUES (42, 'Lili', 10)").unwrap();
+    shared
+}
+
+const MAP: &str = "table create clients --field name:string --field age:int64 --map customers --map-key id:int64 \
+                   --map-field name=full_name --map-field age=years";
+
+#[test]
+fn a_mapped_table_is_read_written_and_left_when_it_is_dropped() {
+    for kind in [Kind::Postgres, Kind::MariaDb] {
+        let shared = customers(kind);
+        let server = start(&shared.database);
+        let made = run(&server, &format!("{MAP} --map-version rev"));
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let mut client = server.client().unwrap();
+
+        assert_eq!(call(&mut client, "HGET clients:42 name"), Reply::bulk("Lili"));
+        assert_eq!(call(&mut client, "HINCRBY clients:42 age 1"), Reply::Int(11));
+        assert_eq!(call(&mut client, "HSET clients:7 name Bob age 3"), Reply::Int(2));
+        assert_eq!(call(&mut client, "REC.FLUSH clients"), Reply::ok());
+        let look = "SELECT id, rev, full_name, years FROM customers ORDER BY id";
+        assert_eq!(shared.database.sql(look).unwrap(), "7\t1\tBob\t3\n42\t2\tLili\t11\n");
+
+        let Reply::Array(scanned) = call(&mut client, "SCAN 0 COUNT 100") else { panic!("SCAN was refused") };
+        assert_eq!(scanned[0], Reply::bulk("0"), "a mapped table does not spoil a scan of all tables");
+
+        let dropped = run(&server, "table drop clients --yes");
+        assert!(dropped.status.success(), "{}", String::from_utf8_lossy(&dropped.stderr));
+        assert_eq!(shared.database.sql("SELECT count(*) FROM customers").unwrap(), "2\n");
+    }
+}
+
+#[test]
+fn a_table_without_a_version_column_is_only_read_and_says_so() {
+    let shared = customers(Kind::Postgres);
+    let server = start(&shared.database);
+    let made = run(&server, MAP);
+    let told = String::from_utf8_lossy(&made.stdout);
+    assert!(told.contains("read only"), "{told}");
+    let mut client = server.client().unwrap();
+
+    assert_eq!(call(&mut client, "HGETALL clients:42"), Reply::bulks(&["name", "Lili", "age", "10"]));
+    let refused = call(&mut client, "HSET clients:42 age 11");
+
+    assert!(matches!(&refused, Reply::Error(text) if text.contains("unsupported")), "{refused:?}");
+    assert_eq!(call(&mut client, "HGET clients:42 age"), Reply::bulk("10"));
+}
+
+#[test]
+fn a_table_that_does_not_fit_is_refused_with_the_reasons() {
+    let shared = customers(Kind::MariaDb);
+    let server = start(&shared.database);
+
+    let made =
+        run(&server, "table create clients --field name:int64 --map customers --map-key full_name --map-version rev");
+
+    let told = String::from_utf8_lossy(&made.stderr);
+    assert_eq!(made.status.code(), Some(1), "{told}");
+    for reason in ["primary key", "no column name", "full_name"] {
+        assert!(told.contains(reason), "no {reason} in {told}");
+    }
+    assert!(!String::from_utf8_lossy(&run(&server, "table list").stdout).contains("clients"));
+}

@@ -1,0 +1,186 @@
+//! Compares memory with SQL while both go on (`verify`). A page comes from one shard, like a page of a scan.
+//!
+//! A row that looks wrong at first sight may only have changed between the two looks. It is looked at again: memory, SQL,
+//! memory. If memory said the same before and after, it did so all the time between, and what SQL said is a difference.
+
+mod sides;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use shardine_model::key::Interval;
+use shardine_model::{Backing, ErrorCode, Position, Refusal, RowKeyBuf, Table};
+use shardine_records::{Lookup, Page, Scan, ScanFrom};
+use shardine_router::{Difference, Response, VerifiedPage, VerifyCall};
+use shardine_shard::Caller;
+use shardine_writeback::{Found, Job, JobId, LoadJob, ScanJob, Scope};
+
+use self::sides::{Held, Stored, Verdict, judge};
+use super::core::Core;
+use super::scan::Cursor;
+use crate::exchange::refused;
+
+/// Looks at one row before it is said to change all the time.
+const LOOKS_MAX: u32 = 5;
+
+/// Comparisons of one lane that wait for SQL. Each holds a page of both sides.
+const PAGES_MAX: usize = 16;
+
+/// A comparison that waits for SQL.
+pub(super) struct Underway {
+    caller: Caller,
+    table: Arc<Table>,
+    page: VerifiedPage,
+    step: Step,
+}
+
+enum Step {
+    /// The rows of a range, as memory had them when SQL was asked.
+    Range { held: BTreeMap<Place, Held>, reach: Option<Place> },
+    /// Rows that looked wrong.
+    Again { held: Vec<(RowKeyBuf, Option<Held>)>, look: u32 },
+}
+
+/// Routing order inside one table.
+type Place = (Position, Box<[u8]>, Box<[u8]>);
+
+impl Core {
+    pub(super) fn verify(&mut self, seat: usize, call: &VerifyCall, caller: Caller) -> Option<Response> {
+        let Ok(replica) = &self.seats[seat].replica else { return Some(refused(ErrorCode::NoLeader)) };
+        if !replica.is_serving() {
+            return Some(refused(ErrorCode::NoLeader));
+        }
+        let table = replica.records().catalogue().get(call.table).cloned();
+        let Some(table) = table else { return Some(refused(ErrorCode::UnknownTable)) };
+        if table.backing != Backing::Sql {
+            return Some(refused(ErrorCode::Unsupported));
+        }
+        if self.sql.comparisons() >= PAGES_MAX {
+            return Some(refused(ErrorCode::Busy));
+        }
+        let cursor = call.cursor.as_deref().map(Cursor::read).transpose();
+        let Ok(cursor) = cursor else { return Some(refused(ErrorCode::BadRequest)) };
+        let (from, after) = cursor.map_or((self.seats[seat].lo, None), |cursor| (cursor.position, cursor.row));
+        let scan_from = after
+            .as_ref()
+            .map_or(ScanFrom::Position(from), |row| ScanFrom::After { position: from, row: row.as_ref() });
+        let scan = Scan { table: Some(table.id), from: scan_from, limit: call.limit, whole_positions: false };
+        let (mut held, mut last) = (BTreeMap::new(), None);
+        let end = replica.records().scan_resident(&scan, |_, row, view| {
+            last = Some(row);
+            held.insert(place(&row.to_owned()), Held::of(&view));
+        });
+        let reach = last.filter(|_| end == Page::More).map(|row| place(&row.to_owned()));
+        let hi = reach.as_ref().and_then(|(position, ..)| position.0.checked_add(1).map(Position));
+        let hi = match (hi, self.seats[seat].hi) {
+            (Some(near), Some(far)) => Some(near.min(far)),
+            (near, far) => near.or(far),
+        };
+        let step = Step::Range { held, reach };
+        let underway = Underway { caller, table: Arc::clone(&table), page: VerifiedPage::default(), step };
+        let ticket = self.sql.begin_comparison(seat, underway);
+        let scope = Scope::Positions(Interval { lo: from, hi });
+        let job = ScanJob { ticket, table, scope, after, rows_max: call.limit };
+        self.submit_sql(ticket, Some(Job::Scan(Box::new(job))));
+        None
+    }
+
+    /// SQL has read the range: what agrees is counted, what does not is looked at again.
+    pub(super) fn verified_range(&mut self, ticket: JobId, found: Found, next: Option<RowKeyBuf>) {
+        let Some((seat, mut underway)) = self.sql.end_comparison(ticket) else { return };
+        let Step::Range { held, reach } = &mut underway.step else { return };
+        let sql_reach = next.as_ref().map(place);
+        let reach = match (reach.take(), sql_reach) {
+            (Some(memory), Some(sql)) => Some(memory.min(sql)),
+            (memory, sql) => memory.or(sql),
+        };
+        let mut held = std::mem::take(held);
+        held.retain(|place, _| reach.as_ref().is_none_or(|reach| place <= reach));
+        let mut doubtful = Vec::new();
+        for (row, stored) in Stored::all(found) {
+            let place = place(&row);
+            if reach.as_ref().is_some_and(|reach| place > *reach) {
+                continue;
+            }
+            let verdict = judge(&underway.table, held.remove(&place).as_ref(), Some(&stored));
+            if !count(&mut underway.page, &verdict) {
+                doubtful.push(row);
+            }
+        }
+        for ((_, key, sort), held) in held {
+            let verdict = judge(&underway.table, Some(&held), None);
+            if !count(&mut underway.page, &verdict) {
+                doubtful.push(RowKeyBuf { table: underway.table.id, key, sort });
+            }
+        }
+        underway.page.next = match reach {
+            Some((_, key, sort)) => Some(Cursor::behind(RowKeyBuf { table: underway.table.id, key, sort }).write()),
+            None => self.seats[seat].hi.map(|hi| Cursor::at(hi).write()),
+        };
+        self.look_again(seat, underway, doubtful, 1);
+    }
+
+    fn look_again(&mut self, seat: usize, mut underway: Underway, rows: Vec<RowKeyBuf>, look: u32) {
+        if rows.is_empty() || look > LOOKS_MAX {
+            underway.page.changing += rows.len() as u64;
+            return self.respond_to(underway.caller, Response::Verified(Box::new(underway.page)));
+        }
+        let held = rows.iter().map(|row| (row.clone(), self.held(seat, row))).collect();
+        underway.step = Step::Again { held, look };
+        let table = Arc::clone(&underway.table);
+        let ticket = self.sql.begin_comparison(seat, underway);
+        self.submit_sql(ticket, Some(Job::Load(LoadJob { ticket, table, rows })));
+    }
+
+    pub(super) fn verified_rows(&mut self, ticket: JobId, found: Found) {
+        let Some((seat, mut underway)) = self.sql.end_comparison(ticket) else { return };
+        let Step::Again { held, look } = &mut underway.step else { return };
+        let (held, look) = (std::mem::take(held), *look);
+        let stored: BTreeMap<RowKeyBuf, Stored> = Stored::all(found).collect();
+        let mut moving = Vec::new();
+        for (row, before) in held {
+            if self.held(seat, &row) != before {
+                moving.push(row);
+                continue;
+            }
+            let verdict = judge(&underway.table, before.as_ref(), stored.get(&row));
+            if let Verdict::Differs(kind) = &verdict {
+                let memory = before.map_or_else(Default::default, |held| held.version);
+                let sql = stored.get(&row).map_or_else(Default::default, Stored::version);
+                underway.page.differences.push(Difference { row, kind: kind.clone(), memory, sql });
+            }
+            count(&mut underway.page, &verdict);
+        }
+        self.look_again(seat, underway, moving, look + 1);
+    }
+
+    pub(super) fn verify_failed(&mut self, underway: &Underway, why: &str) {
+        let message = format!("SQL cannot be read: {why}");
+        self.respond_to(underway.caller, Response::Refused(Refusal::new(ErrorCode::BackendUnavailable, message)));
+    }
+
+    fn held(&self, seat: usize, row: &RowKeyBuf) -> Option<Held> {
+        let replica = self.seats[seat].replica.as_ref().ok()?;
+        match replica.records().get(row.as_ref().position(), row.as_ref()) {
+            Lookup::Live(view) => Some(Held::of(&view)),
+            Lookup::Absent { version, sql_version } => Some(Held::absent(version, sql_version)),
+            Lookup::NotResident | Lookup::UnknownTable => None,
+        }
+    }
+}
+
+fn place(row: &RowKeyBuf) -> Place {
+    (row.as_ref().position(), row.key.clone(), row.sort.clone())
+}
+
+/// Counts a row that needs no second look. Says whether it was one.
+fn count(page: &mut VerifiedPage, verdict: &Verdict) -> bool {
+    match verdict {
+        Verdict::Equal => page.equal += 1,
+        Verdict::Dirty => page.dirty += 1,
+        Verdict::NotInMemory => page.not_in_memory += 1,
+        Verdict::Nothing => {}
+        Verdict::Differs(_) => return false,
+    }
+    true
+}

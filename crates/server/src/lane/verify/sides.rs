@@ -1,0 +1,155 @@
+//! The two sides of a row, and what to make of them. Pure.
+
+use shardine_model::{FieldRef, FieldsView, RowImage, RowKeyBuf, RowView, Table, Version};
+use shardine_router::DifferenceKind;
+use shardine_writeback::Found;
+
+/// A row as memory has it; a version that is not live means deleted or absent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub version: Version,
+    pub sql_version: Version,
+    fields: RowImage,
+}
+
+impl Held {
+    pub fn of(view: &RowView<'_>) -> Self {
+        Self { version: view.version, sql_version: view.sql_version, fields: view.fields.to_image() }
+    }
+
+    pub fn absent(version: Version, sql_version: Version) -> Self {
+        Self { version, sql_version, fields: RowImage::default() }
+    }
+}
+
+/// A row as SQL has it.
+#[derive(Clone, Debug)]
+pub(super) enum Stored {
+    Row {
+        version: Version,
+        fields: RowImage,
+    },
+    /// It is there and does not fit the definition.
+    Unfit(String),
+}
+
+impl Stored {
+    pub fn all(found: Found) -> impl Iterator<Item = (RowKeyBuf, Self)> {
+        let rows = found.rows.into_iter();
+        let rows = rows.map(|loaded| (loaded.row, Self::Row { version: loaded.version, fields: loaded.fields }));
+        rows.chain(found.quarantined.into_iter().map(|bad| (bad.row, Self::Unfit(bad.message))))
+    }
+
+    pub fn version(&self) -> Version {
+        match self {
+            Self::Row { version, .. } => *version,
+            Self::Unfit(_) => Version::NEVER,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Equal,
+    /// On its way to SQL.
+    Dirty,
+    /// In SQL only, which is as it should be.
+    NotInMemory,
+    /// On neither side.
+    Nothing,
+    Differs(DifferenceKind),
+}
+
+pub(super) fn judge(table: &Table, held: Option<&Held>, stored: Option<&Stored>) -> Verdict {
+    if let Some(Stored::Unfit(message)) = stored {
+        return Verdict::Differs(DifferenceKind::Unfit(message.clone()));
+    }
+    let nothing = RowImage::default();
+    let (sql, fields) = match stored {
+        Some(Stored::Row { version, fields }) => (*version, fields),
+        Some(Stored::Unfit(_)) | None => (Version::NEVER, &nothing),
+    };
+    let Some(held) = held else { return if sql.is_live() { Verdict::NotInMemory } else { Verdict::Nothing } };
+    if sql.magnitude() > held.version.magnitude() {
+        return Verdict::Differs(DifferenceKind::Newer);
+    }
+    if held.version != held.sql_version {
+        return Verdict::Dirty;
+    }
+    match (held.version.is_live(), sql.is_live()) {
+        // SQL forgets tombstones after a while.
+        (false, false) => Verdict::Equal,
+        (true, false) if sql == Version::NEVER => Verdict::Differs(DifferenceKind::Missing),
+        (true, false) | (false, true) => Verdict::Differs(DifferenceKind::Older),
+        (true, true) if sql != held.version => Verdict::Differs(DifferenceKind::Older),
+        (true, true) if same(table, held.fields.view(), fields.view()) => Verdict::Equal,
+        (true, true) => Verdict::Differs(DifferenceKind::Content),
+    }
+}
+
+/// Whether two rows have the same values, unset ones with their defaults. Compared as bytes, because a float may be NaN.
+fn same(table: &Table, left: FieldsView<'_>, right: FieldsView<'_>) -> bool {
+    table.fields.iter().all(|field| {
+        let bytes = |side: FieldsView<'_>| {
+            let mut bytes = Vec::new();
+            side.get(FieldRef::Id(field.id)).unwrap_or(field.default.as_ref()).encode(&mut bytes);
+            bytes
+        };
+        bytes(left) == bytes(right)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use shardine_model::{Backing, Field, FieldId, FieldType, FieldValue, TableId, Value, ValueRef};
+
+    use super::*;
+
+    fn image(value: &[u8]) -> RowImage {
+        RowImage::of(&[FieldValue { field: FieldRef::Id(FieldId(1)), value: ValueRef::Blob(value) }])
+    }
+
+    #[test]
+    fn what_two_sides_mean() {
+        let default = Value::Blob(Vec::new());
+        let field = Field { id: FieldId(1), name: "value".into(), kind: FieldType::Blob, default };
+        let table = Table {
+            id: TableId(2),
+            name: "users".into(),
+            version: 1,
+            fields: vec![field],
+            sort: Vec::new(),
+            backing: Backing::Sql,
+            sql: Default::default(),
+            dynamic: false,
+            dropped: false,
+            next_field: FieldId(2),
+        };
+        let held = |version, sql, value: &[u8]| {
+            Some(Held { version: Version(version), sql_version: Version(sql), fields: image(value) })
+        };
+        let stored = |version, value: &[u8]| Some(Stored::Row { version: Version(version), fields: image(value) });
+        let differs = Verdict::Differs;
+        let cases = [
+            (held(3, 3, b"a"), stored(3, b"a"), Verdict::Equal),
+            (held(3, 3, b"a"), stored(3, b"b"), differs(DifferenceKind::Content)),
+            (held(3, 3, b"a"), stored(2, b"a"), differs(DifferenceKind::Older)),
+            (held(3, 3, b"a"), stored(4, b"a"), differs(DifferenceKind::Newer)),
+            (held(3, 3, b"a"), stored(-2, b""), differs(DifferenceKind::Older)),
+            (held(3, 3, b"a"), None, differs(DifferenceKind::Missing)),
+            (held(3, 2, b"a"), stored(2, b"b"), Verdict::Dirty),
+            (held(3, 2, b"a"), None, Verdict::Dirty),
+            (held(3, 2, b"a"), stored(5, b"b"), differs(DifferenceKind::Newer)),
+            (held(-4, -4, b""), stored(-4, b""), Verdict::Equal),
+            (held(-4, -4, b""), None, Verdict::Equal),
+            (held(-4, -4, b""), stored(3, b"a"), differs(DifferenceKind::Older)),
+            (held(0, 0, b""), stored(1, b"a"), differs(DifferenceKind::Newer)),
+            (None, stored(1, b"a"), Verdict::NotInMemory),
+            (None, stored(-1, b"a"), Verdict::Nothing),
+        ];
+
+        for (held, stored, verdict) in cases {
+            assert_eq!(judge(&table, held.as_ref(), stored.as_ref()), verdict, "{held:?} {stored:?}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Tombstones that are old enough leave SQL, and then memory (record-cache 102).
+//!
+//! First an entry raises the floor of their table, so that a record made anew begins above them whatever happens after it.
+//! Then SQL deletes each one that it holds at just that version; then an entry forgets them. While a statement may still be
+//! under way of which nobody knows the outcome, nothing is deleted: without its tombstone a row has no fence.
+
+use std::collections::BTreeMap;
+
+use shardine_model::{Backing, Entry, RowKey, RowKeyBuf, TableId, Version, limits};
+
+use crate::actions::{Actions, SqlPurge};
+use crate::gather::Then;
+use crate::replica::Replica;
+
+/// How long after a failure the next purge is tried.
+const RETRY_MS: u64 = 10_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Purges {
+    /// Rows that SQL is deleting, or whose end is on its way through the log.
+    under_way: BTreeMap<RowKeyBuf, Version>,
+    not_before_ms: u64,
+    /// When a statement was last given up on.
+    unknown_ms: u64,
+}
+
+impl Purges {
+    pub fn holds(&self, row: RowKey<'_>) -> bool {
+        !self.under_way.is_empty() && self.under_way.contains_key(&row.to_owned())
+    }
+
+    pub fn lost_sight(&mut self, now_ms: u64) {
+        self.unknown_ms = now_ms;
+    }
+}
+
+impl Replica {
+    /// Whether every statement that could bring an old row back is over: those of older leaders, and those of this one
+    /// whose outcome is not known.
+    fn is_quiet(&self) -> bool {
+        let Some(held_since) = self.writeback.lease.held_since_ms() else { return false };
+        let since = held_since.max(self.writeback.purges.unknown_ms);
+        self.time.monotonic_ms >= since + self.options.purge_quiet_ms
+    }
+
+    /// Tombstones of a table whose time is over, oldest first.
+    fn due_tombstones(&self, table: TableId, keep_ms: u64) -> impl Iterator<Item = (RowKey<'_>, Version)> {
+        let now = self.stamp();
+        let tombstones = self.records.clean_tombstones(Some(table));
+        let due = tombstones.take_while(move |(since, ..)| since.plus_ms(keep_ms) <= now);
+        due.map(|(_, row, version)| (row, version))
+    }
+
+    fn purgeable_tables(&self) -> impl Iterator<Item = (TableId, u64)> {
+        let tables = self.records.catalogue().tables();
+        let written = tables.filter(|table| table.backing == Backing::Sql && !table.sql.is_read_only());
+        written.map(|table| (table.id, table.sql.tombstone_keep_ms))
+    }
+
+    pub(super) fn wants_to_purge(&self) -> bool {
+        self.purgeable_tables().any(|(table, keep_ms)| self.due_tombstones(table, keep_ms).next().is_some())
+    }
+
+    /// Raises the floor for the next tombstones, or, where that is done, has them deleted.
+    pub(crate) fn purge_in_sql(&mut self, actions: &mut Actions) {
+        let (now, purges) = (self.time.monotonic_ms, &self.writeback.purges);
+        let is_free = purges.under_way.is_empty() && now >= purges.not_before_ms && !self.upkeep.raising_floor;
+        if !is_free || !self.is_serving() || !self.writeback.lease.is_held(now) || !self.is_quiet() {
+            return;
+        }
+        let Some((table, rows)) = self.next_purge() else { return };
+        let highest = rows.iter().map(|(_, version)| version.magnitude()).max().unwrap_or(0);
+        if self.must_raise_floor(table, highest) {
+            self.upkeep.raising_floor =
+                self.propose(&Entry::Floor { table, floor: highest }, Vec::new(), Then::Floored);
+            return;
+        }
+        self.writeback.purges.under_way = rows.iter().cloned().collect();
+        actions.purges.push(SqlPurge { term: self.group.term(), table, rows });
+    }
+
+    fn must_raise_floor(&self, table: TableId, highest: u64) -> bool {
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(shardine_records::Mutant::PurgeWithoutFloor) {
+            return false;
+        }
+        self.records.floor(table).magnitude() < highest
+    }
+
+    fn next_purge(&self) -> Option<(TableId, Vec<(RowKeyBuf, Version)>)> {
+        self.purgeable_tables().find_map(|(table, keep_ms)| {
+            let due = self.due_tombstones(table, keep_ms).filter(|(row, _)| self.may_leave(*row));
+            let rows: Vec<(RowKeyBuf, Version)> =
+                due.take(limits::EXPIRE_ROWS_MAX).map(|(row, version)| (row.to_owned(), version)).collect();
+            (!rows.is_empty()).then_some((table, rows))
+        })
+    }
+
+    /// SQL holds these tombstones no longer. A row that lives again meanwhile stays: its version is another.
+    pub fn purged(&mut self, term: u64, rows: &[(RowKeyBuf, Version)], actions: &mut Actions) {
+        if term != self.group.term() || !self.is_serving() {
+            return;
+        }
+        let known = |(row, version): &&(RowKeyBuf, Version)| self.writeback.purges.under_way.get(row) == Some(version);
+        let gone = rows.iter().filter(known).map(|(row, version)| (row.as_ref(), *version)).collect();
+        if !self.propose(&Entry::Purge(gone), Vec::new(), Then::SqlPurged) {
+            self.writeback.purges.under_way.clear();
+        }
+        self.drain(actions);
+    }
+
+    /// SQL could not delete them, or nobody knows: tried again later, which is harmless.
+    pub fn purge_failed(&mut self, term: u64) {
+        if term == self.group.term() && self.is_serving() {
+            self.writeback.purges.under_way.clear();
+            self.writeback.purges.not_before_ms = self.time.monotonic_ms + RETRY_MS;
+        }
+    }
+
+    pub(crate) fn finish_purge(&mut self, actions: &mut Actions) {
+        let rows: Vec<RowKeyBuf> = std::mem::take(&mut self.writeback.purges.under_way).into_keys().collect();
+        self.release(&rows, actions);
+    }
+}

@@ -1,0 +1,141 @@
+//! One table's way to SQL: which of its rows to look at, in which order, and what of them is under way.
+
+use std::collections::BTreeMap;
+
+use shardine_model::{RowKeyBuf, Version};
+
+use super::trouble::Pause;
+use crate::actions::Trouble;
+
+/// Rows of one table to look at. Invariant: a row has at most one mark (record-cache 88), and stands in the list that its
+/// mark names. A row under way may be marked again: it changed since.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    marks: BTreeMap<RowKeyBuf, Mark>,
+    /// Rows that may wait for more changes of theirs, the one that has waited longest first.
+    patient: BTreeMap<Order, RowKeyBuf>,
+    /// Rows that somebody waits for.
+    urgent: BTreeMap<Order, RowKeyBuf>,
+    /// Rows that are not to be tried before a time.
+    put_off: BTreeMap<Order, RowKeyBuf>,
+    next_number: u64,
+    under_way: BTreeMap<RowKeyBuf, Sent>,
+    pub pause: Pause,
+    pub written: u64,
+    /// Rows that SQL held in a version of somebody else's.
+    pub conflicts: u64,
+    /// Refusals that found the list of dead letters full.
+    pub unlisted: u64,
+    pub last_trouble: Option<Trouble>,
+}
+
+/// A time, and a number that parts rows of the same time.
+type Order = (u64, u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Patient,
+    Urgent,
+    PutOff { until_ms: u64 },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pub place: Place,
+    /// When the row became dirty, as far as this leader knows.
+    pub since_ms: u64,
+    number: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub version: Version,
+    pub place: Place,
+    pub since_ms: u64,
+}
+
+impl Mark {
+    fn order(&self) -> Order {
+        match self.place {
+            Place::Patient | Place::Urgent => (self.since_ms, self.number),
+            Place::PutOff { until_ms } => (until_ms, self.number),
+        }
+    }
+}
+
+impl Queue {
+    pub fn len(&self) -> usize {
+        self.marks.len()
+    }
+
+    pub fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// Marks a row that has changed.
+    pub fn mark(&mut self, row: RowKeyBuf, now_ms: u64) {
+        if !self.marks.contains_key(&row) {
+            self.file(row, Place::Patient, now_ms);
+        }
+    }
+
+    /// Marks a row that somebody waits for.
+    pub fn hurry(&mut self, row: RowKeyBuf, now_ms: u64) {
+        self.file(row, Place::Urgent, now_ms);
+    }
+
+    /// Gives a row a place. One that has a mark already keeps the older of both times, and urgency once it is urgent.
+    pub fn file(&mut self, row: RowKeyBuf, place: Place, since_ms: u64) {
+        let known = self.unmark(&row);
+        let place = if known.is_some_and(|mark| mark.place == Place::Urgent) { Place::Urgent } else { place };
+        let since_ms = known.map_or(since_ms, |mark| mark.since_ms.min(since_ms));
+        self.next_number += 1;
+        let mark = Mark { place, since_ms, number: self.next_number };
+        self.list(place).insert(mark.order(), row.clone());
+        self.marks.insert(row, mark);
+    }
+
+    pub fn unmark(&mut self, row: &RowKeyBuf) -> Option<Mark> {
+        let mark = self.marks.remove(row)?;
+        self.list(mark.place).remove(&mark.order());
+        Some(mark)
+    }
+
+    fn list(&mut self, place: Place) -> &mut BTreeMap<Order, RowKeyBuf> {
+        match place {
+            Place::Patient => &mut self.patient,
+            Place::Urgent => &mut self.urgent,
+            Place::PutOff { .. } => &mut self.put_off,
+        }
+    }
+
+    /// The next row whose time has come. `delay_ms` is how long patient ones wait; `None` means until they are called.
+    pub fn next_due(&self, now_ms: u64, delay_ms: Option<u64>) -> Option<&RowKeyBuf> {
+        let is_over = |(time, _): &Order, delay: u64| time.saturating_add(delay) <= now_ms;
+        let urgent = || self.urgent.values().next();
+        let put_off = || self.put_off.iter().next().filter(|(order, _)| is_over(order, 0)).map(|(_, row)| row);
+        let patient = || {
+            let delay = delay_ms?;
+            self.patient.iter().next().filter(|(order, _)| is_over(order, delay)).map(|(_, row)| row)
+        };
+        urgent().or_else(put_off).or_else(patient)
+    }
+
+    pub fn send(&mut self, row: RowKeyBuf, sent: Sent) {
+        let before = self.under_way.insert(row, sent);
+        debug_assert!(before.is_none(), "a row is never written twice at once (record-cache 91)");
+    }
+
+    /// SQL has answered for the row, or will not.
+    pub fn returned(&mut self, row: &RowKeyBuf) -> Option<Sent> {
+        self.under_way.remove(row)
+    }
+
+    /// When the row that has waited longest became dirty.
+    pub fn oldest_since_ms(&self) -> Option<u64> {
+        let marked = [&self.patient, &self.urgent].into_iter().filter_map(|list| list.keys().next().map(|(at, _)| *at));
+        let put_off = self.put_off.values().filter_map(|row| self.marks.get(row)).map(|mark| mark.since_ms);
+        let under_way = self.under_way.values().map(|sent| sent.since_ms);
+        marked.chain(put_off).chain(under_way).min()
+    }
+}

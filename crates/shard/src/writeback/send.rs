@@ -1,0 +1,181 @@
+//! Batches on their way to SQL, and what SQL says to them.
+
+use shardine_model::{Entry, RowKey, RowKeyBuf, Table, TableId, Version, WriteMode, limits};
+use shardine_records::{Lookup, Records};
+
+use super::letters::Quarrels;
+use super::queue::{Place, Sent};
+use crate::actions::{Actions, FlushResult, FlushRow, SqlWrite, Trouble};
+use crate::gather::Then;
+use crate::replica::Replica;
+
+impl Replica {
+    /// Sends the next batch of every table that has rows due and none under way, if the lease is held.
+    pub(crate) fn write_back(&mut self, actions: &mut Actions) {
+        let now = self.time.monotonic_ms;
+        if !self.is_serving() || !self.writeback.lease.is_held(now) {
+            return;
+        }
+        let tables: Vec<TableId> = self.writeback.tables.keys().copied().collect();
+        for table in tables {
+            // Asked again for every table: while SQL is down, one probe goes out and the others wait for it.
+            if !self.writeback.health.may_try(now) {
+                return;
+            }
+            let rows = self.next_batch(table, now);
+            if !rows.is_empty() {
+                self.writeback.health.sent();
+                actions.writes.push(SqlWrite { term: self.group.term(), table, rows });
+            }
+        }
+    }
+
+    /// The next rows of a table, within its batch and the limits of rows and bytes.
+    fn next_batch(&mut self, table: TableId, now: u64) -> Vec<FlushRow> {
+        let mut rows = Vec::new();
+        let Some(definition) = self.records.catalogue().get(table) else {
+            // Dropped, and its rows with it.
+            self.writeback.tables.remove(&table);
+            return rows;
+        };
+        let delay = self.delay_ms(definition);
+        let rows_max = self.writeback.health.rows_max().min(definition.sql.batch.max(1) as usize);
+        let queue = self.writeback.tables.get_mut(&table).expect("named by the caller");
+        if queue.under_way() > 0 || queue.pause.holds(now, definition.version) || definition.sql.is_read_only() {
+            return rows;
+        }
+        let mut bytes = 0;
+        while rows.len() < rows_max
+            && let Some(row) = queue.next_due(now, delay).cloned()
+        {
+            let mark = queue.unmark(&row).expect("it was found by its mark");
+            let Some(flush) = dirty_image(&self.records, row) else { continue };
+            // What SQL has refused goes there again when it has changed, or when somebody asks for it.
+            if mark.place == Place::Patient && self.records.is_dead(&flush.row, flush.version) {
+                continue;
+            }
+            bytes += flush.fields.packed.len();
+            if bytes > limits::FLUSH_BYTES_MAX && !rows.is_empty() {
+                queue.file(flush.row, mark.place, mark.since_ms);
+                break;
+            }
+            let sent = Sent { version: flush.version, place: mark.place, since_ms: mark.since_ms };
+            queue.send(flush.row.clone(), sent);
+            rows.push(flush);
+        }
+        rows
+    }
+
+    /// Whether a row's time has come, so that the lease is worth asking for.
+    pub(crate) fn wants_lease(&self) -> bool {
+        let now = self.time.monotonic_ms;
+        let is_due = |(table, queue): (&TableId, &super::Queue)| {
+            let definition = self.records.catalogue().get(*table);
+            definition.is_some_and(|definition| queue.next_due(now, self.delay_ms(definition)).is_some())
+        };
+        self.writeback.waits.has_kicks()
+            || self.wants_to_shed()
+            || self.wants_to_purge()
+            || self.writeback.tables.iter().any(is_due)
+    }
+
+    /// SQL has answered for these rows. Confirmed ones are told to all replicas; the others are tried again.
+    pub fn flushed(&mut self, term: u64, results: &[(RowKeyBuf, FlushResult)], actions: &mut Actions) {
+        if term != self.group.term() || !self.is_serving() {
+            return;
+        }
+        self.writeback.health.succeeded();
+        let mut written: Vec<(RowKey<'_>, Version)> = Vec::new();
+        let mut quarrels = Quarrels::default();
+        for (row, result) in results {
+            let Some(queue) = self.writeback.tables.get_mut(&row.table) else { continue };
+            let Some(sent) = queue.returned(row) else { continue };
+            match result {
+                FlushResult::Written => {
+                    queue.written += 1;
+                    queue.pause.end();
+                    written.push((row.as_ref(), sent.version));
+                }
+                #[cfg(feature = "mutants")]
+                FlushResult::Newer(_) if self.options.mutant == Some(shardine_records::Mutant::ConflictIsWritten) => {
+                    written.push((row.as_ref(), sent.version));
+                }
+                FlushResult::Newer(held) => quarrels.newer.push((row.clone(), sent, *held)),
+                FlushResult::Refused(message) => quarrels.refused.push((row.clone(), sent, message.clone())),
+            }
+        }
+        if !written.is_empty() {
+            self.propose(&Entry::Written(written), Vec::new(), Then::Written);
+        }
+        self.take_up(quarrels, actions);
+        self.drain(actions);
+        self.write_back(actions);
+    }
+
+    /// The whole batch failed, or nobody knows whether it did: it is written again, which is harmless (record-cache 93).
+    pub fn flush_failed(&mut self, term: u64, rows: &[RowKeyBuf], trouble: &Trouble) {
+        if term != self.group.term() || !self.is_serving() {
+            return;
+        }
+        for row in rows {
+            let Some(queue) = self.writeback.tables.get_mut(&row.table) else { continue };
+            let Some(sent) = queue.returned(row) else { continue };
+            #[cfg(feature = "mutants")]
+            if self.options.mutant == Some(shardine_records::Mutant::UnknownCountsAsWritten) {
+                self.propose(&Entry::Written(vec![(row.as_ref(), sent.version)]), Vec::new(), Then::Written);
+                continue;
+            }
+            queue.file(row.clone(), sent.place, sent.since_ms);
+            self.writeback.waits.fail_kicks(row);
+        }
+        self.writeback.purges.lost_sight(self.time.monotonic_ms);
+        if let Some(row) = rows.first() {
+            self.note_trouble(row.table, trouble);
+        }
+    }
+
+    /// Trouble of the database makes all tables wait, trouble of a table that one (record-cache 111, 112).
+    fn note_trouble(&mut self, table: TableId, trouble: &Trouble) {
+        let now = self.time.monotonic_ms;
+        let definition = self.records.catalogue().get(table).map_or(0, |table| table.version);
+        let salt = self.salt();
+        let queue = self.writeback.tables.entry(table).or_default();
+        queue.last_trouble = Some(trouble.clone());
+        if trouble.is_of_the_database() {
+            self.writeback.health.failed(now, salt);
+        } else {
+            queue.pause.begin(now, definition, trouble.class);
+            self.writeback.health.settled();
+        }
+    }
+
+    /// How long a row of the table may wait for more changes (record-cache 108); `None` until it is called for.
+    fn delay_ms(&self, definition: &Table) -> Option<u64> {
+        match definition.sql.mode {
+            _ if self.is_above_soft_limit() => Some(0),
+            WriteMode::Behind | WriteMode::Through => Some(u64::from(definition.sql.delay_ms)),
+            WriteMode::OnEvict => None,
+        }
+    }
+
+    /// What tells this replica's pauses from those of others.
+    pub(crate) fn salt(&self) -> (u64, u64) {
+        (self.options.node.0 << 32 | u64::from(self.options.shard.0), self.group.term())
+    }
+}
+
+/// The newest state of a row that SQL does not have.
+pub(super) fn dirty_image(records: &Records, row: RowKeyBuf) -> Option<FlushRow> {
+    if !records.is_sql_table(row.table) {
+        return None;
+    }
+    match records.get(row.as_ref().position(), row.as_ref()) {
+        Lookup::Live(view) if view.version != view.sql_version => {
+            Some(FlushRow { version: view.version, fields: view.fields.to_image(), row })
+        }
+        Lookup::Absent { version, sql_version } if version != sql_version => {
+            Some(FlushRow { version, fields: Default::default(), row })
+        }
+        Lookup::Live(_) | Lookup::Absent { .. } | Lookup::NotResident | Lookup::UnknownTable => None,
+    }
+}

@@ -1,0 +1,278 @@
+//! Whom damage in the log stops (record-cache statement 74): a group if it is in the group's section of a frame, the node
+//! if it is in a head, nobody if it is in a last frame that may have been torn.
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{SMALL, crash, entries, files, hard_state, indexes, open};
+use shardine_model::ids::ShardId;
+use shardine_store::{Error, LogStore};
+
+const SEGMENT_HEAD: usize = 44;
+const FRAME_HEAD: usize = 24 + 2 * 12;
+/// A kind, a first index and a count, then an entry's head and data.
+const FIRST_SECTION: usize = 1 + 12 + 13 + 150;
+const SECOND_SECTION: usize = 1 + 12 + 13 + 30;
+const FRAME: usize = FRAME_HEAD + FIRST_SECTION + SECOND_SECTION;
+
+/// What a byte of the first segment belongs to.
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    Head,
+    Section(u32),
+}
+
+fn part_of(byte: usize) -> Part {
+    let Some(inside) = byte.checked_sub(SEGMENT_HEAD).map(|byte| byte % FRAME) else { return Part::Head };
+    match inside {
+        0..FRAME_HEAD => Part::Head,
+        inside if inside < FRAME_HEAD + FIRST_SECTION => Part::Section(1),
+        _ => Part::Section(2),
+    }
+}
+
+/// A log of shards 1 and 2 with as many frames, as a crash leaves it, and its first segment.
+fn crashed_log(frames: u64) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(dir.path()).unwrap();
+    for index in 1..=frames {
+        log.write(&[entries(1, [index], 150), entries(2, [index], 30)]).unwrap();
+    }
+    let crashed = crash(dir.path());
+    let first = files(crashed.path(), "seg").remove(0);
+    (crashed, first)
+}
+
+fn with_flipped_bit(bytes: &[u8], bit: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[bit / 8] ^= 1 << (bit % 8);
+    bytes
+}
+
+fn flip(path: &Path, byte: usize) {
+    fs::write(path, with_flipped_bit(&fs::read(path).unwrap(), byte * 8 + 4)).unwrap();
+}
+
+/// Opens a log with damage at `byte` and checks who is stopped by it and that nobody else is.
+fn check_damage_stops_its_own(dir: &Path, byte: usize, frames: u64) {
+    let whole: Vec<u64> = (1..=frames).collect();
+    match (part_of(byte), open(dir)) {
+        (Part::Head, Err(error)) => {
+            let told = error.to_string();
+            assert!(told.contains("0000000000000001.seg"), "byte {byte}: {told}");
+            // A flip in the version itself reads as a newer one; both refuse and say what to do.
+            let remedy = told.contains("put this data directory back") || told.contains("start the version");
+            assert!(remedy, "byte {byte}: {told}");
+        }
+        (Part::Section(shard), Ok(log)) => {
+            let told = log.load(ShardId(shard)).unwrap_err().to_string();
+            let section =
+                byte - (byte - SEGMENT_HEAD) % FRAME + FRAME_HEAD + if shard == 2 { FIRST_SECTION } else { 0 };
+            assert!(told.starts_with(&format!("shard {shard}: log file ")), "{told}");
+            assert!(told.contains(&format!("0000000000000001.seg is damaged at byte {section}: ")), "{byte}: {told}");
+            assert!(told.contains("put this data directory back") && told.contains("docs/damage.md"), "{told}");
+            assert_eq!(indexes(&log, 3 - shard), whole, "byte {byte}");
+            assert_eq!(log.shards(), [ShardId(1), ShardId(2)]);
+        }
+        (part, outcome) => panic!("byte {byte} of {part:?} was flipped: {:?}", outcome.map(|_| "opened")),
+    }
+}
+
+#[test]
+fn record_cache_74_every_flipped_bit_before_the_last_write_stops_its_own() {
+    let (crashed, segment) = crashed_log(2);
+    let original = fs::read(&segment).unwrap();
+
+    for bit in 0..(SEGMENT_HEAD + FRAME) * 8 {
+        fs::write(&segment, with_flipped_bit(&original, bit)).unwrap();
+
+        check_damage_stops_its_own(crashed.path(), bit / 8, 2);
+    }
+}
+
+#[test]
+fn record_cache_74_a_flipped_bit_in_an_older_segment_stops_its_own() {
+    let (crashed, segment) = crashed_log(200);
+    assert!(files(crashed.path(), "seg").len() > 2);
+    let frames = (SMALL.segment_bytes - SEGMENT_HEAD - 24) / FRAME;
+
+    for byte in (0..SEGMENT_HEAD + frames * FRAME).step_by(97) {
+        flip(&segment, byte);
+        check_damage_stops_its_own(crashed.path(), byte, 200);
+        flip(&segment, byte);
+    }
+    assert!(open(crashed.path()).unwrap().load(ShardId(1)).is_ok());
+}
+
+#[test]
+fn record_cache_74_every_flipped_bit_in_the_last_write_of_a_crash_cuts_all_of_it() {
+    let (crashed, segment) = crashed_log(2);
+    let original = fs::read(&segment).unwrap();
+    let last = SEGMENT_HEAD + FRAME;
+
+    for bit in last * 8..(last + FRAME) * 8 {
+        fs::write(&segment, with_flipped_bit(&original, bit)).unwrap();
+        let log = open(crashed.path()).unwrap();
+
+        assert_eq!((indexes(&log, 1), indexes(&log, 2)), (vec![1], vec![1]), "bit {bit}");
+    }
+}
+
+#[test]
+fn record_cache_74_a_last_write_of_which_any_piece_is_missing_is_cut() {
+    let (crashed, segment) = crashed_log(2);
+    let original = fs::read(&segment).unwrap();
+    let last = SEGMENT_HEAD + FRAME;
+
+    // The disk may write the sectors of a frame in any order: its head, or one section, may be all that arrived.
+    for from in (last..last + FRAME).step_by(8) {
+        for to in (from + 1..=last + FRAME).step_by(8) {
+            let mut torn = original.clone();
+            torn[from..to].fill(0);
+            if torn == original {
+                continue;
+            }
+            fs::write(&segment, torn).unwrap();
+            let log = open(crashed.path()).unwrap();
+
+            assert_eq!((indexes(&log, 1), indexes(&log, 2)), (vec![1], vec![1]), "{from}..{to}");
+        }
+    }
+}
+
+#[test]
+fn record_cache_74_a_torn_write_proves_the_one_before_it() {
+    let (crashed, segment) = crashed_log(3);
+    let mut damaged = fs::read(&segment).unwrap();
+    damaged[SEGMENT_HEAD + FRAME + FRAME_HEAD] ^= 1;
+    let last = SEGMENT_HEAD + 2 * FRAME;
+
+    // Of the last write only the first bytes have arrived; with its nonce there, it was begun.
+    for arrived in (16..FRAME).step_by(7) {
+        let mut torn = damaged.clone();
+        torn[last + arrived..].fill(0);
+        fs::write(&segment, torn).unwrap();
+        let log = open(crashed.path()).unwrap_or_else(|error| panic!("{arrived} arrived: {error}"));
+
+        assert!(matches!(log.load(ShardId(1)), Err(Error::ShardLogDamaged { .. })), "{arrived} arrived");
+        assert_eq!(indexes(&log, 2), [1, 2], "{arrived} arrived");
+    }
+}
+
+#[test]
+fn record_cache_74_after_a_good_stop_even_the_last_write_is_covered() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(dir.path()).unwrap();
+    log.write(&[entries(1, [1], 150), entries(2, [1], 30)]).unwrap();
+    drop(log);
+    let segment = files(dir.path(), "seg").remove(0);
+
+    flip(&segment, SEGMENT_HEAD + FRAME - 1);
+
+    let log = open(dir.path()).unwrap();
+    assert!(matches!(log.load(ShardId(2)), Err(Error::ShardLogDamaged { .. })));
+    assert_eq!(indexes(&log, 1), [1]);
+}
+
+#[test]
+fn a_write_that_was_cut_and_lies_behind_a_full_segment_is_no_damage() {
+    let (crashed, segment) = crashed_log(3);
+    let last = SEGMENT_HEAD + 2 * FRAME;
+    flip(&segment, last + FRAME_HEAD);
+    let torn = fs::read(&segment).unwrap();
+
+    // The next write has no room here; the crash that follows it comes before the seal reaches the disk.
+    let log = open(crashed.path()).unwrap();
+    log.write(&[entries(1, [3], SMALL.segment_bytes - 200)]).unwrap();
+    let again = crash(crashed.path());
+    let sealed = files(again.path(), "seg").remove(0);
+    fs::write(&sealed, torn).unwrap();
+
+    let log = open(again.path()).unwrap();
+    assert_eq!((indexes(&log, 1), indexes(&log, 2)), (vec![1, 2, 3], vec![1, 2]));
+}
+
+#[test]
+fn the_others_go_on_and_what_is_left_of_a_damaged_group_is_kept() {
+    let (crashed, segment) = crashed_log(10);
+    let good = fs::read(&segment).unwrap();
+    flip(&segment, SEGMENT_HEAD + 4 * FRAME + FRAME_HEAD + 20);
+    let damaged = fs::read(&segment).unwrap();
+
+    let log = open(crashed.path()).unwrap();
+    for index in 11..=200 {
+        log.write(&[entries(2, [index], 900)]).unwrap();
+    }
+    log.truncate_before(ShardId(2), 150).unwrap();
+    assert_eq!(log.oldest_shard(), Some(ShardId(1)));
+    drop(log);
+
+    // Segments have been begun and freed where possible; the damage is still there and still told.
+    for _ in 0..2 {
+        let log = open(crashed.path()).unwrap();
+        let told = log.load(ShardId(1)).unwrap_err().to_string();
+        assert!(told.contains("its part of write 5 does not match its checksum"), "{told}");
+        assert_eq!(indexes(&log, 2), (150..=200).collect::<Vec<_>>());
+    }
+    // Who has a good copy of the file puts it back, with what was written behind it.
+    let mut repaired = fs::read(&segment).unwrap();
+    for (byte, (good, damaged)) in repaired.iter_mut().zip(good.iter().zip(&damaged)) {
+        *byte ^= good ^ damaged;
+    }
+    fs::write(&segment, repaired).unwrap();
+    let log = open(crashed.path()).unwrap();
+    assert_eq!(indexes(&log, 1), (1..=10).collect::<Vec<_>>());
+    log.write(&[entries(1, [11], 900)]).unwrap();
+    assert_eq!(indexes(&log, 1), (1..=11).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_damaged_group_takes_no_writes() {
+    let (crashed, segment) = crashed_log(10);
+    flip(&segment, SEGMENT_HEAD + FRAME_HEAD);
+    let log = open(crashed.path()).unwrap();
+
+    let error = log.write(&[entries(1, [11], 10)]).unwrap_err();
+
+    assert!(matches!(error, Error::ShardLogDamaged { shard: ShardId(1), .. }), "{error}");
+}
+
+#[test]
+fn a_snapshot_from_a_peer_ends_the_damage() {
+    let (crashed, segment) = crashed_log(10);
+    flip(&segment, SEGMENT_HEAD + FRAME_HEAD);
+    let log = open(crashed.path()).unwrap();
+    assert!(log.load(ShardId(1)).is_err());
+
+    log.reset(ShardId(1), hard_state(50)).unwrap();
+    log.write(&[entries(1, [51], 10)]).unwrap();
+
+    assert_eq!(indexes(&log, 1), [51]);
+    let again = crash(crashed.path());
+    let log = open(again.path()).unwrap();
+    assert_eq!(log.load(ShardId(1)).unwrap().hard_state, hard_state(50));
+    assert_eq!((indexes(&log, 1), indexes(&log, 2)), (vec![51], (1..=10).collect()));
+    // And the segment is free to go, like any other.
+    for index in 11..=100 {
+        log.write(&[entries(2, [index], 900)]).unwrap();
+    }
+    log.truncate_before(ShardId(1), 52).unwrap();
+    log.truncate_before(ShardId(2), 101).unwrap();
+    assert!(!files(again.path(), "seg").contains(&again.path().join(segment.file_name().unwrap())));
+}
+
+#[test]
+fn damage_that_comes_while_the_log_is_open_is_noticed_by_the_next_reader() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(dir.path()).unwrap();
+    log.write(&[entries(1, [1], 150), entries(2, [1], 30)]).unwrap();
+    let segment = files(dir.path(), "seg").remove(0);
+
+    // The last write, which would look torn to a process that starts.
+    flip(&segment, SEGMENT_HEAD + FRAME_HEAD);
+
+    assert!(matches!(log.load(ShardId(1)), Err(Error::LogDamaged { .. })));
+}

@@ -1,0 +1,69 @@
+//! Pieces of statements that all databases share, and the few words that each spells its own way. Values never pass
+//! through here except as defaults of columns, which SQL allows only as text.
+
+use shardine_model::{FieldType, Value};
+
+use crate::columns::{Column, Part};
+use crate::error::Error;
+
+pub(crate) trait Dialect {
+    /// A name as SQL takes it whatever it holds. Names are checked long before; this is the second lock on the door.
+    fn quoted(&self, name: &str) -> String;
+
+    /// The place of a bound value, counted from 1.
+    fn mark(&self, number: usize) -> String;
+
+    /// The type of a column, spelled as the database itself spells it when asked.
+    fn type_of(&self, column: &Column<'_>) -> &'static str;
+
+    /// Whether a column that was there before, of the type that the database tells, can hold every value of a field of
+    /// this type exactly.
+    fn holds(&self, kind: FieldType, declared: &str) -> bool;
+
+    /// What goes behind `DEFAULT`, or why nothing can.
+    fn default(&self, value: &Value) -> Result<String, &'static str>;
+
+    /// Whether a row lies behind another in the order of these columns. `first` is the number of the first mark. Gives
+    /// the condition, and for each of its marks which column's value is bound there.
+    fn after(&self, columns: &[String], first: usize) -> (String, Vec<usize>) {
+        let marks = self.marks(first, columns.len());
+        (format!("({}) > ({marks})", columns.join(", ")), (0..columns.len()).collect())
+    }
+
+    fn names(&self, columns: &[Column<'_>]) -> String {
+        let names: Vec<String> = columns.iter().map(|column| self.quoted(column.name)).collect();
+        names.join(", ")
+    }
+
+    fn marks(&self, first: usize, count: usize) -> String {
+        let marks: Vec<String> = (first..first + count).map(|number| self.mark(number)).collect();
+        marks.join(", ")
+    }
+
+    /// A column as `CREATE TABLE` and `ADD COLUMN` declare it.
+    fn declaration(&self, column: &Column<'_>) -> Result<String, Error> {
+        let (name, kind) = (self.quoted(column.name), self.type_of(column));
+        Ok(match column.part {
+            Part::Version => format!("{name} {kind} NOT NULL CHECK ({name} <> 0)"),
+            Part::Field(field) => {
+                let default = self
+                    .default(&field.default)
+                    .map_err(|fault| Error::definition(format!("the default of {} {fault}", field.name)))?;
+                format!("{name} {kind} NOT NULL DEFAULT {default}")
+            }
+            Part::Key | Part::Sort | Part::Position | Part::Sorted(_) => format!("{name} {kind} NOT NULL"),
+        })
+    }
+}
+
+/// A text in single quotes, with those inside doubled.
+pub(crate) fn quoted_text(text: &str) -> Result<String, &'static str> {
+    if text.contains('\0') {
+        return Err("holds a NUL, which no SQL text can");
+    }
+    Ok(format!("'{}'", text.replace('\'', "''")))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

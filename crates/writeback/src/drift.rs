@@ -1,0 +1,135 @@
+//! An SQL table against its definition. The same comparison for all databases; what they say of a table is theirs.
+
+use shardine_model::{FieldType, Table};
+
+use crate::columns::{self, Column, Part};
+use crate::dialect::Dialect;
+use crate::error::Error;
+use crate::job::Drift;
+
+/// A column as the database has it.
+pub(crate) struct Existing {
+    pub(crate) name: String,
+    pub(crate) declared_type: String,
+    pub(crate) not_null: bool,
+    pub(crate) has_default: bool,
+    /// Its place in the primary key, from 1; 0 outside.
+    pub(crate) key_place: u32,
+}
+
+/// In the order of the definition. Columns that Shardine does not know are welcome as long as a row can be inserted
+/// without them.
+pub(crate) fn compare(dialect: &dyn Dialect, table: &Table, existing: &[Existing]) -> Result<Vec<Drift>, Error> {
+    let mut drift = Vec::new();
+    let wanted = columns::all(table);
+    for column in &wanted {
+        match existing.iter().find(|found| found.name.eq_ignore_ascii_case(column.name)) {
+            None => drift.push(missing(dialect, table, column)?),
+            Some(found) => drift.extend(compare_type(dialect, table, column, found)),
+        }
+    }
+    drift.extend(compare_key(table, existing));
+    let is_known = |found: &Existing| wanted.iter().any(|column| found.name.eq_ignore_ascii_case(column.name));
+    for found in existing.iter().filter(|found| found.not_null && !found.has_default && !is_known(found)) {
+        drift.push(Drift::Unfilled { table: table.name.clone(), column: found.name.clone() });
+    }
+    Ok(drift)
+}
+
+/// What makes a table of others unfit to be written, besides its columns (record-cache 103, 107).
+pub(crate) fn unfit(table: &Table, foreign_keys: Vec<String>, collation: Option<String>) -> Vec<Drift> {
+    let name = columns::table_name(table);
+    let mut drift: Vec<Drift> =
+        foreign_keys.into_iter().map(|key| Drift::ForeignKey { table: name.to_owned(), name: key }).collect();
+    let is_exact = |collation: &str| collation.ends_with("_bin") || ["BINARY", "C", "binary"].contains(&collation);
+    if let Some(collation) = collation.filter(|found| columns::key_type(table) == FieldType::String && !is_exact(found))
+    {
+        let column = columns::address(table)[0].name.to_owned();
+        drift.push(Drift::Collation { table: name.to_owned(), column, collation });
+    }
+    drift
+}
+
+fn missing(dialect: &dyn Dialect, table: &Table, column: &Column<'_>) -> Result<Drift, Error> {
+    let remedy = add_column(dialect, table, column)?;
+    Ok(Drift::NoColumn { table: table.name.clone(), column: column.name.to_owned(), remedy })
+}
+
+pub(crate) fn add_column(dialect: &dyn Dialect, table: &Table, column: &Column<'_>) -> Result<String, Error> {
+    Ok(format!(
+        "ALTER TABLE {} ADD COLUMN {}",
+        dialect.quoted(columns::table_name(table)),
+        dialect.declaration(column)?
+    ))
+}
+
+pub(crate) fn compare_type(
+    dialect: &dyn Dialect,
+    table: &Table,
+    column: &Column<'_>,
+    found: &Existing,
+) -> Option<Drift> {
+    if columns::is_mapped(table) {
+        return compare_mapped(dialect, table, column, found);
+    }
+    let expected = dialect.type_of(column);
+    (!found.declared_type.eq_ignore_ascii_case(expected)).then(|| Drift::OtherType {
+        table: table.name.clone(),
+        column: found.name.clone(),
+        expected: expected.to_owned(),
+        found: found.declared_type.clone(),
+    })
+}
+
+/// A column of somebody else's may have another name for its type, as long as every value comes back as it was.
+fn compare_mapped(dialect: &dyn Dialect, table: &Table, column: &Column<'_>, found: &Existing) -> Option<Drift> {
+    let kind = match column.part {
+        Part::Key => columns::key_type(table),
+        Part::Version => FieldType::Int64,
+        _ => column.readable_type()?,
+    };
+    (!dialect.holds(kind, &found.declared_type)).then(|| Drift::OtherType {
+        table: columns::table_name(table).to_owned(),
+        column: found.name.clone(),
+        expected: format!("a type for {}", kind.name()),
+        found: found.declared_type.clone(),
+    })
+}
+
+fn compare_key(table: &Table, existing: &[Existing]) -> Option<Drift> {
+    let mut found: Vec<&Existing> = existing.iter().filter(|column| column.key_place > 0).collect();
+    found.sort_by_key(|column| column.key_place);
+    let found: Vec<String> = found.iter().map(|column| column.name.clone()).collect();
+    let expected: Vec<&str> = columns::address(table).iter().map(|column| column.name).collect();
+    (found != expected).then(|| Drift::OtherPrimaryKey {
+        table: table.name.clone(),
+        expected: expected.join(", "),
+        found: found.join(", "),
+    })
+}
+
+/// Whoever drops a table means one of ours.
+pub(crate) fn check_ours(table: &Table, existing: &[Existing]) -> Result<(), Error> {
+    let key = columns::address(table)[0].name;
+    if !columns::is_mapped(table) && existing.iter().any(|column| column.name == key) {
+        return Ok(());
+    }
+    Err(Error::definition(format!("table {} was not made by Shardine and is left alone", table.name)))
+}
+
+pub(crate) fn agree(drift: Vec<Drift>) -> Result<(), Error> {
+    if drift.is_empty() {
+        return Ok(());
+    }
+    let faults: Vec<String> = drift.iter().map(Drift::to_string).collect();
+    Err(Error::definition(faults.join("; ")))
+}
+
+/// The table's columns with their types, its primary key, and nothing else.
+pub(crate) fn create_table(dialect: &dyn Dialect, table: &Table) -> Result<String, Error> {
+    let columns: Result<Vec<String>, Error> =
+        columns::all(table).iter().map(|column| dialect.declaration(column)).collect();
+    let (name, columns) = (dialect.quoted(columns::table_name(table)), columns?.join(", "));
+    let address = dialect.names(&columns::address(table));
+    Ok(format!("CREATE TABLE IF NOT EXISTS {name} ({columns}, PRIMARY KEY ({address}))"))
+}

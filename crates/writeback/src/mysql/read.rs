@@ -1,0 +1,142 @@
+//! Reading rows by key, many in one statement, and pages of rows in order.
+
+use std::collections::BTreeMap;
+
+use mysql_async::{Row, Value as Stored};
+use shardine_model::{Field, FieldType, RowKeyBuf, Table, ValueRef, Version, limits};
+
+use super::session::Session;
+use super::text::MysqlText;
+use crate::columns;
+use crate::dialect::Dialect;
+use crate::error::Error;
+use crate::job::{Found, ScanJob};
+use crate::key::{self, KeyValue};
+use crate::pages::{self, Page, Parameter};
+use crate::row::{self, Cell};
+
+pub(super) fn load(session: &mut Session, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error> {
+    let mut found = Found::default();
+    let Some(last) = rows.last() else { return Ok(found) };
+    // Doubling sizes keep the number of statements to prepare small; the last key fills up what is left, and asking
+    // twice for a row returns it once.
+    let size = rows.len().next_power_of_two().min(limits::LOAD_ROWS_MAX);
+    let asked = rows.iter().chain(std::iter::repeat(last)).take(size);
+    let query = format!("SELECT {} {}", MysqlText.names(&columns::selected(table)), held_by_key(table, size));
+    let answers = session.query(&query, addresses(table, asked))?;
+    let mut stored = BTreeMap::new();
+    for answer in &answers {
+        let row = row_key(table, answer)?;
+        let mut one = Found::default();
+        take(&mut one, table, row.clone(), answer);
+        stored.insert(row, one);
+    }
+    found.answer(rows, stored);
+    Ok(found)
+}
+
+/// The rows of `count` addresses. Pairs are compared part by part, which the index can answer; as pairs it could not.
+pub(super) fn held_by_key(table: &Table, count: usize) -> String {
+    let name = MysqlText.quoted(columns::table_name(table));
+    let address: Vec<String> = columns::address(table).iter().map(|column| MysqlText.quoted(column.name)).collect();
+    match &address[..] {
+        [key, sort] => {
+            let one = format!("({key} = ? AND {sort} = ?)");
+            format!("FROM {name} WHERE {}", vec![one; count].join(" OR "))
+        }
+        address => format!("FROM {name} WHERE {} IN ({})", address[0], MysqlText.marks(1, count)),
+    }
+}
+
+pub(super) fn addresses<'a>(table: &Table, rows: impl Iterator<Item = &'a RowKeyBuf>) -> Vec<Stored> {
+    let mut values = Vec::new();
+    for row in rows {
+        // Keys that the column cannot hold were left out long before.
+        values.push(match key::to_sql(table, &row.key) {
+            Some(KeyValue::Bytes(key)) => Stored::Bytes(key.to_vec()),
+            Some(KeyValue::Text(key)) => Stored::Bytes(key.as_bytes().to_vec()),
+            Some(KeyValue::Integer(key)) => Stored::Int(key),
+            None => Stored::NULL,
+        });
+        values.extend(table.has_sort().then(|| Stored::Bytes(row.sort.to_vec())));
+    }
+    values
+}
+
+pub(super) fn scan(session: &mut Session, job: &ScanJob) -> Result<(Found, Option<RowKeyBuf>), Error> {
+    let selected = MysqlText.names(&columns::selected(&job.table));
+    let (query, parameters) = pages::select(&MysqlText, job, &selected)?;
+    let parameters = parameters.into_iter().map(|parameter| match parameter {
+        Parameter::Integer(value) => Stored::Int(value),
+        Parameter::Bytes(bytes) => Stored::Bytes(bytes),
+        Parameter::Text(text) => Stored::Bytes(text.into_bytes()),
+    });
+    let answers = session.query(&query, parameters.collect())?;
+    let mut page = Page::new(job);
+    for answer in &answers {
+        let row = row_key(&job.table, answer)?;
+        let position = match answer.as_ref(pages::position_at(&job.table)) {
+            Some(Stored::Int(position)) => Some(*position),
+            _ => None,
+        };
+        if !page.push(row.clone(), position, |found| take(found, &job.table, row, answer)) {
+            break;
+        }
+    }
+    Ok(page.finish())
+}
+
+/// The address of a selected row. Fails if somebody made the key column something else than it was.
+pub(super) fn row_key(table: &Table, answer: &Row) -> Result<RowKeyBuf, Error> {
+    let bytes = |index: usize| match answer.as_ref(index) {
+        Some(Stored::Bytes(bytes)) => Ok(bytes.as_slice().into()),
+        Some(Stored::Int(number)) if columns::key_type(table) == FieldType::Int64 => {
+            Ok(number.to_string().into_bytes().into())
+        }
+        _ => Err(Error::definition(format!("the key of table {} is of another type in SQL", table.name))),
+    };
+    let sort = if table.has_sort() { bytes(1)? } else { Box::default() };
+    Ok(RowKeyBuf { table: table.id, key: bytes(0)?, sort })
+}
+
+pub(super) fn version(table: &Table, answer: &Row) -> Result<Version, String> {
+    let Some(index) = columns::version_at(table) else { return Ok(row::UNVERSIONED) };
+    match answer.as_ref(index) {
+        Some(Stored::Int(version)) => Ok(Version(*version)),
+        other => Err(format!("the version is {}", kind_of(other))),
+    }
+}
+
+/// Takes a selected row into `found`, checked against the definition.
+fn take(found: &mut Found, table: &Table, address: RowKeyBuf, answer: &Row) {
+    let fields = table.fields.iter().zip(columns::fields_at(table)..);
+    let cells = fields.map(|(field, index)| cell(field, answer.as_ref(index)));
+    found.take(table, address, version(table, answer), cells);
+}
+
+/// A stored value as the field's type has it, NULL as `None`.
+fn cell<'a>(field: &Field, stored: Option<&'a Stored>) -> Cell<'a> {
+    let value = match (field.kind, stored) {
+        (_, None | Some(Stored::NULL)) => return Ok(None),
+        (FieldType::Int64, Some(Stored::Int(value))) => ValueRef::Int(*value),
+        (FieldType::Uint64, Some(Stored::UInt(value))) => ValueRef::Uint(*value),
+        (FieldType::Uint64, Some(Stored::Int(value))) if *value >= 0 => ValueRef::Uint(value.unsigned_abs()),
+        (FieldType::Float64, Some(Stored::Double(value))) => ValueRef::Float(*value),
+        (FieldType::String, Some(Stored::Bytes(bytes))) => {
+            ValueRef::Str(std::str::from_utf8(bytes).map_err(|_| "text that is not UTF-8".to_owned())?)
+        }
+        (FieldType::Blob, Some(Stored::Bytes(bytes))) => ValueRef::Blob(bytes),
+        (kind, other) => return Err(format!("{} where {} is needed", kind_of(other), kind.name())),
+    };
+    Ok(Some(value))
+}
+
+fn kind_of(stored: Option<&Stored>) -> &'static str {
+    match stored {
+        None | Some(Stored::NULL) => "NULL",
+        Some(Stored::Bytes(_)) => "bytes",
+        Some(Stored::Int(_) | Stored::UInt(_)) => "an integer",
+        Some(Stored::Float(_) | Stored::Double(_)) => "a float",
+        Some(Stored::Date(..) | Stored::Time(..)) => "a time",
+    }
+}

@@ -1,0 +1,88 @@
+//! What MySQL and MariaDB spell their own way.
+
+use shardine_model::{FieldType, Value};
+
+use crate::columns::{Column, Part};
+use crate::dialect::{Dialect, hex, quoted_text};
+
+pub(super) struct MysqlText;
+
+impl Dialect for MysqlText {
+    fn quoted(&self, name: &str) -> String {
+        format!("`{}`", name.replace('`', "``"))
+    }
+
+    fn mark(&self, _number: usize) -> String {
+        "?".into()
+    }
+
+    /// As `information_schema` gives them, without the width of integers, which only MariaDB still tells.
+    fn type_of(&self, column: &Column<'_>) -> &'static str {
+        match (column.part, column.readable_type()) {
+            // The length of `limits::KEY_BYTES_MAX` and `SORT_BYTES_MAX`: an index needs one.
+            (Part::Key | Part::Sort, _) => "varbinary(1024)",
+            (_, None | Some(FieldType::Int64)) => "bigint",
+            (_, Some(FieldType::Uint64)) => "bigint unsigned",
+            (_, Some(FieldType::Float64)) => "double",
+            (_, Some(FieldType::String)) => "longtext",
+            (_, Some(FieldType::Blob)) => "longblob",
+        }
+    }
+
+    fn holds(&self, kind: FieldType, declared: &str) -> bool {
+        let (name, is_unsigned) =
+            (declared.split(['(', ' ']).next().unwrap_or_default(), declared.contains("unsigned"));
+        match kind {
+            FieldType::Int64 => ["bigint", "int", "mediumint", "smallint"].contains(&name) && !is_unsigned,
+            FieldType::Uint64 => ["bigint", "int", "mediumint", "smallint"].contains(&name) && is_unsigned,
+            // A `float` would give back another number than it was given.
+            FieldType::Float64 => name == "double",
+            FieldType::String => ["varchar", "text", "mediumtext", "longtext"].contains(&name),
+            FieldType::Blob => ["varbinary", "blob", "mediumblob", "longblob"].contains(&name),
+        }
+    }
+
+    /// In parentheses: MySQL takes a default of a text or blob as an expression only.
+    fn default(&self, value: &Value) -> Result<String, &'static str> {
+        Ok(match value {
+            Value::Int(value) => value.to_string(),
+            Value::Uint(value) => value.to_string(),
+            Value::Float(value) if !value.is_finite() => return Err("is not a finite number"),
+            Value::Float(value) => format!("{value:e}"),
+            Value::Str(value) => format!("({})", quoted_text(value)?),
+            Value::Blob(value) => format!("(x'{}')", hex(value)),
+        })
+    }
+
+    /// Neither server looks into an index for a comparison of whole rows; for one of its first column it does.
+    fn after(&self, columns: &[String], _first: usize) -> (String, Vec<usize>) {
+        let mut bound = vec![0];
+        let mut condition = String::new();
+        for (index, column) in columns.iter().enumerate() {
+            let is_last = index + 1 == columns.len();
+            condition += &format!("({column} > ?");
+            bound.push(index);
+            if !is_last {
+                condition += &format!(" OR ({column} = ? AND ");
+                bound.push(index);
+            }
+        }
+        condition += &"))".repeat(columns.len() - 1);
+        (format!("{} >= ? AND {condition})", columns[0]), bound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behind_a_row_is_told_column_by_column() {
+        let columns = ["p", "k", "s"].map(str::to_owned);
+
+        let (condition, bound) = MysqlText.after(&columns, 1);
+
+        assert_eq!(condition, "p >= ? AND (p > ? OR (p = ? AND (k > ? OR (k = ? AND (s > ?)))))");
+        assert_eq!(bound, [0, 0, 0, 1, 1, 2]);
+    }
+}

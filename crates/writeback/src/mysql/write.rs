@@ -1,0 +1,148 @@
+//! Writing rows behind the version fence (record-cache 93-97): many rows per statement, all in one transaction.
+
+use std::collections::BTreeMap;
+
+use mysql_async::Value as Stored;
+use shardine_model::{RowKeyBuf, Table, ValueRef, Version};
+
+use super::Flavour;
+use super::read::{addresses, held_by_key, row_key, version};
+use super::session::Session;
+use super::text::MysqlText;
+use crate::columns::{self, Part};
+use crate::dialect::Dialect;
+use crate::error::Error;
+use crate::job::FlushRow;
+use crate::row;
+
+/// Marks in one prepared statement end at this number.
+const MARKS_MAX: usize = 65_535;
+
+pub(super) fn write(session: &mut Session, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
+    // In the order of their keys: two writers that meet in the same rows then wait for each other instead of dying.
+    let mut ordered: Vec<&FlushRow> = rows.iter().collect();
+    ordered.sort_by(|left, right| left.row.cmp(&right.row));
+    session.run("START TRANSACTION")?;
+    let held = write_rows(session, table, &ordered).inspect_err(|_| {
+        // Nothing of it may stay for the next job. On a lost connection this fails too, and the server sees to it.
+        let _ = session.run("ROLLBACK");
+    })?;
+    session.run("COMMIT")?;
+    Ok(rows.iter().map(|flush| held.get(&flush.row).copied().unwrap_or(Version::NEVER)).collect())
+}
+
+/// Deletes tombstones, each only at its version. Row by row: there are few, and none is in a hurry.
+pub(super) fn purge(session: &mut Session, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error> {
+    let conditions: Vec<String> =
+        columns::address(table).iter().map(|column| format!("{} = ?", MysqlText.quoted(column.name))).collect();
+    let version = columns::version(table).map(|column| MysqlText.quoted(column.name)).unwrap_or_default();
+    let (name, address) = (MysqlText.quoted(columns::table_name(table)), conditions.join(" AND "));
+    let delete = format!("DELETE FROM {name} WHERE {address} AND {version} = ? AND {version} < 0");
+    session.run("START TRANSACTION")?;
+    let delete_one = |session: &mut Session, (row, version): &(RowKeyBuf, Version)| {
+        let mut values = addresses(table, std::iter::once(row));
+        values.push(Stored::Int(version.0));
+        session.query(&delete, values).map(drop)
+    };
+    rows.iter().try_for_each(|row| delete_one(session, row)).inspect_err(|_| {
+        let _ = session.run("ROLLBACK");
+    })?;
+    session.run("COMMIT")
+}
+
+type Held = BTreeMap<RowKeyBuf, Version>;
+
+fn write_rows(session: &mut Session, table: &Table, rows: &[&FlushRow]) -> Result<Held, Error> {
+    let mut held = Held::new();
+    let mut left = rows;
+    while !left.is_empty() {
+        let (batch, rest) = left.split_at(statement_rows(table, left.len()));
+        write_statement(session, table, batch, &mut held)?;
+        left = rest;
+    }
+    Ok(held)
+}
+
+/// The largest power of two that fits: so few statements are prepared, whatever the batch.
+fn statement_rows(table: &Table, count: usize) -> usize {
+    let fitting = count.min(MARKS_MAX / columns::all(table).len());
+    1 << fitting.ilog2()
+}
+
+fn write_statement(session: &mut Session, table: &Table, rows: &[&FlushRow], held: &mut Held) -> Result<(), Error> {
+    let mut values = Vec::with_capacity(rows.len() * columns::all(table).len());
+    for flush in rows {
+        push_row(&mut values, table, flush)?;
+    }
+    let upsert = upsert(session.flavour, table, rows.len());
+    let mut answers = session.query(&upsert, values)?;
+    if session.flavour == Flavour::Mysql {
+        // It cannot say what a row holds after a write, and a count of changed rows is no proof (record-cache 96).
+        let select = format!("SELECT {} {}", held_names(table), held_by_key(table, rows.len()));
+        answers = session.query(&select, addresses(table, rows.iter().map(|flush| &flush.row)))?;
+    }
+    for answer in &answers {
+        held.insert(row_key(table, answer)?, version(table, answer).map_err(Error::definition)?);
+    }
+    Ok(())
+}
+
+/// Whole rows; one whose |version| in SQL is not below ours keeps what it has. The version comes last, because each
+/// assignment sees those before it (record-cache 95).
+fn upsert(flavour: Flavour, table: &Table, count: usize) -> String {
+    let columns = columns::all(table);
+    let (name, names) = (MysqlText.quoted(columns::table_name(table)), MysqlText.names(&columns));
+    let fresh = |column: &str| match flavour {
+        Flavour::MariaDb => format!("VALUES({column})"),
+        Flavour::Mysql => format!("fresh.{column}"),
+    };
+    let version = columns::version(table).map(|column| MysqlText.quoted(column.name)).unwrap_or_default();
+    let changes: Vec<String> = columns
+        .iter()
+        .filter(|column| column.changes() && !matches!(column.part, Part::Version))
+        .map(|column| MysqlText.quoted(column.name))
+        .chain([version.clone()])
+        .map(|column| {
+            let is_newer = format!("ABS({}) > ABS({name}.{version})", fresh(&version));
+            format!("{column} = IF({is_newer}, {}, {name}.{column})", fresh(&column))
+        })
+        .collect();
+    let row = format!("({})", MysqlText.marks(1, columns.len()));
+    let rows = vec![row; count].join(", ");
+    let (alias, returning) = match flavour {
+        Flavour::MariaDb => ("", format!(" RETURNING {}", held_names(table))),
+        Flavour::Mysql => (" AS fresh", String::new()),
+    };
+    let changes = changes.join(", ");
+    format!("INSERT INTO {name} ({names}) VALUES {rows}{alias} ON DUPLICATE KEY UPDATE {changes}{returning}")
+}
+
+/// The address and the version of a row.
+fn held_names(table: &Table) -> String {
+    let wanted: Vec<_> = columns::address(table).into_iter().chain(columns::version(table)).collect();
+    MysqlText.names(&wanted)
+}
+
+/// In the order of `columns::all`.
+fn push_row(values: &mut Vec<Stored>, table: &Table, flush: &FlushRow) -> Result<(), Error> {
+    let parts = row::sort_parts(table, &flush.row)?;
+    let fields = row::field_values(table, flush)?;
+    values.extend(addresses(table, std::iter::once(&flush.row)));
+    values.push(Stored::Int(flush.version.0));
+    if !columns::is_mapped(table) {
+        values.push(Stored::Int(row::stored_position(flush.row.as_ref().position())));
+    }
+    for value in parts.iter().map(|part| part.as_ref()).chain(fields) {
+        values.push(match value {
+            ValueRef::Int(value) => Stored::Int(value),
+            ValueRef::Uint(value) => Stored::UInt(value),
+            ValueRef::Float(value) if !value.is_finite() => {
+                return Err(Error::row(format!("{value} is not a number that SQL keeps")));
+            }
+            ValueRef::Float(value) => Stored::Double(value),
+            ValueRef::Str(value) => Stored::Bytes(value.as_bytes().to_vec()),
+            ValueRef::Blob(value) => Stored::Bytes(value.to_vec()),
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! PostgreSQL 12 and later, over one connection per worker. The dialect of `docs/sql.md`, "PostgreSQL".
+//!
+//! The driver is asynchronous and a worker is not: each connection has a small runtime of its own, which runs while a job
+//! does. So every wait has a time limit, also when the server is stopped in the middle of a statement.
+
+mod fault;
+mod read;
+mod schema;
+mod session;
+mod text;
+mod write;
+
+use std::time::Duration;
+
+use shardine_model::{FieldId, RowKeyBuf, Table, Version};
+use tokio_postgres::Config;
+
+use self::session::Session;
+use crate::database::{Connector, Database, Role};
+use crate::error::Error;
+use crate::job::{Drift, FlushRow, Found, ScanJob};
+
+pub(crate) struct Postgres {
+    pub(crate) config: Config,
+    pub(crate) statement_timeout: Duration,
+}
+
+impl Connector for Postgres {
+    fn prepare(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn connect(&self, role: Role) -> Result<Box<dyn Database>, Error> {
+        Ok(Box::new(Session::open(&self.config, self.statement_timeout, role)?))
+    }
+}
+
+impl Database for Session {
+    fn is_in_place(&mut self) -> bool {
+        self.is_alive()
+    }
+
+    fn load(&mut self, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error> {
+        read::load(self, table, rows)
+    }
+
+    fn write(&mut self, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
+        write::write(self, table, rows)
+    }
+
+    fn purge(&mut self, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error> {
+        write::purge(self, table, rows)
+    }
+
+    fn scan(&mut self, job: &ScanJob) -> Result<(Found, Option<RowKeyBuf>), Error> {
+        read::scan(self, job)
+    }
+
+    fn check(&mut self, table: &Table) -> Result<Vec<Drift>, Error> {
+        schema::check(self, table)
+    }
+
+    fn create(&mut self, table: &Table) -> Result<(), Error> {
+        schema::create(self, table)
+    }
+
+    fn add_field(&mut self, table: &Table, field: FieldId) -> Result<(), Error> {
+        schema::add_field(self, table, field)
+    }
+
+    fn drop_table(&mut self, table: &Table) -> Result<(), Error> {
+        schema::drop_table(self, table)
+    }
+}
