@@ -58,19 +58,18 @@ fn checked(text: &[u8], what: &str) -> Result<Vec<u8>, Failure> {
     Err(Failure::line(format!("ERR {what} cannot contain spaces, newlines or special characters. (bad_request)")))
 }
 
-/// The line of `CLIENT LIST`. Libraries expect every name that Redis has; what the session cannot know is zero.
+/// The line of `CLIENT LIST`. Libraries expect every name that Redis has; what the session cannot know is zero, and so is
+/// what waits to be sent, which would only tell how the network cut the commands before this one.
 fn describe(session: &Session) -> String {
     let [library, version] = &session.library;
     format!(
         "id={} addr=?:0 laddr=?:0 fd=0 name={} age=0 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi={} watch={} qbuf=0 \
-         qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={} tot-mem=0 events=rw cmd=client user=default \
+         qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=rw cmd=client user=default \
          redir=-1 resp={} lib-name={} lib-ver={}\n",
         session.connection,
         String::from_utf8_lossy(&session.name),
         session.transaction.as_ref().map_or(-1, |transaction| transaction.len() as i64),
         session.watched.len(),
-        session.waiting(),
-        session.held_bytes(),
         session.protocol.number(),
         String::from_utf8_lossy(library),
         String::from_utf8_lossy(version),
