@@ -129,6 +129,7 @@ impl Lane {
         loop {
             self.core.perform();
             self.deliver();
+            self.core.ask_sql();
             if !self.core.flush_if_free() && !self.core.has_answers() {
                 return;
             }

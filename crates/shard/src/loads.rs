@@ -3,14 +3,16 @@
 //! Who must wait stands in a row's queue, and nobody passes him: commands of one row run in the order in which they came
 //! (record-cache 52). A row that is being kicked has a queue too: what comes behind a kick runs after it (record-cache 30).
 
+mod questions;
+
 use std::collections::BTreeMap;
 
 use shardine_model::codec::Reader;
-use shardine_model::entry::LoadedRow as EntryRow;
 use shardine_model::{Answer, Entry, ErrorCode, Request, RowKey, RowKeyBuf, TableId, Timestamp, limits};
 use shardine_records::Lookup;
 
-use crate::actions::{Actions, Caller, Class, LoadedRow, Question, SqlLoad, Trouble};
+use self::questions::Questions;
+use crate::actions::{Actions, Caller, Class, LoadedRow, Question, Trouble};
 use crate::gather::Then;
 use crate::replica::{Replica, fail};
 use crate::writeback::{Health, Pause};
@@ -35,10 +37,7 @@ pub(crate) struct Loads {
     waiting: BTreeMap<RowKeyBuf, Vec<Parked>>,
     /// Rows that requests in another row's queue will touch, and whose queue that is.
     held: BTreeMap<RowKeyBuf, RowKeyBuf>,
-    /// The open question of each row that SQL is being asked for. A row comes into memory by the answer to this one only,
-    /// so an answer to an older one is news from the past: the row may have lived, changed and been kicked since.
-    asked: BTreeMap<RowKeyBuf, u64>,
-    last_ticket: u64,
+    questions: Questions,
     /// Whether SQL answers at all, and which tables it does not know.
     health: Health,
     pauses: BTreeMap<TableId, Pause>,
@@ -82,6 +81,7 @@ impl Loads {
 
     /// Ends a row's queue.
     fn take(&mut self, row: &RowKeyBuf) -> Vec<Parked> {
+        self.questions.close(row);
         self.held.retain(|_, queue| queue != row);
         self.waiting.remove(row).unwrap_or_default()
     }
@@ -95,7 +95,7 @@ impl Loads {
 
     pub fn give_up(&mut self) -> Vec<Caller> {
         self.held.clear();
-        self.asked.clear();
+        self.questions.give_up();
         let parked = std::mem::take(&mut self.waiting).into_values().flatten();
         parked.map(|parked| parked.caller).collect()
     }
@@ -103,35 +103,12 @@ impl Loads {
 
 impl Loads {
     pub fn next_question(&mut self, term: u64) -> Question {
-        self.last_ticket += 1;
-        Question { term, ticket: self.last_ticket }
+        self.questions.next(term)
     }
 
-    /// Joins loads of one table in one turn into one question (record-cache 39).
-    fn ask(&mut self, actions: &mut Actions, term: u64, row: RowKeyBuf) {
-        let fits = |load: &&mut SqlLoad| {
-            load.table == row.table && load.question.term == term && load.rows.len() < limits::LOAD_ROWS_MAX
-        };
-        let place = match actions.loads.iter_mut().rev().find(fits) {
-            Some(load) => load,
-            None => {
-                let question = self.next_question(term);
-                let table: TableId = row.table;
-                actions.loads.push(SqlLoad { question, table, rows: Vec::new() });
-                actions.loads.last_mut().expect("just pushed")
-            }
-        };
-        self.asked.insert(row.clone(), place.question.ticket);
-        place.rows.push(row);
-    }
-
-    /// Whether this is the answer that the row waits for; it is taken once.
-    fn take_answer(&mut self, ticket: u64, row: &RowKeyBuf) -> bool {
-        let is_current = self.asked.get(row) == Some(&ticket);
-        if is_current {
-            self.asked.remove(row);
-        }
-        is_current
+    /// Whether SQL has told rows that are not proposed yet.
+    pub fn has_news(&self) -> bool {
+        self.questions.has_news()
     }
 }
 
@@ -199,8 +176,27 @@ impl Replica {
         waiters.push(parked);
         // The queue of a row that is being kicked asks SQL when the kick is through.
         if waiters.len() == 1 && !self.writeback.is_kicking(queue.as_ref()) {
-            self.loads.ask(actions, self.group.term(), queue);
+            self.loads.questions.gather(queue);
             self.loads.health.sent();
+        }
+    }
+
+    /// Whether rows were missed since SQL was last asked.
+    #[must_use]
+    pub fn wants_sql(&self) -> bool {
+        self.loads.questions.are_open()
+    }
+
+    /// Asks SQL for the rows that were missed in this turn. The host calls it at the end of every turn, whether or not its
+    /// log is free: nobody waits for a tick.
+    pub fn ask_sql(&mut self, actions: &mut Actions) {
+        self.loads.questions.ask(self.group.term(), actions);
+    }
+
+    /// Proposes the rows that SQL has told since the last entry of this kind.
+    pub(crate) fn propose_news(&mut self) {
+        while let Some((entry, rows)) = self.loads.questions.take_news(self.group.term()) {
+            self.propose_bytes(entry, Vec::new(), Then::Loaded(rows));
         }
     }
 
@@ -223,28 +219,18 @@ impl Replica {
     }
 
     /// SQL has answered. A result that comes after the term has changed, or to a question that is not the row's open one,
-    /// is dropped (record-cache 46).
-    pub fn loaded(&mut self, question: Question, rows: &[LoadedRow], actions: &mut Actions) {
+    /// is dropped (record-cache 46). The rows go into the next entry, with whatever else SQL tells until the log is free.
+    pub fn loaded(&mut self, question: Question, rows: Vec<LoadedRow>, actions: &mut Actions) {
         if question.term != self.group.term() || !self.is_serving() {
             return;
         }
         self.loads.health.succeeded();
-        let (mut found, mut names) = (Vec::new(), Vec::new());
+        self.stamp_absences(&rows);
         for loaded in rows {
             self.loads.pauses.remove(&loaded.row.table);
-            if self.take_settlement(question, loaded, actions) {
-                continue;
+            if !self.take_settlement(question, &loaded, actions) && self.takes_answer(question, &loaded.row) {
+                self.loads.questions.note_news(question.term, loaded);
             }
-            if !self.takes_answer(question, &loaded.row) {
-                continue;
-            }
-            let LoadedRow { row, version, fields } = loaded;
-            found.push(EntryRow { row: row.as_ref(), version: *version, fields: &fields.packed });
-            names.push(row.clone());
-        }
-        self.stamp_absences(rows);
-        if !names.is_empty() {
-            self.propose(&Entry::Load(found), Vec::new(), Then::Loaded(names));
         }
         self.drain(actions);
     }
@@ -290,7 +276,7 @@ impl Replica {
                 return true;
             }
         }
-        self.loads.take_answer(question.ticket, row)
+        self.loads.questions.take_answer(question.ticket, row)
     }
 
     /// The rows are in memory: what waited goes on, in the order in which it came.

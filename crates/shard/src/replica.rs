@@ -300,6 +300,7 @@ impl Replica {
     /// Proposes what has gathered. The host calls it when its log is free to take the next write.
     pub fn flush(&mut self, actions: &mut Actions) {
         self.start_read_round();
+        self.propose_news();
         while let Some(entry) = self.gathering.take() {
             match self.group.propose(entry.bytes) {
                 Some(proposed) => self.flights.push_back(Flight {
@@ -318,7 +319,7 @@ impl Replica {
     /// Whether there is something for [`Replica::flush`] to do.
     #[must_use]
     pub fn wants_flush(&self) -> bool {
-        !self.gathering.is_empty() || self.reads.wants_round()
+        !self.gathering.is_empty() || self.reads.wants_round() || self.loads.has_news()
     }
 
     /// Proposes an entry of the replica's own making.

@@ -134,7 +134,7 @@ impl World {
                 self.drive(node, shard, |replica, actions| replica.cut_some(CUT_BYTES, actions));
             }
             Input::Loaded { shard, question, rows } => {
-                self.drive(node, shard, |replica, actions| replica.loaded(question, &rows, actions));
+                self.drive(node, shard, |replica, actions| replica.loaded(question, rows, actions));
             }
             Input::LoadFailed { shard, question, rows } => {
                 self.drive(node, shard, |replica, actions| {
@@ -169,6 +169,7 @@ impl World {
         if replica.wants_flush() && (self.plan.eager || disk.is_idle()) {
             replica.flush(&mut actions);
         }
+        replica.ask_sql(&mut actions);
         let wants_cut = replica.is_cutting() && !cut_asked[shard];
         self.perform(node, shard, &mut actions);
         self.spare_actions = actions;

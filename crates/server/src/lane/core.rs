@@ -232,6 +232,15 @@ impl Core {
         true
     }
 
+    /// Asks SQL for what was missed in this turn, for all connections together (record-cache 39).
+    pub fn ask_sql(&mut self) {
+        for seat in 0..self.seats.len() {
+            if self.seats[seat].replica.as_ref().is_ok_and(Replica::wants_sql) {
+                self.with_replica(seat, |replica, actions| replica.ask_sql(actions));
+            }
+        }
+    }
+
     /// Does what the replicas asked for, and a little of a running cut.
     pub fn perform(&mut self) {
         if self.is_cutting() {
@@ -447,12 +456,7 @@ impl Hall for Core {
         match self.seat_of(position) {
             Some(seat) => match &mut self.seats[seat].replica {
                 // What this leads to is collected when the turn is settled: nothing but the entry grows here.
-                Ok(replica) => {
-                    replica.submit(caller, request, &mut self.actions);
-                    if !self.actions.loads.is_empty() {
-                        self.collect(seat);
-                    }
-                }
+                Ok(replica) => replica.submit(caller, request, &mut self.actions),
                 Err(_) => self.respond(ticket, stopped(self.seats[seat].shard)),
             },
             None => {

@@ -168,7 +168,7 @@ impl Core {
                     rows.map(|row| LoadedRow { row: row.row, version: row.version, fields: row.fields }).collect();
                 let bad: Vec<RowKeyBuf> = found.quarantined.into_iter().map(|row| row.row).collect();
                 self.with_replica(job.seat, |replica, actions| {
-                    replica.loaded(question, &rows, actions);
+                    replica.loaded(question, rows, actions);
                     if !bad.is_empty() {
                         let trouble = trouble(Class::Row, "the row in SQL does not fit the definition");
                         replica.load_failed(question, &bad, &trouble, actions);

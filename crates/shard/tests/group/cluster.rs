@@ -23,6 +23,8 @@ pub struct Cluster {
     /// Nodes whose disks have stopped confirming, and what waits there.
     stuck_disks: BTreeSet<u64>,
     unconfirmed: Vec<(u64, u64)>,
+    /// Nodes whose hosts do not come to propose what has gathered.
+    busy_hosts: BTreeSet<u64>,
     time: Time,
     next_caller: u64,
     pub answers: Vec<(Caller, Answer)>,
@@ -56,6 +58,7 @@ impl Cluster {
             cut_off: BTreeSet::new(),
             stuck_disks: BTreeSet::new(),
             unconfirmed: Vec::new(),
+            busy_hosts: BTreeSet::new(),
             time: Time { monotonic_ms: 1_000, wall: Timestamp(1_000) },
             next_caller: 0,
             answers: Vec::new(),
@@ -138,9 +141,14 @@ impl Cluster {
     fn turn(&mut self) -> bool {
         let mut moved = false;
         for node in 1..=3 {
-            if self.node(node).wants_flush() && !self.stuck_disks.contains(&node) {
+            let is_free = !self.stuck_disks.contains(&node) && !self.busy_hosts.contains(&node);
+            if self.node(node).wants_flush() && is_free {
                 moved = true;
                 self.on(node, |replica, actions| replica.flush(actions));
+            }
+            if self.node(node).wants_sql() {
+                moved = true;
+                self.on(node, |replica, actions| replica.ask_sql(actions));
             }
             if self.node(node).is_cutting() {
                 moved = true;
@@ -199,6 +207,15 @@ impl Cluster {
         self.stuck_disks.remove(&node);
     }
 
+    /// From now on the node's host leaves lying what has gathered, or takes it up again.
+    pub fn keep_busy(&mut self, node: u64, is_busy: bool) {
+        if is_busy {
+            self.busy_hosts.insert(node)
+        } else {
+            self.busy_hosts.remove(&node)
+        };
+    }
+
     /// Submits a request to a node; the answer is found under the caller.
     pub fn submit(&mut self, node: u64, line: &str) -> Caller {
         let caller = self.caller();
@@ -226,10 +243,11 @@ impl Cluster {
 
     /// SQL answers everything that it was asked: it holds no row.
     pub fn sql_finds_nothing(&mut self) {
+        self.settle();
         for (node, load) in std::mem::take(&mut self.loads) {
             let absent = |row: RowKeyBuf| LoadedRow { row, version: Default::default(), fields: Default::default() };
             let rows: Vec<LoadedRow> = load.rows.into_iter().map(absent).collect();
-            self.on(node, |replica, actions| replica.loaded(load.question, &rows, actions));
+            self.on(node, |replica, actions| replica.loaded(load.question, rows, actions));
         }
         self.settle();
     }

@@ -25,6 +25,7 @@ stories! {
     group_commit
     reads_do_not_overtake
     load_on_miss
+    joined_loads
     load_fails
     load_answers_too_late
     outage

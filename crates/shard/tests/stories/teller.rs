@@ -1,5 +1,7 @@
 //! A replica that acts the lines of a story. `alice: set …` submits; `turn` proposes what has gathered; `disk` confirms
 //! what was handed to the log; `settle` does both until nothing moves; `sql …` is the database; `wait` lets time pass.
+//! Every line is a turn of the host, at the end of which SQL is asked for what was missed; `begin` opens one that lasts
+//! until the next `turn`.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +28,8 @@ pub struct Desk {
     loads: Vec<SqlLoad>,
     writes: Vec<SqlWrite>,
     purges: Vec<SqlPurge>,
+    /// Whether the host is in the middle of a turn.
+    is_turning: bool,
     /// What SQL found for questions that were given up on, and has not told yet.
     late: Vec<(Question, Vec<LoadedRow>)>,
     callers: Vec<String>,
@@ -52,6 +56,7 @@ impl Desk {
             loads: Vec::new(),
             writes: Vec::new(),
             purges: Vec::new(),
+            is_turning: false,
             late: Vec::new(),
             callers: Vec::new(),
             asked: BTreeMap::new(),
@@ -79,7 +84,14 @@ impl Teller for Desk {
                 self.settle();
                 Vec::new()
             }
-            "turn" => self.perform(|replica, actions| replica.flush(actions)),
+            "begin" => {
+                self.is_turning = true;
+                Vec::new()
+            }
+            "turn" => {
+                self.is_turning = false;
+                self.perform(|replica, actions| replica.flush(actions))
+            }
             "disk" => self.disk(),
             "settle" => self.settle(),
             "wait" => self.wait(words[1].parse().expect("milliseconds")),
@@ -173,6 +185,9 @@ impl Desk {
     fn perform(&mut self, act: impl FnOnce(&mut Replica, &mut Actions)) -> Vec<String> {
         let mut actions = Actions::default();
         act(&mut self.replica, &mut actions);
+        if !self.is_turning {
+            self.replica.ask_sql(&mut actions);
+        }
         self.take(actions)
     }
 
@@ -317,22 +332,24 @@ impl Desk {
                 Vec::new()
             }
             "tells" => {
-                let late = std::mem::take(&mut self.late);
-                let tell = |(question, rows): (Question, Vec<LoadedRow>)| {
-                    self.perform(|replica, actions| replica.loaded(question, &rows, actions))
-                };
-                late.into_iter().flat_map(tell).collect()
+                let (mut told, is_free) = (Vec::new(), self.unwritten.is_empty());
+                for (question, rows) in std::mem::take(&mut self.late) {
+                    told.extend(self.perform(|replica, actions| replica.loaded(question, rows, actions)));
+                }
+                told.extend(self.flush_if(is_free));
+                told
             }
             other => panic!("sql does not {other}"),
         }
     }
 
     fn sql_answers(&mut self) -> Vec<String> {
-        let mut told = Vec::new();
+        let (mut told, is_free) = (Vec::new(), self.unwritten.is_empty());
         for load in std::mem::take(&mut self.loads) {
             let rows: Vec<_> = load.rows.iter().map(|row| self.database.load(row)).collect();
-            told.extend(self.perform(|replica, actions| replica.loaded(load.question, &rows, actions)));
+            told.extend(self.perform(|replica, actions| replica.loaded(load.question, rows, actions)));
         }
+        told.extend(self.flush_if(is_free));
         for write in std::mem::take(&mut self.writes) {
             let results: Vec<_> = write.rows.iter().map(|row| (row.row.clone(), self.database.write(row))).collect();
             told.extend(self.perform(|replica, actions| replica.flushed(write.term, &results, actions)));
@@ -342,6 +359,14 @@ impl Desk {
             told.extend(self.perform(|replica, actions| replica.purged(purge.term, &purge.rows, actions)));
         }
         told
+    }
+
+    /// What SQL has told enters memory at the end of the turn if the log was free.
+    fn flush_if(&mut self, is_free: bool) -> Vec<String> {
+        if self.is_turning || !is_free || !self.replica.wants_flush() {
+            return Vec::new();
+        }
+        self.perform(|replica, actions| replica.flush(actions))
     }
 
     fn sql_fails(&mut self, class: &str) -> Vec<String> {
