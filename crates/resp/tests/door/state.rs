@@ -94,12 +94,8 @@ impl State {
         let key = command.row.to_owned();
         let old = self.rows.get(&key).cloned().unwrap_or_default();
         let is_live = old.version > 0;
-        let reply = |version, outcome| Reply {
-            version: Version(version),
-            sql_version: Version(0),
-            expires_at: None,
-            outcome,
-        };
+        let reply =
+            |version, outcome| Reply { version: Version(version), sql_version: Version(0), expires_at: None, outcome };
         let refused = |code| {
             let row = (is_live && command.give == Give::Old).then(|| old.image.clone());
             reply(old.version, Outcome::Refused { code, row })
