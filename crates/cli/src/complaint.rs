@@ -126,6 +126,7 @@ fn hint(code: ErrorCode) -> (&'static str, &'static str) {
         ErrorCode::Forbidden => ("the token does not allow that", "a token with more rights"),
         ErrorCode::Unsupported => ("this server does not offer that", "shardine --version on both sides"),
         ErrorCode::Suspended => ("an operator has suspended the shard", "shardine shards; shardine shards resume"),
+        ErrorCode::SqlRefused => ("SQL does not take the row", "shardine writeback dead-letters says why"),
         ErrorCode::Internal => ("something broke inside", "the server's log; shardine doctor"),
     }
 }

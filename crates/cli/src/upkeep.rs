@@ -32,20 +32,28 @@ pub async fn kick(args: KickArgs, output: Output) -> Result<(), Complaint> {
 
 #[derive(Args)]
 pub struct FlushArgs {
-    /// All tables without one
-    table: Option<String>,
+    /// A table, or a record as table:key; all tables without one
+    #[arg(value_name = "TABLE|KEY")]
+    what: Option<String>,
+    /// Of a record: wait for this version, which a change has told, or a newer one
+    #[arg(long, value_name = "VERSION", allow_negative_numbers = true, requires = "what")]
+    version: Option<i64>,
     #[command(flatten)]
     server: ServerArgs,
 }
 
 pub async fn flush(args: FlushArgs, output: Output) -> Result<(), Complaint> {
     let mut session = Session::open(&args.server).await?;
-    let scope = match args.table {
-        Some(table) => v1::flush_request::Scope::Table(table),
+    let scope = match &args.what {
+        Some(key) if key.contains(':') => {
+            let (_, row) = address::row(&mut session, key).await?;
+            v1::flush_request::Scope::Row(row)
+        }
+        Some(table) => v1::flush_request::Scope::Table(table.clone()),
         None => v1::flush_request::Scope::All(true),
     };
-    let request = v1::FlushRequest { scope: Some(scope) };
+    let request = v1::FlushRequest { scope: Some(scope), version: args.version };
     session.records.flush(request).await.map_err(|status| Complaint::from_status(&status))?;
-    output.print(|| "SQL has everything".to_owned(), || json!({ "flushed": true }));
+    output.print(|| "SQL has it".to_owned(), || json!({ "flushed": true }));
     Ok(())
 }

@@ -18,9 +18,9 @@ pub struct TermsArgs {
     /// Only if the record is at exactly this version; 0 or below: only if it is absent
     #[arg(long, value_name = "VERSION", allow_negative_numbers = true)]
     if_version: Option<i64>,
-    /// Answer when the change is in the Raft log, or in SQL too
-    #[arg(long, value_enum, default_value_t = Ack::Raft)]
-    ack: Ack,
+    /// Answer when the change is in the Raft log, or in SQL too [default: as the table says]
+    #[arg(long, value_enum)]
+    ack: Option<Ack>,
     /// Delete the record after so many milliseconds
     #[arg(long, value_name = "MS", conflicts_with = "persist")]
     ttl_ms: Option<u64>,
@@ -52,8 +52,9 @@ impl TermsArgs {
 
     fn delivery(&self) -> Option<v1::Delivery> {
         let ack = match self.ack {
-            Ack::Raft => v1::Ack::Raft.into(),
-            Ack::Sql => v1::Ack::Sql.into(),
+            None => v1::Ack::Raft.into(),
+            Some(Ack::Raft) => v1::Ack::RaftOnly.into(),
+            Some(Ack::Sql) => v1::Ack::Sql.into(),
         };
         Some(v1::Delivery { client_id: self.client_id, sequence: self.sequence.unwrap_or(0), ack })
     }

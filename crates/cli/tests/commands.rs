@@ -73,6 +73,12 @@ fn a_session_from_table_to_explain() {
     let replaced = shell.json(&["replace", "users:lili", "age=30", "--ack", "sql"]);
     assert_eq!((&replaced["version"], &replaced["sql_version"]), (&json!(6), &json!(6)));
     assert_eq!(shell.json(&["flush", "users"])["flushed"], true);
+    // record-cache 32: the version of a reply is the token to wait for SQL with.
+    let version = shell.json(&["set", "users:lili", "age=30"])["version"].to_string();
+    assert_eq!(shell.json(&["flush", "users:lili", "--version", &version])["flushed"], true);
+    let held = shell.json(&["get", "users:lili"]);
+    assert_eq!(held["version"], held["sql_version"]);
+    assert_eq!(shell.failure(&["flush", "users:lili", "--version", "99"]), (1, "version_mismatch".into()));
     assert_eq!(shell.json(&["kick", "users:lili"])["kicked"], true);
     assert_eq!(shell.json(&["get", "users:lili", "age"])["fields"], json!({ "age": 30 }));
     let explained = shell.json(&["explain", "users:lili"]);

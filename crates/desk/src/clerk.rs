@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use shardine_model::command::{Body, Origin, Request};
-use shardine_model::{Answer, Backing, Catalogue, ErrorCode, Refusal, RowKeyBuf, ShardId, Table, limits};
+use shardine_model::{
+    Ack, AckAfter, Answer, Backing, Catalogue, ErrorCode, Refusal, RowKeyBuf, ShardId, Table, Version, limits,
+};
 use shardine_router::{
     Call, Engine, EngineStatus, Explanation, FieldSpec, FlushScope, Response, ShardStatus, Switch, TableSpec,
     VerifyCall, WritebackReport,
@@ -12,10 +14,8 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::failure::Failure;
-use crate::meaning::{
-    Changed, answer, changed, got, higher, item_result, scanned_record, settled, show, table_of, unexpected,
-};
-use crate::order::{Ack, Checked, Delivery, Order, RowAddress, find_table};
+use crate::meaning::{Changed, answer, changed, got, item_result, scanned_record, settled, show, table_of, unexpected};
+use crate::order::{Checked, Delivery, Order, RowAddress, find_table};
 use crate::query::{BatchOrder, Get, Got, Page, Scan};
 use crate::record::Show;
 use crate::verify::{DeadLetter, Verified, Verify};
@@ -90,18 +90,14 @@ impl Clerk {
     pub async fn change(&self, order: Order, delivery: Delivery, deadline: Instant) -> Result<Changed, Failure> {
         let checked = order.check(&self.engine.catalogue())?;
         check_ack(delivery.ack, &checked.table)?;
-        let request = self.encode(&checked, delivery.origin);
+        let (request, ack) = (self.encode(&checked, delivery.origin), ack(delivery.ack, deadline));
         let what = show(&checked.table, &checked.row);
-        let response = self.ask(Call::Submit { request }, Effect::Changes, deadline, &what).await?;
+        let response = self.ask(Call::Submit { request, ack }, Effect::Changes, deadline, &what).await?;
         let reply = match answer(response, &what)? {
             Answer::One(reply) => reply,
             other => return Err(unexpected(&other)),
         };
-        let mut changed = changed(&checked, reply)?;
-        if delivery.ack == Ack::Sql && self.flushed(checked.row, deadline).await {
-            changed.sql_version = higher(changed.sql_version, changed.version);
-        }
-        Ok(changed)
+        changed(&checked, reply)
     }
 
     pub async fn batch(&self, order: BatchOrder, deadline: Instant) -> Result<Vec<Changed>, Failure> {
@@ -110,8 +106,8 @@ impl Clerk {
         for item in &batch.items {
             check_ack(delivery.ack, item.table())?;
         }
-        let request = batch.encode(delivery.origin, self.engine.now());
-        let response = self.ask(Call::Submit { request }, Effect::Changes, deadline, "the batch").await?;
+        let (request, ack) = (batch.encode(delivery.origin, self.engine.now()), ack(delivery.ack, deadline));
+        let response = self.ask(Call::Submit { request, ack }, Effect::Changes, deadline, "the batch").await?;
         let replies = match answer(response, "the batch")? {
             Answer::Many(replies) => replies,
             Answer::ConditionFailed => {
@@ -127,13 +123,6 @@ impl Clerk {
         }
         if results.len() < batch.items.len() {
             return Err(Failure::new(ErrorCode::Internal, "the hall left commands of the batch unanswered"));
-        }
-        if delivery.ack == Ack::Sql {
-            for (item, result) in batch.items.iter().zip(&mut results) {
-                if self.flushed(item.row().clone(), deadline).await {
-                    result.sql_version = higher(result.sql_version, result.version);
-                }
-            }
         }
         Ok(results)
     }
@@ -167,11 +156,21 @@ impl Clerk {
         settled(self.ask(Call::Kick { row, nowait }, Effect::Reads, deadline, &what).await?, &what)
     }
 
-    pub async fn flush_row(&self, row: &RowAddress, deadline: Instant) -> Result<(), Failure> {
+    /// Waits until SQL has the record as it is now, or, with a version, that one or a newer one.
+    pub async fn flush_row(
+        &self,
+        row: &RowAddress,
+        version: Option<Version>,
+        deadline: Instant,
+    ) -> Result<(), Failure> {
         let (table, row) = row.check(&self.engine.catalogue())?;
-        check_ack(Ack::Sql, &table)?;
+        check_sql(&table)?;
         let what = show(&table, &row);
-        settled(self.ask(Call::Flush(FlushScope::Row(row)), Effect::Reads, deadline, &what).await?, &what)
+        let call = match version {
+            Some(version) => Call::AwaitSql { row, version, within_ms: Some(patience_ms(deadline)) },
+            None => Call::Flush(FlushScope::Row(row)),
+        };
+        settled(self.ask(call, Effect::Reads, deadline, &what).await?, &what)
     }
 
     /// Flushes one table, or all.
@@ -180,7 +179,7 @@ impl Clerk {
             None => FlushScope::All,
             Some(name) => {
                 let table = find_table(&self.engine.catalogue(), name)?;
-                check_ack(Ack::Sql, &table)?;
+                check_sql(&table)?;
                 FlushScope::Table(table.id)
             }
         };
@@ -266,7 +265,7 @@ impl Clerk {
     /// A page of a comparison of memory with SQL.
     pub async fn verify(&self, verify: Verify, deadline: Instant) -> Result<Verified, Failure> {
         let table = find_table(&self.engine.catalogue(), &verify.table)?;
-        check_ack(Ack::Sql, &table)?;
+        check_sql(&table)?;
         let limit = if verify.limit == 0 { crate::VERIFY_ROWS_DEFAULT } else { verify.limit };
         let limit = limit.min(limits::SCAN_ROWS_MAX);
         let call = Call::Verify(VerifyCall { table: table.id, limit, cursor: verify.cursor });
@@ -319,12 +318,6 @@ impl Clerk {
         request.into_boxed_slice()
     }
 
-    /// Waits for SQL. The change is made either way: trouble or the deadline only means "not yet" (record-cache 32).
-    async fn flushed(&self, row: RowKeyBuf, deadline: Instant) -> bool {
-        let call = Call::Flush(FlushScope::Row(row));
-        self.ask(call, Effect::Reads, deadline, "").await.and_then(|response| settled(response, "")).is_ok()
-    }
-
     async fn ask(&self, call: Call, effect: Effect, deadline: Instant, what: &str) -> Result<Response, Failure> {
         if deadline <= Instant::now() {
             return Err(Failure::coded(ErrorCode::Expired, what));
@@ -372,8 +365,28 @@ async fn receive(
     }
 }
 
-pub(crate) fn check_ack(ack: Ack, table: &Table) -> Result<(), Refusal> {
-    if ack == Ack::Raft || table.backing == Backing::Sql {
+/// How much sooner than the caller's deadline SQL is given up on: a change that is made must still be told in time.
+const ANSWER_MARGIN_MS: u64 = 300;
+
+fn patience_ms(deadline: Instant) -> u64 {
+    let left = u64::try_from(deadline.saturating_duration_since(Instant::now()).as_millis()).unwrap_or(u64::MAX);
+    left - ANSWER_MARGIN_MS.min(left / 4)
+}
+
+/// The change is made either way: at the deadline the answer comes without SQL (record-cache 32).
+fn ack(after: AckAfter, deadline: Instant) -> Ack {
+    Ack { after, within_ms: patience_ms(deadline) }
+}
+
+fn check_ack(after: AckAfter, table: &Table) -> Result<(), Refusal> {
+    match after {
+        AckAfter::Sql => check_sql(table),
+        AckAfter::Table | AckAfter::Raft => Ok(()),
+    }
+}
+
+pub(crate) fn check_sql(table: &Table) -> Result<(), Refusal> {
+    if table.backing == Backing::Sql {
         return Ok(());
     }
     let message = format!("table {} has no SQL behind it to wait for", table.name);

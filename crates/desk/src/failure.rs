@@ -67,6 +67,9 @@ fn sentence(code: ErrorCode, what: &str) -> String {
         ErrorCode::Suspended => {
             format!("the shard of {what} was suspended by an operator; nothing was done, ask again after a resume")
         }
+        ErrorCode::SqlRefused => {
+            format!("SQL does not take {what} as it is; the change stands in memory, and the dead letters say why")
+        }
         ErrorCode::Internal => format!("something broke inside while serving {what}; the server's log says more"),
     }
 }

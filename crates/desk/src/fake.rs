@@ -11,8 +11,8 @@ use shardine_model::command::{
 };
 use shardine_model::key::partition_key;
 use shardine_model::{
-    Answer, Catalogue, Command, ErrorCode, Field, FieldId, FieldRef, FieldValue, Outcome, Refusal, Reply, RowImage,
-    RowKey, RowKeyBuf, ShardId, Table, Timestamp, Value, ValueRef, Version,
+    AckAfter, Answer, Catalogue, Command, ErrorCode, Field, FieldId, FieldRef, FieldValue, Outcome, Refusal, Reply,
+    RowImage, RowKey, RowKeyBuf, ShardId, Table, Timestamp, Value, ValueRef, Version,
 };
 use shardine_router::{
     Bound, Call, DeadLetterLine, Difference, DifferenceKind, Engine, EngineStatus, Explanation, FieldSpec, Residence,
@@ -132,9 +132,20 @@ impl State {
         match call {
             Call::Read { row } => Response::Answer(Answer::One(self.read(&row))),
             Call::ReadStale { row, max_age_ms } => Response::Stale { reply: self.read(&row), applied: max_age_ms },
-            Call::Submit { request } => {
+            Call::Submit { request, ack } => {
                 let request = Request::decode(&mut Reader::new(&request)).expect("doors encode what decodes");
-                Response::Answer(self.submit(&request))
+                let answer = self.submit(&request);
+                Response::Answer(if ack.after == AckAfter::Sql { self.flushed(answer) } else { answer })
+            }
+            Call::AwaitSql { row, version, .. } => {
+                if self.sql_is_down {
+                    return Response::Answer(Answer::Failed(ErrorCode::Expired));
+                }
+                let held = self.rows.get(&row).map_or(Version::NEVER, |row| row.version);
+                Response::Answer(match held.magnitude() < version.magnitude() {
+                    true => Answer::Failed(ErrorCode::VersionMismatch),
+                    false => Answer::Many(Vec::new()),
+                })
             }
             Call::Scan(scan) => Response::Page(self.scan(&scan)),
             Call::Kick { .. } | Call::Clear { .. } => Response::Done,
@@ -194,6 +205,20 @@ impl State {
         };
         if let Some(number) = number {
             self.answers.insert(number, answer.clone());
+        }
+        answer
+    }
+
+    /// What is answered when SQL has the change, or, if it is down, at the deadline.
+    fn flushed(&mut self, mut answer: Answer) -> Answer {
+        if self.sql_is_down {
+            return answer;
+        }
+        self.rows.values_mut().for_each(|row| row.sql_version = row.version);
+        match &mut answer {
+            Answer::One(reply) => reply.sql_version = reply.version,
+            Answer::Many(replies) => replies.iter_mut().for_each(|reply| reply.sql_version = reply.version),
+            Answer::ConditionFailed | Answer::Failed(_) => {}
         }
         answer
     }

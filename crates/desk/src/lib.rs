@@ -24,7 +24,7 @@ pub use clerk::{Clerk, ScanPlan};
 pub use failure::Failure;
 pub use gate::{Gate, GateOptions};
 pub use meaning::Changed;
-pub use order::{Ack, Deed, Delivery, Expiry, Order, RowAddress, Step, StepOperator, Terms};
+pub use order::{Deed, Delivery, Expiry, Order, RowAddress, Step, StepOperator, Terms};
 pub use query::{BatchOrder, Edge, Get, Got, Item, Page, Scan};
 pub use record::Record;
 pub use verify::{DeadLetter, Found, Verified, Verify};

@@ -121,10 +121,6 @@ pub(crate) fn versions(reply: &Reply) -> Versions {
     Versions { version: reply.version, sql_version: reply.sql_version, expires_at: reply.expires_at }
 }
 
-pub(crate) fn higher(left: Version, right: Version) -> Version {
-    if left.magnitude() >= right.magnitude() { left } else { right }
-}
-
 /// `table:key`, for sentences.
 pub(crate) fn show(table: &Table, row: &RowKeyBuf) -> String {
     format!("{}:{}", table.name, String::from_utf8_lossy(&row.key))

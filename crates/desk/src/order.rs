@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use shardine_model::command::{Action, Command, Existence, Fields, Give, Operation, Operations, Operator, Origin, Ttl};
 use shardine_model::{
-    Catalogue, ErrorCode, FieldRef, FieldValue, Refusal, RowKeyBuf, Table, Timestamp, Value, Version, limits, sort,
+    AckAfter, Catalogue, ErrorCode, FieldRef, FieldValue, Refusal, RowKeyBuf, Table, Timestamp, Value, Version, limits,
+    sort,
 };
 
 use crate::fit;
@@ -47,14 +48,7 @@ pub enum Expiry {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delivery {
     pub origin: Option<Origin>,
-    pub ack: Ack,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ack {
-    #[default]
-    Raft,
-    Sql,
+    pub ack: AckAfter,
 }
 
 pub type NamedValues = Vec<(Vec<u8>, Value)>;

@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardine_model::command::{Give, Origin};
-use shardine_model::{Backing, ClientId, ErrorCode, FieldType, Value, Version};
+use shardine_model::{AckAfter, Backing, ClientId, ErrorCode, FieldType, Value, Version};
 use shardine_router::{FieldSpec, TableSpec};
 use tokio::time::Instant;
 
 use crate::fake::{FakeEngine, Mood};
 use crate::{
-    Ack, BatchOrder, Clerk, Deed, Delivery, Edge, Failure, Get, Item, Order, RowAddress, Scan, Step, StepOperator,
-    Terms,
+    BatchOrder, Clerk, Deed, Delivery, Edge, Failure, Get, Item, Order, RowAddress, Scan, Step, StepOperator, Terms,
 };
 
 fn soon() -> Instant {
@@ -153,7 +152,7 @@ async fn waiting_for_sql_raises_the_sql_version() {
     let set = || order("lili", Deed::Set(named("age", Value::Int(1))));
 
     let behind = clerk.change(set(), Delivery::default(), soon()).await.unwrap();
-    let through = clerk.change(set(), Delivery { origin: None, ack: Ack::Sql }, soon()).await.unwrap();
+    let through = clerk.change(set(), Delivery { origin: None, ack: AckAfter::Sql }, soon()).await.unwrap();
 
     // record-cache 32.
     assert_eq!((behind.version, behind.sql_version), (Version(1), Version(0)));
@@ -166,8 +165,8 @@ async fn trouble_with_sql_is_no_failure_of_the_change() {
     engine.stop_sql();
     let set = order("lili", Deed::Set(named("age", Value::Int(1))));
 
-    let changed = clerk.change(set, Delivery { origin: None, ack: Ack::Sql }, soon()).await.unwrap();
-    let flushed = clerk.flush_row(&row("users", "lili"), soon()).await.unwrap_err();
+    let changed = clerk.change(set, Delivery { origin: None, ack: AckAfter::Sql }, soon()).await.unwrap();
+    let flushed = clerk.flush_row(&row("users", "lili"), None, soon()).await.unwrap_err();
 
     // record-cache 32: the change is made, SQL is pending; only a flush itself fails.
     assert_eq!((changed.version, changed.sql_version), (Version(1), Version(0)));
@@ -175,10 +174,26 @@ async fn trouble_with_sql_is_no_failure_of_the_change() {
 }
 
 #[tokio::test]
+async fn the_version_of_a_reply_is_a_token_to_wait_for_sql_with() {
+    let (engine, clerk) = clerk().await;
+    let set = order("lili", Deed::Set(named("age", Value::Int(1))));
+    let changed = clerk.change(set, Delivery::default(), soon()).await.unwrap();
+    let lili = row("users", "lili");
+
+    // record-cache 32.
+    clerk.flush_row(&lili, Some(changed.version), soon()).await.unwrap();
+    let unheard = clerk.flush_row(&lili, Some(Version(9)), soon()).await.unwrap_err();
+    engine.stop_sql();
+    let late = clerk.flush_row(&lili, Some(changed.version), soon()).await.unwrap_err();
+
+    assert_eq!((unheard.code, late.code), (ErrorCode::VersionMismatch, ErrorCode::Expired));
+}
+
+#[tokio::test]
 async fn a_numbered_request_is_executed_once() {
     let (engine, clerk) = clerk().await;
     let incr = || order("lili", Deed::Incr { field: b"age".to_vec(), by: Value::Int(1) });
-    let delivery = Delivery { origin: Some(Origin { client: ClientId(9), sequence: 1 }), ack: Ack::Raft };
+    let delivery = Delivery { origin: Some(Origin { client: ClientId(9), sequence: 1 }), ack: AckAfter::Raft };
 
     let first = clerk.change(incr(), delivery, soon()).await.unwrap();
     let again = clerk.change(incr(), delivery, soon()).await.unwrap();

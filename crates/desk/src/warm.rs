@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::clerk::Clerk;
 use crate::failure::Failure;
 use crate::meaning::{answer, show, unexpected};
-use crate::order::{Ack, RowAddress, find_table};
+use crate::order::{RowAddress, find_table};
 
 /// Rows to bring in: those named, or, with none named, the next page of the table.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,7 @@ fn is_nearly_full(shard: &ShardStatus) -> bool {
 impl Clerk {
     pub async fn warm(&self, warm: Warm, deadline: Instant) -> Result<Warmed, Failure> {
         let table = find_table(&self.catalogue(), &warm.table)?;
-        crate::clerk::check_ack(Ack::Sql, &table)?;
+        crate::clerk::check_sql(&table)?;
         if warm.rows.len() > crate::WARM_ROWS_MAX {
             let message = format!("{} rows are named at once, the limit is {}", warm.rows.len(), crate::WARM_ROWS_MAX);
             return Err(Failure::from(Refusal::new(ErrorCode::TooLarge, message)));

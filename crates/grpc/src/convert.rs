@@ -1,10 +1,8 @@
 //! Protobuf to the desk's words and back. Refuses what protobuf lets through and the desk has no word for.
 
-use shardine_desk::{
-    Ack, Changed, Deed, Delivery, Edge, Expiry, Get, Order, Record, RowAddress, Step, StepOperator, Terms,
-};
+use shardine_desk::{Changed, Deed, Delivery, Edge, Expiry, Get, Order, Record, RowAddress, Step, StepOperator, Terms};
 use shardine_model::command::{Existence, Give, Origin};
-use shardine_model::{ClientId, ErrorCode, FieldType, Refusal, Value, Version};
+use shardine_model::{AckAfter, ClientId, ErrorCode, FieldType, Refusal, Value, Version};
 use shardine_proto::v1;
 
 pub(crate) fn missing(what: &str) -> Refusal {
@@ -109,8 +107,9 @@ pub(crate) fn terms(terms: Option<v1::Terms>) -> Result<Terms, Refusal> {
 pub(crate) fn delivery(delivery: Option<v1::Delivery>) -> Result<Delivery, Refusal> {
     let delivery = delivery.unwrap_or_default();
     let ack = match v1::Ack::try_from(delivery.ack) {
-        Ok(v1::Ack::Raft) => Ack::Raft,
-        Ok(v1::Ack::Sql) => Ack::Sql,
+        Ok(v1::Ack::Raft) => AckAfter::Table,
+        Ok(v1::Ack::Sql) => AckAfter::Sql,
+        Ok(v1::Ack::RaftOnly) => AckAfter::Raft,
         Err(_) => return Err(Refusal::new(ErrorCode::BadRequest, "delivery.ack has an unknown value")),
     };
     let sequence = delivery.sequence;

@@ -1,7 +1,7 @@
 //! The service `Records`.
 
 use shardine_desk::{BatchOrder, Changed, Clerk, Delivery, Failure, Got, Item, Order, Scan};
-use shardine_model::{ErrorCode, Refusal, Version};
+use shardine_model::{AckAfter, ErrorCode, Refusal, Version};
 use shardine_proto::v1;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
@@ -139,10 +139,15 @@ impl v1::records_server::Records for Records {
 
     async fn flush(&self, request: Request<v1::FlushRequest>) -> Answer<v1::FlushReply> {
         let until = deadline(&request);
-        let flushed = match request.into_inner().scope {
+        let v1::FlushRequest { scope, version } = request.into_inner();
+        let flushed = match scope {
             Some(v1::flush_request::Scope::Row(row)) => {
                 let row = convert::row(Some(row)).map_err(refused)?;
-                self.clerk.flush_row(&row, until).await
+                self.clerk.flush_row(&row, version.map(Version), until).await
+            }
+            Some(_) if version.is_some() => {
+                let message = "a version is one of a row: name the row";
+                Err(Refusal::new(ErrorCode::BadRequest, message).into())
             }
             Some(v1::flush_request::Scope::Table(table)) => self.clerk.flush(Some(&table), until).await,
             Some(v1::flush_request::Scope::All(true)) => self.clerk.flush(None, until).await,
@@ -206,7 +211,7 @@ fn item(item: v1::BatchItem) -> Result<Item, Refusal> {
 fn no_delivery(delivery: Option<v1::Delivery>) -> Result<(), Refusal> {
     let given = delivery.map(|delivery| convert::delivery(Some(delivery))).transpose()?;
     match given {
-        Some(Delivery { origin: Some(_), .. }) | Some(Delivery { ack: shardine_desk::Ack::Sql, .. }) => {
+        Some(Delivery { origin: Some(_), .. }) | Some(Delivery { ack: AckAfter::Sql | AckAfter::Raft, .. }) => {
             Err(Refusal::new(ErrorCode::BadRequest, "delivery belongs to the batch, not to its items"))
         }
         Some(_) | None => Ok(()),

@@ -45,6 +45,7 @@ pub fn code_of(code: ErrorCode) -> Code {
         | ErrorCode::BackendUnavailable
         | ErrorCode::Busy
         | ErrorCode::Suspended => Code::Unavailable,
+        ErrorCode::SqlRefused => Code::FailedPrecondition,
         ErrorCode::DirtyLimit => Code::ResourceExhausted,
         ErrorCode::InDoubt => Code::Unknown,
         ErrorCode::Expired => Code::DeadlineExceeded,

@@ -264,6 +264,7 @@ async fn refusals_of_the_hall_keep_their_names() {
         (ErrorCode::DirtyLimit, ("dirty_limit", Code::ResourceExhausted)),
         (ErrorCode::NoLeader, ("no_leader", Code::Unavailable)),
         (ErrorCode::Suspended, ("suspended", Code::Unavailable)),
+        (ErrorCode::SqlRefused, ("sql_refused", Code::FailedPrecondition)),
         (ErrorCode::BackendUnavailable, ("backend_unavailable", Code::Unavailable)),
     ] {
         engine.set_mood(Mood::Refusing(mood));

@@ -69,6 +69,7 @@ pub fn router(engine: Arc<dyn Engine>, options: Options) -> Router {
         .route("/v1/tables/{table}/fields", post(tables::add_field))
         .route("/v1/tables/{table}/records", get(scans::table))
         .route("/v1/tables/{table}/records/{key}", record)
+        .route("/v1/tables/{table}/records/{key}/flush", post(records::flush))
         .route("/v1/tables/{table}/partitions/{key}", get(scans::partition))
         .route("/v1/status", get(cluster::status))
         .route("/v1/shards", get(cluster::shards))

@@ -17,6 +17,7 @@ use crate::{cluster, health, metrics, records, scans, tables};
         records::set,
         records::change,
         records::delete,
+        records::flush,
         scans::table,
         scans::partition,
         tables::list,

@@ -36,7 +36,7 @@ pub fn status_of(code: ErrorCode) -> StatusCode {
         ErrorCode::NotFound | ErrorCode::UnknownTable => StatusCode::NOT_FOUND,
         ErrorCode::Exists | ErrorCode::CasMismatch => StatusCode::CONFLICT,
         ErrorCode::VersionMismatch => StatusCode::PRECONDITION_FAILED,
-        ErrorCode::Overflow => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorCode::Overflow | ErrorCode::SqlRefused => StatusCode::UNPROCESSABLE_ENTITY,
         ErrorCode::BadRequest | ErrorCode::UnknownField | ErrorCode::WrongType => StatusCode::BAD_REQUEST,
         ErrorCode::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorCode::StaleRoute

@@ -7,9 +7,9 @@ use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-use shardine_desk::{Ack, Changed, Deed, Delivery, Expiry, Get, Order, RowAddress, Terms};
+use shardine_desk::{Changed, Deed, Delivery, Expiry, Get, Order, RowAddress, Terms};
 use shardine_model::command::{Existence, Give, Origin};
-use shardine_model::{ClientId, ErrorCode, Refusal, Table, Version};
+use shardine_model::{AckAfter, ClientId, ErrorCode, Refusal, Table, Version};
 
 use crate::body::{self, Body};
 use crate::gate::deadline;
@@ -132,6 +132,25 @@ pub(crate) async fn delete(State(door): State<Door>, parts: request::Parts) -> R
     submit(&door, &parts, |_| Ok(Deed::Delete)).await
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FlushParameters {
+    sort: Option<String>,
+    version: Option<i64>,
+}
+
+#[utoipa::path(post, path = "/v1/tables/{table}/records/{key}/flush", tag = "records",
+    params(("table" = String, Path), ("key" = String, Path), ("sort" = Option<String>, Query),
+        ("version" = Option<i64>, Query, description = "the version that a change has told; without it the record as it is now")),
+    responses((status = 200, description = "SQL has it", body = serde_json::Value),
+        (status = 408, description = "expired: SQL does not have it yet"), (status = 422, description = "sql_refused")))]
+pub(crate) async fn flush(State(door): State<Door>, parts: request::Parts) -> Result<Response, Problem> {
+    let parameters: FlushParameters = query::read(&parts.uri)?;
+    let (_, row) = address(&door, &parts, parameters.sort.as_deref())?;
+    door.clerk.flush_row(&row, parameters.version.map(Version), deadline(&parts)).await?;
+    Ok(JsonReply(json!({ "flushed": true })).into_response())
+}
+
 async fn submit(
     door: &Door,
     parts: &request::Parts,
@@ -209,8 +228,9 @@ fn terms(parameters: &ChangeParameters, headers: &HeaderMap) -> Result<Terms, Re
 
 fn delivery(parameters: &ChangeParameters) -> Result<Delivery, Refusal> {
     let ack = match parameters.ack.as_deref() {
-        None | Some("raft") => Ack::Raft,
-        Some("sql") => Ack::Sql,
+        None => AckAfter::Table,
+        Some("raft") => AckAfter::Raft,
+        Some("sql") => AckAfter::Sql,
         Some(other) => return Err(Refusal::new(ErrorCode::BadRequest, format!("ack is raft or sql, not {other:?}"))),
     };
     let origin = match (parameters.client, parameters.sequence) {

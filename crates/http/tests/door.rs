@@ -150,6 +150,21 @@ async fn versions_are_etags() {
     assert_eq!(door.ask(&format!("GET {LILI}"), &["if-none-match: \"1\""], b"").await.status, 200);
 }
 
+/// record-cache 32: the version of a reply is the token to wait for SQL with.
+#[tokio::test]
+async fn record_cache_32_a_record_is_flushed_up_to_a_version() {
+    let door = with_tables().await;
+    let made = door.send("POST /v1/tables/users/records/lili", json!({"age": 1})).await.json();
+    assert_eq!(made["version"], 1);
+
+    let token = "POST /v1/tables/users/records/lili/flush?version=1";
+    assert_eq!(door.ask(token, &[], b"").await.status, 200);
+    let unheard = door.ask("POST /v1/tables/users/records/lili/flush?version=9", &[], b"").await;
+    assert_eq!(unheard.code(), (412, "version_mismatch".into()));
+    door.engine.stop_sql();
+    assert_eq!(door.ask(token, &[], b"").await.code(), (408, "expired".into()));
+}
+
 #[tokio::test]
 async fn integers_beyond_doubles_travel_as_strings() {
     let door = with_tables().await;

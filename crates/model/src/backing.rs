@@ -50,6 +50,31 @@ pub enum WriteMode {
     OnEvict,
 }
 
+/// When a change is answered (record-cache 32).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack {
+    pub after: AckAfter,
+    /// How long the answer may be held back for SQL. Then it comes without: the change is made either way.
+    pub within_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AckAfter {
+    /// As the table says: at once, or, where it is written through, when SQL has it.
+    #[default]
+    Table,
+    /// When a majority of disks have it.
+    Raft,
+    /// When SQL has it too.
+    Sql,
+}
+
+impl Default for Ack {
+    fn default() -> Self {
+        Self { after: AckAfter::default(), within_ms: limits::SQL_ACK_MS }
+    }
+}
+
 /// What happens to a row that SQL holds in a higher version than memory: somebody changed it behind our back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Conflict {

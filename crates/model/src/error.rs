@@ -67,6 +67,8 @@ codes! {
     Internal = 22, "internal";
     /// An operator has suspended the shard; nothing was done.
     Suspended = 23, "suspended";
+    /// SQL does not take the row; it stays in memory, among the dead letters.
+    SqlRefused = 24, "sql_refused";
 }
 
 impl ErrorCode {

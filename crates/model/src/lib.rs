@@ -20,7 +20,7 @@ pub mod table;
 pub mod value;
 pub mod version;
 
-pub use backing::{Backing, Conflict, Mapping, SqlOptions, WriteMode};
+pub use backing::{Ack, AckAfter, Backing, Conflict, Mapping, SqlOptions, WriteMode};
 pub use command::{Action, Command, Request};
 pub use entry::Entry;
 pub use error::{ErrorCode, Refusal};

@@ -66,6 +66,12 @@ pub const FLUSH_ROWS_MAX: usize = 1_000;
 /// How long a change may wait for others of its row. Longer, and a lost node would leave SQL far behind for nothing.
 pub const WRITE_DELAY_MS_MAX: u32 = 60_000;
 
+/// Answers of one shard that may be held back for SQL at once: so many changes may be under way while it is slow.
+pub const SQL_WAITS_MAX: usize = 100_000;
+
+/// How long an answer is held back for SQL where the caller names no time of its own.
+pub const SQL_ACK_MS: u64 = 5_000;
+
 /// Bytes of one SQL write. Well below MySQL's default packet of 16 MiB (64 in 8.0), and a retry repeats them all. A larger
 /// row goes alone.
 pub const FLUSH_BYTES_MAX: usize = 8 << 20;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::backing::{Backing, SqlOptions, WriteMode};
+use crate::backing::{Backing, SqlOptions};
 use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
 use crate::error::{ErrorCode, Refusal};
 use crate::ids::{FieldId, TableId};
@@ -140,10 +140,6 @@ impl Table {
         let bad = |message: String| Err(Refusal::new(ErrorCode::BadRequest, message));
         if !(1..=limits::FLUSH_ROWS_MAX as u32).contains(&self.sql.batch) {
             return bad(format!("a batch has 1 to {} rows", limits::FLUSH_ROWS_MAX));
-        }
-        if self.sql.mode == WriteMode::Through {
-            let message = "the mode through is not in this version: ask for ack=sql with each write";
-            return Err(Refusal::new(ErrorCode::Unsupported, message));
         }
         if self.sql.delay_ms > limits::WRITE_DELAY_MS_MAX {
             return bad(format!("a change waits at most {} ms for others", limits::WRITE_DELAY_MS_MAX));

@@ -354,7 +354,7 @@ fn golden_numbers_of_error_codes() {
         "1 not_found\n2 exists\n3 version_mismatch\n4 cas_mismatch\n5 overflow\n6 bad_request\n7 unknown_table\n\
          8 unknown_field\n9 wrong_type\n10 too_large\n11 stale_route\n12 not_leader\n13 no_leader\n\
          14 backend_unavailable\n15 busy\n16 dirty_limit\n17 in_doubt\n18 expired\n19 unauthenticated\n20 forbidden\n\
-         21 unsupported\n22 internal\n23 suspended"
+         21 unsupported\n22 internal\n23 suspended\n24 sql_refused"
     );
 }
 

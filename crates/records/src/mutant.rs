@@ -45,10 +45,12 @@ pub enum Mutant {
     ConflictIsWritten,
     /// Tombstones are deleted in SQL before the floor of their table is raised.
     PurgeWithoutFloor,
+    /// A change that waits for SQL is answered before `Written` is applied.
+    ThroughBeforeWritten,
 }
 
 impl Mutant {
-    pub const ALL: [Mutant; 18] = [
+    pub const ALL: [Mutant; 19] = [
         Mutant::AnswerBeforeSync,
         Mutant::NoSqlFence,
         Mutant::KickDirty,
@@ -67,6 +69,7 @@ impl Mutant {
         Mutant::UnknownCountsAsWritten,
         Mutant::ConflictIsWritten,
         Mutant::PurgeWithoutFloor,
+        Mutant::ThroughBeforeWritten,
     ];
 }
 

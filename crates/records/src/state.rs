@@ -4,10 +4,13 @@
 //! which never shows.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use shardine_model::codec::put_bytes;
 use shardine_model::key::Interval;
-use shardine_model::{Backing, Catalogue, NodeId, Position, RowKey, RowKeyBuf, RowView, TableId, Timestamp, Version};
+use shardine_model::{
+    Backing, Catalogue, NodeId, Position, RowKey, RowKeyBuf, RowView, Table, TableId, Timestamp, Version, WriteMode,
+};
 
 use crate::absents::Absents;
 use crate::index::Index;
@@ -304,6 +307,13 @@ impl Records {
     #[must_use]
     pub fn is_sql_table(&self, table: TableId) -> bool {
         self.is_sql(table)
+    }
+
+    /// Whether changes of the table are answered when SQL has them, unless they say otherwise (record-cache 108).
+    #[must_use]
+    pub fn is_written_through(&self, table: TableId) -> bool {
+        let is_through = |table: &Arc<Table>| table.backing == Backing::Sql && table.sql.mode == WriteMode::Through;
+        self.catalogue.get(table).is_some_and(is_through)
     }
 
     pub(crate) fn is_sql(&self, table: TableId) -> bool {

@@ -92,6 +92,7 @@ fn prefix(code: ErrorCode) -> &'static str {
         | ErrorCode::TooLarge
         | ErrorCode::Expired
         | ErrorCode::Unsupported
+        | ErrorCode::SqlRefused
         | ErrorCode::Internal => "ERR",
     }
 }
@@ -121,6 +122,7 @@ fn sentence(code: ErrorCode) -> &'static str {
         ErrorCode::Forbidden => "this is not allowed to you",
         ErrorCode::Unsupported => "this is not supported",
         ErrorCode::Suspended => "an operator has suspended the shard, nothing was done, try again after a resume",
+        ErrorCode::SqlRefused => "SQL does not take the row, which stays in memory among the dead letters",
         ErrorCode::Internal => "something went wrong inside, see the server's log",
     }
 }

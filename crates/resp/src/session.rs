@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use shardine_model::{Position, RowKeyBuf, Version};
-use shardine_router::{Hall, Read, Response, Ticket};
+use shardine_model::{Ack, AckAfter, Position, RowKeyBuf, Version};
+use shardine_router::{Call, Hall, Read, Response, Ticket};
 
 use crate::address::{self, Place};
 use crate::command::change::{self, Order};
@@ -17,7 +17,7 @@ use crate::options::Options;
 use crate::queue::{Queue, SlotId};
 use crate::value::quote;
 use crate::verb::{self, Kind, Verb};
-use crate::waiting::{LateRead, Progress, RecordWrite, Waiting};
+use crate::waiting::{LateRead, Progress, Waiting};
 use crate::wire::{self, Protocol};
 
 /// What the host does next with the connection.
@@ -297,12 +297,18 @@ impl Session {
         match change::plan(Order { verb, line, place: &place, now: hall.now() }) {
             Err(failure) => self.fail(&failure, out),
             Ok((command, shape)) => {
-                let waiting = match shape {
-                    Shape::Record { .. } => Waiting::Record(Box::new(RecordWrite::new(shape, &place))),
-                    shape => Waiting::Change(shape),
-                };
-                let id = self.queue.wait(self.protocol, waiting);
-                hall.submit(&shardine_model::Request::one(command), self.ticket(id, 0));
+                let id = self.queue.wait(self.protocol, Waiting::Change(shape));
+                let (request, ticket) = (shardine_model::Request::one(command), self.ticket(id, 0));
+                match shape {
+                    // It says itself when it is to be answered, whatever the table says.
+                    Shape::Record { ack: after @ (AckAfter::Raft | AckAfter::Sql), .. } => {
+                        let mut bytes = Vec::new();
+                        request.encode(&mut bytes);
+                        let ack = Ack { after, ..Ack::default() };
+                        hall.call(Call::Submit { request: bytes.into(), ack }, ticket);
+                    }
+                    _ => hall.submit(&request, ticket),
+                }
                 Step::Taken
             }
         }

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use shardine_model::{Answer, ErrorCode, FieldsView, Outcome, Reply, RowKeyBuf, RowView, Table};
-use shardine_router::{Call, FlushScope, Hall, Response, Ticket};
+use shardine_model::{ErrorCode, FieldsView, Outcome, Reply, RowView, Table};
+use shardine_router::{Hall, Response, Ticket};
 
 use crate::address::Place;
 use crate::command::call::Asked;
 use crate::command::look::Look;
 use crate::command::many::{Elements, Sum};
 use crate::command::read::{self, Ask, Context, Found};
-use crate::command::record;
-use crate::command::shape::{Ack, Shape, Tone, failure_of, one_reply};
+use crate::command::shape::{Shape, Tone, failure_of, one_reply};
 use crate::command::transaction::{Exec, Watching};
 use crate::failure::Failure;
 use crate::frame::OwnedLine;
@@ -23,7 +22,6 @@ pub(crate) enum Waiting {
     Change(Shape),
     Read(Box<LateRead>),
     Look(Box<Look>),
-    Record(Box<RecordWrite>),
     Sum(Box<Sum>),
     Elements(Box<Elements>),
     Watch(Box<Watching>),
@@ -68,7 +66,6 @@ impl Waiting {
             }
             Self::Read(read) => read.advance(&response, context),
             Self::Look(look) => look.advance(response, context, ticket, hall),
-            Self::Record(write) => write.advance(response, context, ticket, hall),
             Self::Sum(sum) => sum.advance(response),
             Self::Elements(elements) => elements.advance(part, &response, context),
             Self::Watch(watching) => watching.advance(part, &response),
@@ -123,36 +120,6 @@ impl LateRead {
         match read::answer(ask, found, context, &mut out) {
             Ok(()) => Progress::Reply(out),
             Err(failure) => Progress::failed(&failure),
-        }
-    }
-}
-
-/// A write of `REC.…`, which may have to wait for SQL too (record-cache 32).
-pub(crate) struct RecordWrite {
-    shape: Shape,
-    row: Option<RowKeyBuf>,
-    done: Option<Reply>,
-}
-
-impl RecordWrite {
-    pub(crate) fn new(shape: Shape, place: &Place<'_>) -> Self {
-        let waits = matches!(shape, Shape::Record { ack: Ack::Sql, .. });
-        Self { shape, row: waits.then(|| place.row().to_owned()), done: None }
-    }
-
-    fn advance<H: Hall>(&mut self, response: Response, context: Context, ticket: Ticket, hall: &mut H) -> Progress {
-        let tone = Tone { protocol: context.protocol, catalogue: hall.catalogue() };
-        if let Some(reply) = self.done.take() {
-            let is_written = matches!(response, Response::Done);
-            return Progress::written(|out| record::write_flushed(self.shape, reply, is_written, tone, out));
-        }
-        match (response, self.row.take()) {
-            (Response::Answer(Answer::One(reply)), Some(row)) if reply.refusal().is_none() => {
-                self.done = Some(reply);
-                hall.call(Call::Flush(FlushScope::Row(row)), ticket);
-                Progress::Wait
-            }
-            (response, _) => Progress::written(|out| self.shape.write(&response, tone, out)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardine_model::{
-    Answer, Backing, FieldType, NodeId, Position, Refusal, Reply, RowImage, RowKeyBuf, ShardId, SqlOptions, Table,
+    Ack, Answer, Backing, FieldType, NodeId, Position, Refusal, Reply, RowImage, RowKeyBuf, ShardId, SqlOptions, Table,
     TableId, Timestamp, Value, Version,
 };
 
@@ -20,9 +20,10 @@ pub enum Call {
         row: RowKeyBuf,
         max_age_ms: u64,
     },
-    /// An encoded [`shardine_model::Request`], all of whose rows share one partition.
+    /// An encoded [`shardine_model::Request`], all of whose rows share one partition, and when it is to be answered.
     Submit {
         request: Box<[u8]>,
+        ack: Ack,
     },
     Scan(ScanCall),
     /// Drops a clean record from memory; a dirty one is first written, unless `nowait`, which answers `busy`.
@@ -32,6 +33,13 @@ pub enum Call {
     },
     /// Answers once SQL holds what was current when the call arrived.
     Flush(FlushScope),
+    /// Answers once SQL holds this version of the row, or a newer one: the version of a reply is the token for it
+    /// (record-cache 32). Without a time it waits as long as it takes.
+    AwaitSql {
+        row: RowKeyBuf,
+        version: Version,
+        within_ms: Option<u64>,
+    },
     /// Empties a table that has no SQL behind it.
     Clear {
         table: TableId,

@@ -33,13 +33,15 @@ impl Exchange {
     /// The lane that a call with a single place belongs to; `None` for one that concerns several shards.
     pub fn lane_of(&self, call: &Call) -> Option<usize> {
         let position = match call {
-            Call::Read { row } | Call::ReadStale { row, .. } | Call::Kick { row, .. } | Call::Explain { row } => {
-                row.as_ref().position()
-            }
+            Call::Read { row }
+            | Call::ReadStale { row, .. }
+            | Call::Kick { row, .. }
+            | Call::AwaitSql { row, .. }
+            | Call::Explain { row } => row.as_ref().position(),
             Call::Flush(FlushScope::Row(row))
             | Call::RetryDeadLetters(FlushScope::Row(row))
             | Call::DiscardDeadLetter { row } => row.as_ref().position(),
-            Call::Submit { request } => request_position(request)?,
+            Call::Submit { request, .. } => request_position(request)?,
             Call::Scan(scan) => scan_position(scan),
             Call::Verify(verify) => cursor_position(verify.cursor.as_deref()),
             Call::Flush(FlushScope::Table(_) | FlushScope::All)
@@ -88,6 +90,7 @@ impl Exchange {
             Call::Read { .. }
             | Call::ReadStale { .. }
             | Call::Kick { .. }
+            | Call::AwaitSql { .. }
             | Call::Explain { .. }
             | Call::Flush(FlushScope::Row(_))
             | Call::RetryDeadLetters(FlushScope::Row(_))
@@ -285,6 +288,7 @@ fn sentence(code: ErrorCode) -> &'static str {
         ErrorCode::Unsupported => "the table has no SQL behind it",
         ErrorCode::BadRequest => "all rows of one request must share a partition",
         ErrorCode::Suspended => "an operator has suspended this shard; nothing was done, try again after a resume",
+        ErrorCode::SqlRefused => "SQL does not take a row as it is; `shardine writeback dead-letters` says why",
         ErrorCode::InDoubt => "the change may or may not have been made",
         _ => "refused",
     }

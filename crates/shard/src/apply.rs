@@ -1,34 +1,62 @@
 //! Applying committed entries, and telling those who wait for them.
 
+use std::collections::BTreeMap;
+
 use shardine_model::log::{LogEntry, LogEntryKind};
-use shardine_model::{Answer, ErrorCode, RowKey, RowKeyBuf};
+use shardine_model::{AckAfter, Answer, ErrorCode, RowKey, RowKeyBuf};
 use shardine_records::Sink;
 
 use crate::actions::{Actions, Caller};
 use crate::gather::{Flight, Then};
+use crate::hold::{Hold, Wish};
 use crate::replica::{Replica, fail};
+
+/// A request that met rows no longer in memory.
+struct Again {
+    request: Box<[u8]>,
+    missing: Vec<RowKeyBuf>,
+    wish: Wish,
+}
 
 /// Hands each outcome to the caller whose request it was.
 struct Outcomes<'a> {
     answers: &'a mut Vec<(Caller, Answer)>,
     callers: std::vec::IntoIter<Caller>,
-    /// Requests that met rows no longer in memory: (caller, request, missing rows).
-    again: Vec<(Caller, Box<[u8]>, Vec<RowKeyBuf>)>,
+    again: Vec<(Caller, Again)>,
+    /// Which answers wait for SQL, by their place in the entry, and those that do so now.
+    holds: BTreeMap<usize, Hold>,
+    held: Vec<(Caller, Answer, Hold)>,
+    place: usize,
     /// Rows for SQL, where this replica is the one that writes there.
     dirty: Option<Vec<RowKeyBuf>>,
+}
+
+impl Outcomes<'_> {
+    #[inline]
+    fn next_hold(&mut self) -> Option<Hold> {
+        if self.holds.is_empty() {
+            return None;
+        }
+        self.place += 1;
+        self.holds.remove(&(self.place - 1))
+    }
 }
 
 impl Sink for Outcomes<'_> {
     #[inline]
     fn answer(&mut self, answer: Answer) {
-        if let Some(caller) = self.callers.next() {
-            self.answers.push((caller, answer));
+        let hold = self.next_hold();
+        match (self.callers.next(), hold) {
+            (Some(caller), None) => self.answers.push((caller, answer)),
+            (Some(caller), Some(hold)) => self.held.push((caller, answer, hold)),
+            (None, _) => {}
         }
     }
 
     fn not_resident(&mut self, request: &[u8], missing: Vec<RowKeyBuf>) {
+        let wish = self.next_hold().map_or(Wish { after: AckAfter::Raft, until_ms: 0 }, |hold| hold.wish());
         if let Some(caller) = self.callers.next() {
-            self.again.push((caller, request.into(), missing));
+            self.again.push((caller, Again { request: request.into(), missing, wish }));
         }
     }
 
@@ -44,14 +72,14 @@ impl Replica {
     pub(crate) fn apply(&mut self, entry: LogEntry, actions: &mut Actions) {
         assert_eq!(entry.index, self.applied + 1, "entries are applied without gaps");
         let flight = self.take_flight(&entry, actions);
-        let (callers, then) = match flight {
-            Some(flight) => (flight.callers, Some(flight.then)),
-            None => (Vec::new(), None),
+        let (callers, holds, then) = match flight {
+            Some(flight) => (flight.callers, flight.holds, Some(flight.then)),
+            None => (Vec::new(), BTreeMap::new(), None),
         };
         let outcome = if entry.data.is_empty() || entry.kind == LogEntryKind::Membership {
             Ok(Default::default())
         } else {
-            self.apply_to_records(&entry, callers, actions)
+            self.apply_to_records(&entry, callers, holds, actions)
         };
         (self.applied, self.applied_term) = (entry.index, entry.term);
         self.group.applied(entry.index);
@@ -68,28 +96,34 @@ impl Replica {
         &mut self,
         entry: &LogEntry,
         callers: Vec<Caller>,
+        holds: BTreeMap<usize, Hold>,
         actions: &mut Actions,
     ) -> Result<Vec<Caller>, String> {
         let mut outcomes = Outcomes {
             answers: &mut actions.answers,
             callers: callers.into_iter(),
             again: Vec::new(),
+            holds,
+            held: Vec::new(),
+            place: 0,
             dirty: self.has_taken_over().then(Vec::new),
         };
         let applied = self.records.apply(&entry.data, &mut outcomes);
-        let Outcomes { callers, again, dirty, .. } = outcomes;
+        let Outcomes { callers, again, held, dirty, .. } = outcomes;
         if let Err(fatal) = applied {
             let callers: Vec<Caller> = callers.collect();
             fail(actions, callers, ErrorCode::InDoubt);
+            actions.answers.extend(held.into_iter().map(|(caller, answer, _)| (caller, answer)));
             return Err(format!("entry {} of term {}: {fatal}", entry.index, entry.term));
         }
         for row in dirty.into_iter().flatten() {
             self.writeback.mark(row, self.time.monotonic_ms);
         }
         let unserved = callers.collect();
-        for (caller, request, missing) in again {
-            self.park_again(caller, request, &missing, actions);
+        for (caller, Again { request, missing, wish }) in again {
+            self.park_again(caller, request, wish, &missing, actions);
         }
+        self.hold_answers(held, actions);
         Ok(unserved)
     }
 
@@ -137,7 +171,7 @@ impl Replica {
                 self.write_back(actions);
                 self.try_kicks(actions);
             }
-            Then::Written => self.finish_flushes(actions),
+            Then::Written => self.finish_waits(actions),
             Then::Refused(rows) => self.finish_refused(rows, actions),
             Then::Raised(rows) => self.finish_raised(rows, actions),
             Then::Settled(row) => self.finish_settled(&row, unserved, actions),

@@ -3,7 +3,7 @@
 //! Requests are encoded as they arrive, straight into the entry that will carry them. Whatever came while the last log
 //! write was on its way goes into the next entry; there is no timer.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashTable;
 use shardine_consensus::Proposed;
@@ -12,6 +12,7 @@ use shardine_model::{Request, RowKey, RowKeyBuf, Timestamp, Version, limits};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::actions::Caller;
+use crate::hold::Hold;
 use crate::writeback::Place;
 
 /// Fingerprints of rows that are being changed: a read of one of them must not overtake (record-cache 58).
@@ -51,6 +52,8 @@ pub(crate) fn fingerprint(row: RowKey<'_>) -> u64 {
 pub(crate) struct Gathered {
     pub bytes: Vec<u8>,
     pub callers: Vec<Caller>,
+    /// Answers that wait for SQL, by the place of their caller.
+    pub holds: BTreeMap<usize, Hold>,
     pub touched: Touched,
 }
 
@@ -76,8 +79,11 @@ impl Gathering {
     }
 
     #[inline]
-    pub fn add(&mut self, now: Timestamp, caller: Caller, request: &Request<'_>) {
+    pub fn add(&mut self, now: Timestamp, caller: Caller, request: &Request<'_>, hold: Option<Hold>) {
         let entry = self.open(now, caller);
+        if let Some(hold) = hold {
+            entry.holds.insert(entry.callers.len() - 1, hold);
+        }
         let before = entry.bytes.len();
         request.encode(&mut entry.bytes);
         for row in request.rows() {
@@ -113,6 +119,7 @@ pub(crate) struct Flight {
     pub proposed: Proposed,
     pub since_ms: u64,
     pub callers: Vec<Caller>,
+    pub holds: BTreeMap<usize, Hold>,
     pub touched: Touched,
     pub then: Then,
 }

@@ -11,6 +11,7 @@ mod apply;
 mod cutting;
 mod evict;
 mod gather;
+mod hold;
 mod loads;
 mod reads;
 mod replica;

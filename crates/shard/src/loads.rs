@@ -14,6 +14,7 @@ use shardine_records::Lookup;
 use self::questions::Questions;
 use crate::actions::{Actions, Caller, Class, LoadedRow, Question, Trouble};
 use crate::gather::Then;
+use crate::hold::Wish;
 use crate::replica::{Replica, fail};
 use crate::writeback::{Health, Pause};
 
@@ -26,8 +27,8 @@ struct Parked {
 #[derive(Debug)]
 enum What {
     Read(RowKeyBuf),
-    /// An encoded request.
-    Request(Box<[u8]>),
+    /// An encoded request, and when it wants to be answered.
+    Request(Box<[u8]>, Wish),
 }
 
 /// Who waits for which row. A request that needs several rows waits for one of them at a time, in that row's queue, and
@@ -119,6 +120,7 @@ impl Replica {
         &mut self,
         caller: Caller,
         request: &Request<'_>,
+        wish: Wish,
         actions: &mut Actions,
     ) -> bool {
         if !self.records.has_sql_tables() {
@@ -133,7 +135,7 @@ impl Replica {
         let mut bytes = Vec::new();
         request.encode(&mut bytes);
         let rows: Vec<RowKeyBuf> = request.rows().map(RowKey::to_owned).collect();
-        self.park(&needed.to_owned(), &rows, Parked { caller, what: What::Request(bytes.into()) }, actions);
+        self.park(&needed.to_owned(), &rows, Parked { caller, what: What::Request(bytes.into(), wish) }, actions);
         true
     }
 
@@ -147,6 +149,7 @@ impl Replica {
         &mut self,
         caller: Caller,
         request: Box<[u8]>,
+        wish: Wish,
         missing: &[RowKeyBuf],
         actions: &mut Actions,
     ) {
@@ -155,7 +158,7 @@ impl Replica {
         }
         let needed = missing.first().expect("something was missing");
         let rows: Vec<RowKeyBuf> = decode(&request).rows().map(RowKey::to_owned).collect();
-        self.park(needed, &rows, Parked { caller, what: What::Request(request) }, actions);
+        self.park(needed, &rows, Parked { caller, what: What::Request(request, wish) }, actions);
     }
 
     fn park(&mut self, needed: &RowKeyBuf, rows: &[RowKeyBuf], parked: Parked, actions: &mut Actions) {
@@ -229,7 +232,7 @@ impl Replica {
         for loaded in rows {
             self.loads.pauses.remove(&loaded.row.table);
             if !self.take_settlement(question, &loaded, actions) && self.takes_answer(question, &loaded.row) {
-                self.loads.questions.note_news(question.term, loaded);
+                self.loads.questions.note_news(self.group.term(), loaded);
             }
         }
         self.drain(actions);
@@ -285,7 +288,7 @@ impl Replica {
             for parked in self.loads.take(row) {
                 match parked.what {
                     What::Read(row) => self.read(parked.caller, row.as_ref(), actions),
-                    What::Request(bytes) => self.submit(parked.caller, &decode(&bytes), actions),
+                    What::Request(bytes, wish) => self.take(parked.caller, &decode(&bytes), wish, actions),
                 }
             }
         }

@@ -31,6 +31,16 @@ enum Wanted {
         row: Option<RowKeyBuf>,
         table: Option<TableId>,
     },
+    /// A version that somebody was told by a leader.
+    InSql(Token),
+}
+
+/// A version of a row that SQL is to have, and how long that is waited for.
+#[derive(Debug)]
+pub(crate) struct Token {
+    pub row: RowKeyBuf,
+    pub version: Version,
+    pub until_ms: u64,
 }
 
 type Waiting = (Caller, Wanted);
@@ -168,6 +178,7 @@ impl Replica {
         for (caller, wanted) in ready.into_iter().flat_map(|(_, waiting)| waiting) {
             match wanted {
                 Wanted::Flush { row, table } => self.begin_flush(caller, row, table, actions),
+                Wanted::InSql(token) => self.begin_wait(caller, token, actions),
                 Wanted::Row(_) if self.records.is_suspended() => {
                     actions.answers.push((caller, Answer::Failed(ErrorCode::Suspended)));
                 }
@@ -198,5 +209,26 @@ impl Replica {
         self.begin_flush(caller, row, table, actions);
         self.drain(actions);
         self.write_back(actions);
+    }
+
+    /// Answers once SQL holds this version of the row, or a newer one, and at the latest in time (record-cache 32).
+    pub fn await_sql(
+        &mut self,
+        caller: Caller,
+        row: RowKey<'_>,
+        version: Version,
+        within_ms: Option<u64>,
+        actions: &mut Actions,
+    ) {
+        if !self.is_serving() {
+            return actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
+        }
+        let until_ms = within_ms.map_or(u64::MAX, |within| self.time.monotonic_ms.saturating_add(within));
+        let token = Token { row: row.to_owned(), version, until_ms };
+        // A leader that was replaced may not know of the version, and would take the row for one that SQL has.
+        if !self.group.is_alone() {
+            return self.reads.gathered.push((caller, Wanted::InSql(token)));
+        }
+        self.begin_wait(caller, token, actions);
     }
 }

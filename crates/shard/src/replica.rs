@@ -6,13 +6,14 @@ use bytes::Bytes;
 use shardine_consensus::{Group, Message, Options as GroupOptions, Restored, Role};
 use shardine_model::key::Interval;
 use shardine_model::log::LogWrite;
-use shardine_model::{Answer, Entry, ErrorCode, NodeId, Request, ShardId, Timestamp};
+use shardine_model::{Ack, Answer, Entry, ErrorCode, NodeId, Request, ShardId, Timestamp, limits};
 use shardine_records::Records;
 
 use crate::actions::{Actions, Caller, Persist, Time};
 use crate::cutting::Cutting;
 use crate::evict::{Evictor, MemoryLimits};
 use crate::gather::{Flight, Gathering, Then};
+use crate::hold::Wish;
 use crate::loads::Loads;
 use crate::reads::Reads;
 use crate::stale::Touch;
@@ -225,6 +226,7 @@ impl Replica {
         self.group.tick();
         self.drain(actions);
         self.fail_overdue(actions);
+        self.end_overdue_waits(actions);
         // A follower may ask for a snapshot while nothing is written.
         self.cut_if_due();
         self.run_upkeep();
@@ -262,20 +264,36 @@ impl Replica {
         self.drain(actions);
     }
 
-    /// Proposes a change. The answer comes under `caller`, in order of application.
+    /// Proposes a change. The answer comes under `caller`, in order of application; where the table is written through,
+    /// when SQL has it.
     #[inline]
     pub fn submit(&mut self, caller: Caller, request: &Request<'_>, actions: &mut Actions) {
+        self.submit_with(caller, request, Ack::default(), actions);
+    }
+
+    /// The same for a change that says when it wants to be answered.
+    #[inline]
+    pub fn submit_with(&mut self, caller: Caller, request: &Request<'_>, ack: Ack, actions: &mut Actions) {
+        self.take(caller, request, self.wish(ack), actions);
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, caller: Caller, request: &Request<'_>, wish: Wish, actions: &mut Actions) {
         if let Some(code) = self.refusal(request) {
             actions.answers.push((caller, Answer::Failed(code)));
             return;
         }
-        if self.park_if_not_resident(caller, request, actions) {
+        let hold = self.hold_for(request, wish);
+        if hold.is_some() && self.writeback.waits.len() >= limits::SQL_WAITS_MAX {
+            return actions.answers.push((caller, Answer::Failed(ErrorCode::Busy)));
+        }
+        if self.park_if_not_resident(caller, request, wish, actions) {
             return;
         }
         if self.evictor.is_watching() {
             request.rows().for_each(|row| self.evictor.touch(row));
         }
-        self.gathering.add(self.stamp(), caller, request);
+        self.gathering.add(self.stamp(), caller, request, hold);
     }
 
     #[inline]
@@ -307,6 +325,7 @@ impl Replica {
                     proposed,
                     since_ms: self.time.monotonic_ms,
                     callers: entry.callers,
+                    holds: entry.holds,
                     touched: entry.touched,
                     then: Then::Answer,
                 }),
@@ -331,7 +350,8 @@ impl Replica {
     pub(crate) fn propose_bytes(&mut self, bytes: Vec<u8>, callers: Vec<Caller>, then: Then) -> bool {
         let Some(proposed) = self.group.propose(bytes) else { return false };
         let since_ms = self.time.monotonic_ms;
-        self.flights.push_back(Flight { proposed, since_ms, callers, touched: Default::default(), then });
+        let (holds, touched) = Default::default();
+        self.flights.push_back(Flight { proposed, since_ms, callers, holds, touched, then });
         true
     }
 
@@ -412,7 +432,8 @@ impl Replica {
         }
         fail(actions, self.reads.give_up(), ErrorCode::NotLeader);
         fail(actions, self.loads.give_up(), ErrorCode::NotLeader);
-        fail(actions, self.writeback.give_up(), ErrorCode::NotLeader);
+        fail(actions, self.writeback.let_go(), ErrorCode::NotLeader);
+        actions.answers.extend(self.writeback.waits.give_up());
     }
 
     /// A proposal whose fate stays open after the leadership is gone is in doubt (record-cache 34).

@@ -6,6 +6,7 @@
 //! refuses waits by itself and holds up nobody else.
 
 // In the order in which a newcomer should read them.
+mod kicks;
 mod lease;
 mod letters;
 mod pressure;
@@ -19,9 +20,10 @@ mod waits;
 
 use std::collections::BTreeMap;
 
-use shardine_model::{RowKey, RowKeyBuf, TableId};
+use shardine_model::{RowKey, RowKeyBuf, TableId, Version};
 
 use crate::actions::Caller;
+use kicks::Kicks;
 use lease::Lease;
 pub use pressure::DirtyLimits;
 use purge::Purges;
@@ -38,7 +40,8 @@ pub(crate) struct Writeback {
     pub lease: Lease,
     tables: BTreeMap<TableId, Queue>,
     health: Health,
-    waits: Waits,
+    pub waits: Waits,
+    kicks: Kicks,
     settling: Settling,
     purges: Purges,
 }
@@ -53,12 +56,21 @@ impl Writeback {
         self.tables.entry(row.table).or_default().hurry(row, now_ms);
     }
 
-    /// A new leader begins with every dirty row (record-cache 84). Gives back who waited in an older term; flushes go on.
+    /// Marks a row of which somebody waits for this version, which is the newest there is.
+    pub fn hurry_version(&mut self, row: RowKeyBuf, version: Version, now_ms: u64) {
+        let queue = self.tables.entry(row.table).or_default();
+        if !queue.hurry_sent(&row, version) {
+            queue.hurry(row, now_ms);
+        }
+    }
+
+    /// A new leader begins with every dirty row (record-cache 84). Gives back who waited in an older term; whoever waits
+    /// for SQL goes on waiting.
     pub fn take_over(&mut self, dirty: Vec<RowKeyBuf>, now_ms: u64) -> Vec<Caller> {
-        let flushes = self.waits.take_flushes();
-        let left = self.give_up();
-        self.waits.put_flushes(flushes);
+        let left = self.let_go();
         dirty.into_iter().for_each(|row| self.mark(row, now_ms));
+        let awaited: Vec<RowKeyBuf> = self.waits.rows().cloned().collect();
+        awaited.into_iter().for_each(|row| self.hurry(row, now_ms));
         left
     }
 
@@ -66,18 +78,19 @@ impl Writeback {
         self.tables.values().map(|queue| queue.len() as u64).sum()
     }
 
-    pub fn give_up(&mut self) -> Vec<Caller> {
+    /// Forgets what only a leader may know, and gives back whose wish cannot be done here any more.
+    pub fn let_go(&mut self) -> Vec<Caller> {
         self.lease.let_go();
         self.tables.clear();
         self.health = Health::default();
         self.purges = Purges::default();
-        let mut callers = self.waits.give_up();
+        let mut callers = self.kicks.give_up();
         callers.extend(self.settling.give_up());
         callers
     }
 
     pub fn begin_kick(&mut self, row: RowKeyBuf) -> bool {
-        self.waits.begin_kick(row)
+        self.kicks.begin(row)
     }
 
     /// Whether the row is being deleted in SQL, and will be forgotten after that.
@@ -88,6 +101,6 @@ impl Writeback {
     /// Whether a kick of the row is on its way through the log.
     #[inline]
     pub fn is_kicking(&self, row: RowKey<'_>) -> bool {
-        self.waits.is_kicking(row)
+        self.kicks.is_kicking(row)
     }
 }

@@ -149,7 +149,7 @@ impl Hall for Room {
 
     fn call(&mut self, call: Call, ticket: Ticket) {
         let response = match call {
-            Call::Submit { request } => return self.execute(&request, ticket),
+            Call::Submit { request, .. } => return self.execute(&request, ticket),
             Call::Read { row } => {
                 let row = row.as_ref();
                 Response::Answer(Answer::One(read_reply(self.state.get(row.position(), row))))

@@ -3,6 +3,7 @@
 //! They run alone: what came before is answered first and what comes after waits, so that a count or a scan sees the
 //! writes that the same connection sent before it.
 
+use shardine_model::Version;
 use shardine_model::table::KV;
 use shardine_router::{Call, Explanation, FlushScope, Hall, Residence, Response, Ticket};
 
@@ -11,10 +12,10 @@ use crate::command::info;
 use crate::command::read::Context;
 use crate::command::scan::{Keys, Page, RandomKey, RecordPage};
 use crate::command::shape::failure_of;
-use crate::failure::{Failure, SYNTAX};
+use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX};
 use crate::frame::{Line, OwnedLine};
 use crate::session::{Session, Step};
-use crate::value::is;
+use crate::value::{integer, is};
 use crate::verb::Verb;
 use crate::waiting::{Progress, Waiting};
 use crate::wire;
@@ -115,9 +116,24 @@ fn flush<H: Hall>(line: Line<'_>, hall: &H) -> Result<(Call, Asked), Failure> {
                 None => FlushScope::Row(address::parse(line.word(1), hall.catalogue())?.row().to_owned()),
             }
         }
-        _ => return Err(SYNTAX),
+        _ => return await_sql(line, hall),
     };
     Ok((Call::Flush(scope), Asked::Deed))
+}
+
+/// `REC.FLUSH key VERSION v [TIMEOUT ms]`.
+fn await_sql<H: Hall>(line: Line<'_>, hall: &H) -> Result<(Call, Asked), Failure> {
+    let number = |place: usize| integer(line.word(place)).ok_or(NOT_AN_INTEGER);
+    let within_ms = match line.len() {
+        4 => None,
+        6 if is(line.word(4), "TIMEOUT") => Some(u64::try_from(number(5)?).map_err(|_| NOT_AN_INTEGER)?),
+        _ => return Err(SYNTAX),
+    };
+    if !is(line.word(2), "VERSION") {
+        return Err(SYNTAX);
+    }
+    let row = address::parse(line.word(1), hall.catalogue())?.row().to_owned();
+    Ok((Call::AwaitSql { row, version: Version(number(3)?), within_ms }, Asked::Deed))
 }
 
 impl Asked {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use shardine_model::command::{Action, Command, Existence, Fields, Give, Operations};
 use shardine_model::row::FieldValue;
-use shardine_model::{ErrorCode, FieldsView, Outcome, Reply, Table, TableId, Version};
+use shardine_model::{AckAfter, Backing, ErrorCode, FieldsView, Outcome, Reply, Table, TableId, Version};
 
 use crate::command::change::{Order, Plan};
 use crate::command::read::{Ask, Context, Found, field_count, for_each_field};
-use crate::command::shape::{Ack, Gives, Shape, Tone};
+use crate::command::shape::{Gives, Shape, Tone};
 use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX};
 use crate::frame::Line;
 use crate::value::{Slot, integer, is, quote, with_text, write_bulk};
@@ -125,7 +125,7 @@ pub(crate) fn write_fields(fields: &FieldsView<'_>, table: Option<&Arc<Table>>, 
 #[derive(Default)]
 struct Tail {
     if_version: Option<Version>,
-    sql: bool,
+    ack: AckAfter,
     create: bool,
     returns: bool,
 }
@@ -146,10 +146,11 @@ impl Tail {
                 }
                 b"ACK" => {
                     let when = words.next().ok_or(SYNTAX)?;
-                    tail.sql = is(when, "sql");
-                    if !tail.sql && !is(when, "raft") {
-                        return Err(Failure::bad_request(format!("ACK is raft or sql, not {}", quote(when))));
-                    }
+                    tail.ack = match () {
+                        () if is(when, "raft") => AckAfter::Raft,
+                        () if is(when, "sql") => AckAfter::Sql,
+                        () => return Err(Failure::bad_request(format!("ACK is raft or sql, not {}", quote(when)))),
+                    };
                 }
                 b"CREATE" if verb == Verb::RecUpdate => tail.create = true,
                 b"NX" if verb == Verb::RecCas => tail.create = true,
@@ -164,10 +165,13 @@ impl Tail {
         Ok(tail)
     }
 
-    fn plan<'a>(&self, order: Order<'a>, action: Action<'a>, give: Give, gives: Gives) -> Plan<'a> {
-        let ack = if self.sql { Ack::Sql } else { Ack::Raft };
+    fn plan<'a>(&self, order: Order<'a>, action: Action<'a>, give: Give, gives: Gives) -> Result<Plan<'a>, Failure> {
+        let is_in_sql = order.place.table.as_ref().is_some_and(|table| table.backing == Backing::Sql);
+        if self.ack == AckAfter::Sql && !is_in_sql {
+            return Err(Failure::bad_request("the table has no SQL behind it to wait for"));
+        }
         let command = Command { if_version: self.if_version, give, ..Command::plain(order.place.row(), action) };
-        (command, Shape::Record { table: order.place.table_id(), ack, gives })
+        Ok((command, Shape::Record { table: order.place.table_id(), ack: self.ack, gives }))
     }
 }
 
@@ -188,7 +192,7 @@ pub(crate) fn set(order: Order<'_>) -> Result<Plan<'_>, Failure> {
         return Err(Failure::bad_request("REC.SET names no field"));
     }
     let action = if order.verb == Verb::RecReplace { Action::Replace(fields) } else { Action::Set(fields) };
-    let (mut command, shape) = tail.plan(order, action, Give::Nothing, Gives::Versions);
+    let (mut command, shape) = tail.plan(order, action, Give::Nothing, Gives::Versions)?;
     if order.verb == Verb::RecInsert {
         command.existence = Existence::Absent;
     }
@@ -209,7 +213,7 @@ pub(crate) fn update(order: Order<'_>) -> Result<Plan<'_>, Failure> {
         return Err(Failure::bad_request("REC.UPDATE names no operation"));
     }
     let action = Action::Update { create: tail.create, operations };
-    Ok(tail.plan(order, action, Give::Touched, Gives::Values))
+    tail.plan(order, action, Give::Touched, Gives::Values)
 }
 
 /// `REC.CAS key field old new [NX] [IFVERSION v] [ACK raft|sql]`.
@@ -218,44 +222,30 @@ pub(crate) fn cas(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let (old, new) = (slot.parse(order.line.word(3))?, slot.parse(order.line.word(4))?);
     let tail = Tail::parse(order.verb, order.line, 5)?;
     let action = Action::Cas { create: tail.create, field: slot.reference, old, new };
-    Ok(tail.plan(order, action, Give::Nothing, Gives::Versions))
+    tail.plan(order, action, Give::Nothing, Gives::Versions)
 }
 
 /// `REC.DEL key [RETURN] [IFVERSION v] [ACK raft|sql]` → also whether it existed, or with `RETURN` what it held.
 pub(crate) fn delete(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let tail = Tail::parse(order.verb, order.line, 2)?;
     let (give, gives) = if tail.returns { (Give::Old, Gives::Values) } else { (Give::Nothing, Gives::Existed) };
-    Ok(tail.plan(order, Action::Delete, give, gives))
+    tail.plan(order, Action::Delete, give, gives)
 }
 
-/// How far a write has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sql {
-    /// Nobody asked.
-    Unasked,
-    Written,
-    Pending,
-}
-
-pub(crate) fn write_reply(reply: &Reply, table: TableId, gives: Gives, tone: Tone<'_>, out: &mut Vec<u8>) {
-    write(reply, table, gives, Sql::Unasked, tone, out);
-}
-
-/// The reply of a write that waited for SQL. If SQL did not take it in time, the write stands all the same.
-pub(crate) fn write_flushed(shape: Shape, mut reply: Reply, is_written: bool, tone: Tone<'_>, out: &mut Vec<u8>) {
-    let Shape::Record { table, gives, .. } = shape else { return };
-    if is_written {
-        reply.sql_version = reply.version;
-    }
-    write(&reply, table, gives, if is_written { Sql::Written } else { Sql::Pending }, tone, out);
-}
-
-fn write(reply: &Reply, table: TableId, gives: Gives, sql: Sql, tone: Tone<'_>, out: &mut Vec<u8>) {
+/// The reply of a write. One that waited for SQL says whether SQL has it; if not, the write stands all the same.
+pub(crate) fn write_reply(
+    reply: &Reply,
+    table: TableId,
+    gives: Gives,
+    ack: AckAfter,
+    tone: Tone<'_>,
+    out: &mut Vec<u8>,
+) {
     let (changed, row) = match &reply.outcome {
         Outcome::Done { changed, row } => (*changed, row.as_ref()),
         Outcome::Refused { code, .. } => return refusal(*code, reply).write(out),
     };
-    let extra = usize::from(gives != Gives::Versions) + usize::from(sql != Sql::Unasked);
+    let extra = usize::from(gives != Gives::Versions) + usize::from(ack == AckAfter::Sql);
     wire::array(out, 2 + extra);
     wire::integer(out, reply.version.0);
     wire::integer(out, reply.sql_version.0);
@@ -265,10 +255,9 @@ fn write(reply: &Reply, table: TableId, gives: Gives, sql: Sql, tone: Tone<'_>, 
         (Gives::Values, None) => wire::null(out, tone.protocol),
         (Gives::Values, Some(row)) => write_given(&row.view(), table, tone, out),
     }
-    match sql {
-        Sql::Unasked => {}
-        Sql::Written => wire::bulk(out, b"written"),
-        Sql::Pending => wire::bulk(out, b"pending"),
+    if ack == AckAfter::Sql {
+        let is_written = reply.sql_version.magnitude() >= reply.version.magnitude();
+        wire::bulk(out, if is_written { b"written" } else { b"pending" });
     }
 }
 

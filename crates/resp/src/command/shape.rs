@@ -1,7 +1,7 @@
 //! How the answer of a change prints. Small and copied: a waiting command costs no allocation.
 
 use shardine_model::row::{FieldsView, RowImage};
-use shardine_model::{Answer, Catalogue, ErrorCode, Outcome, Reply, TableId, ValueRef};
+use shardine_model::{AckAfter, Answer, Catalogue, ErrorCode, Outcome, Reply, TableId, ValueRef};
 use shardine_router::Response;
 
 use crate::command::record;
@@ -37,14 +37,7 @@ pub(crate) enum Shape {
     /// The length of the one field that was touched.
     Length,
     /// Versions and values (`REC.…`).
-    Record { table: TableId, ack: Ack, gives: Gives },
-}
-
-/// When a write of `REC.…` is answered (record-cache 32).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ack {
-    Raft,
-    Sql,
+    Record { table: TableId, ack: AckAfter, gives: Gives },
 }
 
 /// What a write of `REC.…` answers beside the versions.
@@ -76,8 +69,8 @@ impl Shape {
 
     #[inline]
     pub(crate) fn write_reply(self, reply: &Reply, tone: Tone<'_>, out: &mut Vec<u8>) {
-        if let Shape::Record { table, gives, .. } = self {
-            return record::write_reply(reply, table, gives, tone, out);
+        if let Shape::Record { table, ack, gives } = self {
+            return record::write_reply(reply, table, gives, ack, tone, out);
         }
         match &reply.outcome {
             Outcome::Done { changed, row } => self.write_done(*changed, row.as_ref(), tone, out),

@@ -1,9 +1,10 @@
 //! The hall as the door sees it, over a map. Reads can be made late, changes refused, and responses held back.
 
+use shardine_model::codec::Reader;
 use shardine_model::table::SortPart;
 use shardine_model::{
-    Answer, Backing, Catalogue, ErrorCode, Field, FieldId, FieldType, FieldsView, Position, Refusal, Request, RowKey,
-    RowView, Table, TableId, Timestamp, Value, Version,
+    AckAfter, Answer, Backing, Catalogue, ErrorCode, Field, FieldId, FieldType, FieldsView, Position, Refusal, Request,
+    RowKey, RowView, Table, TableId, Timestamp, Value, Version,
 };
 use shardine_router::{
     Call, EngineStatus, Explanation, Hall, Read, Residence, Response, ScanCall, ScanPage, ScannedRow, ShardStatus,
@@ -130,6 +131,18 @@ impl FakeHall {
             }
             Call::Flush(_) => match self.flush_failure {
                 Some(code) => Response::Refused(Refusal::new(code, "SQL is away")),
+                None => Response::Done,
+            },
+            Call::Submit { request, ack } => {
+                let request = Request::decode(&mut Reader::new(&request)).expect("the door encodes what decodes");
+                let mut answer = self.state.submit(&request);
+                if let (Answer::One(reply), AckAfter::Sql, None) = (&mut answer, ack.after, self.flush_failure) {
+                    reply.sql_version = reply.version;
+                }
+                Response::Answer(answer)
+            }
+            Call::AwaitSql { .. } => match self.flush_failure {
+                Some(code) => Response::Answer(Answer::Failed(code)),
                 None => Response::Done,
             },
             Call::Kick { .. } => Response::Done,

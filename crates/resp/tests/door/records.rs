@@ -70,12 +70,13 @@ fn a_write_may_wait_for_sql() {
         ("REC.SET users:lili age 1 ACK sql", "*3|:1|:1|$7|written|"),
         ("REC.SET users:lili age 2 ACK raft", "*2|:2|:0|"),
     ]);
+    door.script(&[("REC.SET lili value 1 ACK sql", "-ERR bad_request: the table has no SQL behind it to wait for|")]);
     door.hall.flush_failure = Some(ErrorCode::BackendUnavailable);
 
     door.script(&[("REC.SET users:lili age 3 ACK sql", "*3|:3|:0|$7|pending|")]);
     assert!(
-        door.hall.calls.iter().all(|call| call.starts_with("Flush(Row(")),
-        "record-cache 32: {:?}",
+        door.hall.calls.iter().all(|call| call.starts_with("Submit")),
+        "record-cache 32, 108: {:?}",
         door.hall.calls
     );
 }
@@ -90,10 +91,16 @@ fn kick_flush_and_explain_reach_the_hall() {
         ("REC.FLUSH", "+OK|"),
         ("REC.FLUSH users", "+OK|"),
         ("REC.FLUSH users:lili", "+OK|"),
+        ("REC.FLUSH users:lili VERSION 3", "+OK|"),
+        ("REC.FLUSH users:lili VERSION -3 TIMEOUT 500", "+OK|"),
+        ("REC.FLUSH users:lili VERSION", "-ERR syntax error (bad_request)|"),
+        ("REC.FLUSH users:lili VERSION x", "-ERR value is not an integer or out of range…"),
+        ("REC.FLUSH users:lili VERSION 3 TIMEOUT -1", "-ERR value is not an integer or out of range…"),
         ("REC.EXPLAIN lili", "*20|$5|table|$2|kv|$13|partition_key|$4|lili|$8|position|$16|638ab9d9025032e2|…"),
     ]);
 
-    let beginnings = ["Kick", "Kick", "Flush(All)", "Flush(Table(TableId(2)))", "Flush(Row(", "Explain"];
+    let beginnings =
+        ["Kick", "Kick", "Flush(All)", "Flush(Table(TableId(2)))", "Flush(Row(", "AwaitSql", "AwaitSql", "Explain"];
     assert_eq!(door.hall.calls.len(), beginnings.len());
     for (call, beginning) in door.hall.calls.iter().zip(beginnings) {
         assert!(call.starts_with(beginning), "{call}");

@@ -25,13 +25,15 @@ impl Core {
     /// Does a call. `None` means that the answer comes later, to the caller.
     pub(super) fn call_here(&mut self, call: Call, caller: Caller) -> Option<Response> {
         let position = match &call {
-            Call::Read { row } | Call::ReadStale { row, .. } | Call::Kick { row, .. } | Call::Explain { row } => {
-                row.as_ref().position()
-            }
+            Call::Read { row }
+            | Call::ReadStale { row, .. }
+            | Call::Kick { row, .. }
+            | Call::AwaitSql { row, .. }
+            | Call::Explain { row } => row.as_ref().position(),
             Call::Flush(FlushScope::Row(row))
             | Call::RetryDeadLetters(FlushScope::Row(row))
             | Call::DiscardDeadLetter { row } => row.as_ref().position(),
-            Call::Submit { request } => {
+            Call::Submit { request, .. } => {
                 let request = Request::decode(&mut Reader::new(request)).ok()?;
                 request.first_row()?.position()
             }
@@ -58,11 +60,11 @@ impl Core {
                 self.with_replica(seat, |replica, actions| replica.read(caller, row.as_ref(), actions));
             }
             Call::ReadStale { row, max_age_ms } => return self.read_stale(seat, row.as_ref(), max_age_ms, caller),
-            Call::Submit { request } => {
+            Call::Submit { request, ack } => {
                 let Ok(request) = Request::decode(&mut Reader::new(&request)) else {
                     return Some(refused(ErrorCode::BadRequest));
                 };
-                self.with_replica(seat, |replica, actions| replica.submit(caller, &request, actions));
+                self.with_replica(seat, |replica, actions| replica.submit_with(caller, &request, ack, actions));
             }
             Call::Kick { row, nowait } => {
                 self.with_replica(seat, |replica, actions| replica.kick(caller, row.as_ref(), nowait, actions));
@@ -70,6 +72,12 @@ impl Core {
             Call::Flush(FlushScope::Row(row)) => {
                 let row = row.as_ref();
                 self.with_replica(seat, |replica, actions| replica.flush_rows(caller, Some(row), None, actions));
+            }
+            Call::AwaitSql { row, version, within_ms } => {
+                let row = row.as_ref();
+                self.with_replica(seat, |replica, actions| {
+                    replica.await_sql(caller, row, version, within_ms, actions);
+                });
             }
             Call::RetryDeadLetters(FlushScope::Row(row)) => {
                 let row = row.as_ref();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use shardine_model::{
-    Answer, Backing, Catalogue, ErrorCode, Position, Refusal, Request, RowKey, ShardId, TableId, Timestamp,
+    Ack, Answer, Backing, Catalogue, ErrorCode, Position, Refusal, Request, RowKey, ShardId, TableId, Timestamp,
 };
 use shardine_router::{Call, DeadLetterLine, Hall, Read, Response, ShardStatus, TableWriteback, Ticket};
 use shardine_shard::{Actions, Caller, Persist, ReadNow, Replica, Time};
@@ -462,7 +462,7 @@ impl Hall for Core {
             None => {
                 let mut bytes = Vec::new();
                 request.encode(&mut bytes);
-                self.call_elsewhere(Call::Submit { request: bytes.into() }, ticket);
+                self.call_elsewhere(Call::Submit { request: bytes.into(), ack: Ack::default() }, ticket);
             }
         }
     }

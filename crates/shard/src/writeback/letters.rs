@@ -68,7 +68,8 @@ impl Replica {
             return;
         }
         for (row, sent, message) in &rows {
-            self.writeback.waits.fail_refused(row, sent.version);
+            self.writeback.kicks.fail(row, ErrorCode::SqlRefused);
+            self.writeback.waits.refuse(row, sent.version);
             let queue = self.writeback.tables.entry(row.table).or_default();
             queue.last_trouble = Some(Trouble { class: Class::Row, message: message.clone() });
         }

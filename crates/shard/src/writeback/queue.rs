@@ -84,6 +84,12 @@ impl Queue {
         self.file(row, Place::Urgent, now_ms);
     }
 
+    /// If this version is under way already, sees to it that it is urgent should it have to go again.
+    pub fn hurry_sent(&mut self, row: &RowKeyBuf, version: Version) -> bool {
+        let sent = self.under_way.get_mut(row).filter(|sent| sent.version == version);
+        sent.map(|sent| sent.place = Place::Urgent).is_some()
+    }
+
     /// Gives a row a place. One that has a mark already keeps the older of both times, and urgency once it is urgent.
     pub fn file(&mut self, row: RowKeyBuf, place: Place, since_ms: u64) {
         let known = self.unmark(&row);

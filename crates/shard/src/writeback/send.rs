@@ -1,6 +1,6 @@
 //! Batches on their way to SQL, and what SQL says to them.
 
-use shardine_model::{Entry, RowKey, RowKeyBuf, Table, TableId, Version, WriteMode, limits};
+use shardine_model::{Entry, ErrorCode, RowKey, RowKeyBuf, Table, TableId, Version, WriteMode, limits};
 use shardine_records::{Lookup, Records};
 
 use super::letters::Quarrels;
@@ -73,7 +73,7 @@ impl Replica {
             let definition = self.records.catalogue().get(*table);
             definition.is_some_and(|definition| queue.next_due(now, self.delay_ms(definition)).is_some())
         };
-        self.writeback.waits.has_kicks()
+        self.writeback.kicks.are_wanted()
             || self.wants_to_shed()
             || self.wants_to_purge()
             || self.writeback.tables.iter().any(is_due)
@@ -126,7 +126,7 @@ impl Replica {
                 continue;
             }
             queue.file(row.clone(), sent.place, sent.since_ms);
-            self.writeback.waits.fail_kicks(row);
+            self.writeback.kicks.fail(row, ErrorCode::BackendUnavailable);
         }
         self.writeback.purges.lost_sight(self.time.monotonic_ms);
         if let Some(row) = rows.first() {

@@ -97,6 +97,6 @@ impl Replica {
             Some(_) => Answer::Failed(ErrorCode::Busy),
         };
         actions.answers.extend(callers.into_iter().map(|caller| (caller, answer.clone())));
-        self.finish_flushes(actions);
+        self.finish_waits(actions);
     }
 }

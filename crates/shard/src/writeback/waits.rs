@@ -1,75 +1,85 @@
-//! Who waits for SQL: flushes, and kicks of rows that SQL must have first.
+//! Who waits for SQL to have a version of a row: flushes, changes whose answer is held back, and those who come back later
+//! with the version that they were told (record-cache 31, 32).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use shardine_consensus::Role;
-use shardine_model::{Answer, Entry, ErrorCode, RowKey, RowKeyBuf, TableId, Version};
+use shardine_model::{Answer, Backing, ErrorCode, RowKey, RowKeyBuf, TableId, Version};
 use shardine_records::Lookup;
 
 use super::send::dirty_image;
-use crate::actions::{Actions, Caller};
-use crate::gather::Then;
-use crate::replica::{Replica, fail};
+use crate::actions::{Actions, Caller, FlushRow};
+use crate::hold::Held;
+use crate::reads::Token;
+use crate::replica::Replica;
 
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    flushes: Vec<FlushWait>,
-    kicks: Vec<(Caller, RowKeyBuf)>,
-    /// Those whose row SQL did not take: told at the next look (record-cache 29).
-    failed: Vec<Caller>,
-    kicking: BTreeSet<RowKeyBuf>,
+    open: Vec<Wait>,
+    /// Those whose row SQL has refused: told when the dead letter is there to be looked at.
+    refused: Vec<(Caller, Answer)>,
 }
 
 #[derive(Debug)]
-pub(crate) struct FlushWait {
+struct Wait {
     caller: Caller,
+    /// Invariant: never empty between two turns.
     remaining: BTreeMap<RowKeyBuf, Version>,
+    /// What a change came to. Without one, done is all there is to say.
+    held: Option<Held>,
+    until_ms: u64,
+}
+
+/// How a row stands that somebody waits for.
+enum Progress {
+    NotYet,
+    InSql,
+    /// Its table is gone: there is nothing left to write.
+    Gone,
+}
+
+impl Wait {
+    /// SQL has what was waited for, as far as it is still wanted there.
+    fn done(self) -> (Caller, Answer) {
+        (self.caller, self.held.map_or(Answer::Many(Vec::new()), |held| held.answer))
+    }
+
+    /// The wait ends without SQL. A change was made all the same (record-cache 32).
+    fn ended(self, code: ErrorCode) -> (Caller, Answer) {
+        (self.caller, self.held.map_or(Answer::Failed(code), |held| held.answer))
+    }
 }
 
 impl Waits {
-    #[inline]
-    pub fn is_kicking(&self, row: RowKey<'_>) -> bool {
-        !self.kicking.is_empty() && self.kicking.contains(&row.to_owned())
+    pub fn len(&self) -> usize {
+        self.open.len()
     }
 
-    /// A row is on its way out; `false` if it was already.
-    pub fn begin_kick(&mut self, row: RowKeyBuf) -> bool {
-        self.kicking.insert(row)
+    /// Nobody is made to wait by one who does not lead.
+    pub fn give_up(&mut self) -> Vec<(Caller, Answer)> {
+        let open = self.open.drain(..).map(|wait| wait.ended(ErrorCode::NotLeader));
+        open.chain(self.refused.drain(..)).collect()
     }
 
-    pub fn has_kicks(&self) -> bool {
-        !self.kicks.is_empty()
+    /// The rows that somebody waits for.
+    pub fn rows(&self) -> impl Iterator<Item = &RowKeyBuf> {
+        self.open.iter().flat_map(|wait| wait.remaining.keys())
     }
 
-    pub fn take_flushes(&mut self) -> Vec<FlushWait> {
-        std::mem::take(&mut self.flushes)
-    }
-
-    pub fn put_flushes(&mut self, flushes: Vec<FlushWait>) {
-        self.flushes = flushes;
-    }
-
-    pub fn give_up(&mut self) -> Vec<Caller> {
-        self.kicking.clear();
-        let flushes = self.flushes.drain(..).map(|flush| flush.caller);
-        let kicks = self.kicks.drain(..).map(|(caller, _)| caller);
-        flushes.chain(kicks).chain(self.failed.drain(..)).collect()
-    }
-
-    /// SQL did not take the row: it stays, dirty, and whoever waits to kick it hears so.
-    pub fn fail_kicks(&mut self, row: &RowKeyBuf) {
-        let failed = self.kicks.extract_if(.., |(_, kicked)| kicked == row);
-        self.failed.extend(failed.map(|(caller, _)| caller));
+    /// Ends the waits for which something holds.
+    fn end(&mut self, code: ErrorCode, ends: impl FnMut(&mut Wait) -> bool) -> Vec<(Caller, Answer)> {
+        self.open.extract_if(.., ends).map(|wait| wait.ended(code)).collect()
     }
 
     /// SQL will not take this version of the row: nobody waits for it any longer.
-    pub fn fail_refused(&mut self, row: &RowKeyBuf, version: Version) {
-        self.fail_kicks(row);
-        let waits_for = |flush: &mut FlushWait| {
-            flush.remaining.get(row).is_some_and(|wanted| wanted.magnitude() <= version.magnitude())
-        };
-        let failed = self.flushes.extract_if(.., waits_for);
-        self.failed.extend(failed.map(|flush| flush.caller));
+    pub fn refuse(&mut self, row: &RowKeyBuf, version: Version) {
+        let waits_for =
+            |wait: &mut Wait| wait.remaining.get(row).is_some_and(|wanted| wanted.magnitude() <= version.magnitude());
+        let refused = self.end(ErrorCode::SqlRefused, waits_for);
+        self.refused.extend(refused);
+    }
+
+    pub fn take_refused(&mut self) -> Vec<(Caller, Answer)> {
+        std::mem::take(&mut self.refused)
     }
 }
 
@@ -93,123 +103,100 @@ impl Replica {
         if self.options.mutant == Some(shardine_records::Mutant::AckBeforeSql) {
             return actions.answers.push((caller, Answer::Many(Vec::new())));
         }
-        let mut remaining = BTreeMap::new();
-        for row in rows {
-            if let Some(flush) = dirty_image(&self.records, row) {
-                self.writeback.hurry(flush.row.clone(), self.time.monotonic_ms);
-                remaining.insert(flush.row, flush.version);
-            }
-        }
-        self.writeback.waits.flushes.push(FlushWait { caller, remaining });
-        self.finish_flushes(actions);
+        let dirty = rows.into_iter().filter_map(|row| dirty_image(&self.records, row));
+        let wanted = dirty.map(|flush| (flush.row, flush.version)).collect();
+        self.wait_for_sql(caller, wanted, None, u64::MAX, actions);
         self.pursue_lease();
         self.drain(actions);
         self.write_back(actions);
     }
 
-    pub(crate) fn finish_flushes(&mut self, actions: &mut Actions) {
-        let mut flushes = std::mem::take(&mut self.writeback.waits.flushes);
-        flushes.retain_mut(|flush| {
-            flush.remaining.retain(|row, version| match self.records.get(row.as_ref().position(), row.as_ref()) {
-                Lookup::Live(view) => view.sql_version.magnitude() < version.magnitude(),
-                Lookup::Absent { sql_version, .. } => sql_version.magnitude() < version.magnitude(),
-                Lookup::NotResident | Lookup::UnknownTable => false,
-            });
-            if flush.remaining.is_empty() {
-                actions.answers.push((flush.caller, Answer::Many(Vec::new())));
-            }
-            !flush.remaining.is_empty()
-        });
-        self.writeback.waits.flushes = flushes;
-        self.try_kicks(actions);
-    }
-
-    /// Drops a record from memory once SQL has it. Not in memory is done already, without a load (record-cache 27-29).
-    pub fn kick(&mut self, caller: Caller, row: RowKey<'_>, nowait: bool, actions: &mut Actions) {
-        if !self.is_serving() {
-            return actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
-        }
-        let is_dirty = match self.records.get(row.position(), row) {
-            Lookup::NotResident => return actions.answers.push((caller, Answer::Many(Vec::new()))),
-            Lookup::UnknownTable => return actions.answers.push((caller, Answer::Failed(ErrorCode::UnknownTable))),
-            Lookup::Live(view) => view.version != view.sql_version || view.expires_at.is_some(),
-            Lookup::Absent { version, sql_version } => version != sql_version,
+    /// Notes a version that SQL must hold before somebody is answered who was told of it before.
+    pub(crate) fn begin_wait(&mut self, caller: Caller, token: Token, actions: &mut Actions) {
+        let Token { row, version, until_ms } = token;
+        let newest = match self.records.get(row.as_ref().position(), row.as_ref()) {
+            Lookup::Live(view) => Some(view.version),
+            Lookup::Absent { version, .. } => Some(version),
+            Lookup::NotResident | Lookup::UnknownTable => None,
         };
-        if !self.records.is_sql_table(row.table) {
-            return actions.answers.push((caller, Answer::Failed(ErrorCode::Unsupported)));
+        let refusal = match self.records.catalogue().get(row.table) {
+            None => Some(ErrorCode::UnknownTable),
+            Some(table) if table.backing == Backing::None => Some(ErrorCode::Unsupported),
+            // Nobody can have been told of it: waiting would never end.
+            Some(_) if newest.is_some_and(|newest| newest.magnitude() < version.magnitude()) => {
+                Some(ErrorCode::VersionMismatch)
+            }
+            Some(_) => None,
+        };
+        if let Some(code) = refusal {
+            return actions.answers.push((caller, Answer::Failed(code)));
         }
-        if is_dirty && nowait {
-            return actions.answers.push((caller, Answer::Failed(ErrorCode::Busy)));
-        }
-        if is_dirty {
-            self.writeback.hurry(row.to_owned(), self.time.monotonic_ms);
-        }
-        self.writeback.waits.kicks.push((caller, row.to_owned()));
+        self.wait_for_sql(caller, BTreeMap::from([(row, version)]), None, until_ms, actions);
         self.pursue_lease();
         self.drain(actions);
         self.write_back(actions);
-        self.try_kicks(actions);
-        // Else what was proposed would lie until something else happens to the group.
-        self.drain(actions);
     }
 
-    /// Proposes kicks of rows that are clean now. Locked until the lease is held: only then are all dirty rows queued
-    /// and known (record-cache 83). A row with a command on its way is not kicked from under it: the command would have
-    /// to load it and start again, and those that came after it would have gone ahead by then (record-cache 52).
-    pub(crate) fn try_kicks(&mut self, actions: &mut Actions) {
-        fail(actions, std::mem::take(&mut self.writeback.waits.failed), ErrorCode::BackendUnavailable);
-        if self.writeback.waits.kicks.is_empty() || !self.writeback.lease.is_held(self.time.monotonic_ms) {
-            return;
+    /// Lets somebody wait for these versions, and hurries their rows.
+    pub(crate) fn wait_for_sql(
+        &mut self,
+        caller: Caller,
+        remaining: BTreeMap<RowKeyBuf, Version>,
+        held: Option<Held>,
+        until_ms: u64,
+        actions: &mut Actions,
+    ) {
+        let mut wait = Wait { caller, remaining, held, until_ms };
+        if self.has_all(&mut wait) {
+            return actions.answers.push(wait.done());
         }
-        let mut still_waiting = Vec::new();
-        for (caller, row) in std::mem::take(&mut self.writeback.waits.kicks) {
-            let clean = match self.records.get(row.as_ref().position(), row.as_ref()) {
-                #[cfg(feature = "mutants")]
-                Lookup::Live(view) if self.options.mutant == Some(shardine_records::Mutant::KickDirty) => {
-                    Some(view.version)
-                }
-                Lookup::Live(_) | Lookup::Absent { .. } if self.is_touched(row.as_ref()) => None,
-                Lookup::Absent { .. } if self.writeback.is_purging(row.as_ref()) => None,
-                Lookup::Live(view) if view.version == view.sql_version && view.expires_at.is_none() => {
-                    Some(view.version)
-                }
-                Lookup::Absent { version, sql_version } if version == sql_version => Some(version),
-                Lookup::Live(_) | Lookup::Absent { .. } => None,
-                Lookup::NotResident | Lookup::UnknownTable => {
-                    actions.answers.push((caller, Answer::Many(Vec::new())));
-                    continue;
-                }
-            };
-            let Some(version) = clean.filter(|_| self.writeback.waits.kicking.insert(row.clone())) else {
-                still_waiting.push((caller, row));
-                continue;
-            };
-            let entry = Entry::Kick(vec![(row.as_ref(), version)]);
-            let then = Then::Kicked(vec![(row.clone(), version)]);
-            if !self.propose(&entry, vec![caller], then) {
-                actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
-            }
+        let missing = wait.remaining.keys().filter_map(|row| dirty_image(&self.records, row.clone()));
+        for FlushRow { row, version, .. } in missing.collect::<Vec<_>>() {
+            self.writeback.hurry_version(row, version, self.time.monotonic_ms);
         }
-        self.writeback.waits.kicks.extend(still_waiting);
+        self.writeback.waits.open.push(wait);
     }
 
-    pub(crate) fn finish_kicks(&mut self, rows: &[(RowKeyBuf, Version)], callers: Vec<Caller>, actions: &mut Actions) {
-        for (row, _) in rows {
-            self.writeback.waits.kicking.remove(row);
-            let stayed = !matches!(self.records.get(row.as_ref().position(), row.as_ref()), Lookup::NotResident);
-            for &caller in &callers {
-                if !stayed {
-                    actions.answers.push((caller, Answer::Many(Vec::new())));
-                } else if self.group.role() == Role::Leader {
-                    // A change came between; the kick waits for SQL again.
-                    self.writeback.hurry(row.clone(), self.time.monotonic_ms);
-                    self.writeback.waits.kicks.push((caller, row.clone()));
-                } else {
-                    actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
-                }
+    /// SQL has something new: answers those who need wait no longer.
+    pub(crate) fn finish_waits(&mut self, actions: &mut Actions) {
+        for mut wait in std::mem::take(&mut self.writeback.waits.open) {
+            match self.has_all(&mut wait) {
+                true => actions.answers.push(wait.done()),
+                false => self.writeback.waits.open.push(wait),
             }
-            self.release(std::slice::from_ref(row), actions);
         }
         self.try_kicks(actions);
+    }
+
+    /// Looks which rows still are to come, and whether none is.
+    fn has_all(&self, wait: &mut Wait) -> bool {
+        let Wait { remaining, held, .. } = wait;
+        remaining.retain(|row, version| match self.progress(row.as_ref(), *version) {
+            Progress::NotYet => true,
+            Progress::Gone => false,
+            Progress::InSql => {
+                held.iter_mut().for_each(|held| held.confirm(row));
+                false
+            }
+        });
+        remaining.is_empty()
+    }
+
+    /// A record that is not in memory was in SQL when it left.
+    fn progress(&self, row: RowKey<'_>, version: Version) -> Progress {
+        let held = match self.records.get(row.position(), row) {
+            Lookup::Live(view) => view.sql_version,
+            Lookup::Absent { sql_version, .. } => sql_version,
+            Lookup::NotResident => return Progress::InSql,
+            Lookup::UnknownTable => return Progress::Gone,
+        };
+        if held.magnitude() >= version.magnitude() { Progress::InSql } else { Progress::NotYet }
+    }
+
+    /// Nobody waits longer than he said (record-cache 32).
+    pub(crate) fn end_overdue_waits(&mut self, actions: &mut Actions) {
+        let now = self.time.monotonic_ms;
+        let ended = self.writeback.waits.end(ErrorCode::Expired, |wait| wait.until_ms <= now);
+        actions.answers.extend(ended);
     }
 }

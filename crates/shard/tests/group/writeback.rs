@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shardine_model::RowKeyBuf;
+use shardine_model::{Answer, RowKeyBuf, Version};
 use shardine_shard::{FlushResult, FlushRow};
 
 use crate::cluster::Cluster;
@@ -84,4 +84,53 @@ fn sql_writes(cluster: &mut Cluster, by: u64) -> BTreeMap<RowKeyBuf, i64> {
         cluster.on(node, |replica, actions| replica.flushed(write.term, &results, actions));
     }
     taken
+}
+
+/// record-cache 108, 32: a leader that loses its term while SQL is waited for tells what was done, and that SQL does not
+/// have it yet; the next one writes it.
+#[test]
+fn record_cache_108_a_deposed_leader_tells_what_was_done() {
+    let mut cluster = Cluster::new();
+    cluster.define("users age:int64 sql mode=through");
+    let change = cluster.submit(1, "set users:lili age=1");
+    cluster.sql_finds_nothing();
+    cluster.settle();
+    assert_eq!(cluster.version_on(2, "users:lili"), 1, "it is done everywhere");
+    assert_eq!(cluster.answer(change), None, "and not told before SQL has it");
+
+    cluster.cut_off(1);
+    cluster.elect(2);
+    cluster.heal();
+    // The old leader's lease must end first.
+    cluster.tick(120);
+
+    match cluster.answer(change) {
+        Some(Answer::One(reply)) => assert_eq!((reply.version, reply.sql_version), (Version(1), Version::NEVER)),
+        other => panic!("a change that was made is no failure: {other:?}"),
+    }
+    let written = sql_writes(&mut cluster, 2);
+    assert_eq!(written.len(), 1, "the new leader writes it");
+}
+
+/// record-cache 108: an entry of a lost term is applied after its leader has gone: he tells what it came to, at once.
+#[test]
+fn record_cache_108_a_change_that_outlives_its_leader_is_told() {
+    let mut cluster = Cluster::new();
+    cluster.define("users age:int64 sql mode=through");
+    cluster.read(1, "users:lili");
+    cluster.sql_finds_nothing();
+    let change = cluster.submit(1, "set users:lili age=1");
+    cluster.stick_disk(1);
+    cluster.on(1, |replica, actions| replica.flush(actions));
+    cluster.deliver_to_followers(1);
+    cluster.cut_off(1);
+    cluster.elect(2);
+    cluster.heal();
+    cluster.free_disk(1);
+    cluster.tick(5);
+
+    match cluster.answer(change) {
+        Some(Answer::One(reply)) => assert_eq!((reply.version, reply.sql_version), (Version(1), Version::NEVER)),
+        other => panic!("it was executed: {other:?}"),
+    }
 }

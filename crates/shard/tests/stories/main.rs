@@ -31,6 +31,7 @@ stories! {
     outage
     a_table_that_sql_refuses
     write_modes
+    written_through
     dead_letters
     discarded_letters
     conflicts
@@ -47,6 +48,7 @@ stories! {
     parked_batches_keep_their_rows
     two_queues_become_one
     flush
+    wait_tokens
     suspend
     expiry
     purge

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use shardine_model::entry::RaisedRow;
 use shardine_model::key::Interval;
 use shardine_model::log::{LogEntry, Membership, SnapshotMeta};
-use shardine_model::{Catalogue, Entry, NodeId, Request, RowImage, RowKey, RowKeyBuf, ShardId, Timestamp, Version};
+use shardine_model::{
+    Ack, AckAfter, Catalogue, Entry, NodeId, Request, RowImage, RowKey, RowKeyBuf, ShardId, Timestamp, Version,
+};
 use shardine_records::Records;
 use shardine_shard::{
     Actions, Caller, Class, LoadedRow, Options, Question, Replica, Restored, SnapshotPart, SqlLoad, SqlPurge, SqlWrite,
@@ -158,6 +160,12 @@ impl Desk {
                 let one = (words[1] != "all").then(|| row(1));
                 self.perform(|replica, actions| replica.flush_rows(caller, one, None, actions))
             }
+            "await" => {
+                let caller = self.caller(name, Vec::new());
+                let version = words::version(words[2]);
+                let within = words.get(3).map(|ms| ms.parse().expect("milliseconds"));
+                self.perform(|replica, actions| replica.await_sql(caller, row(1), version, within, actions))
+            }
             "retry" => {
                 let caller = self.caller(name, Vec::new());
                 let one = (words[1] != "all").then(|| row(1));
@@ -168,9 +176,10 @@ impl Desk {
                 self.perform(|replica, actions| replica.discard_dead_letter(caller, row(1), actions))
             }
             _ => {
+                let (ack, line) = acknowledged(line);
                 let request: Request<'static> = words::request(&catalogue, line).expect("a request");
                 let caller = self.caller(name, request.rows().map(RowKey::to_owned).collect());
-                self.perform(|replica, actions| replica.submit(caller, &request, actions))
+                self.perform(|replica, actions| replica.submit_with(caller, &request, ack, actions))
             }
         }
     }
@@ -460,6 +469,21 @@ impl Desk {
             rows.iter().map(|(row, version)| self.versioned(&(*row).to_owned(), *version)).collect();
         shown.join(" ")
     }
+}
+
+/// `ack=raft`, `ack=sql` and `within=MS` may stand before a request.
+fn acknowledged(line: &str) -> (Ack, &str) {
+    let (mut ack, mut rest) = (Ack::default(), line);
+    while let Some((word, next)) = rest.split_once(' ') {
+        match word.split_once('=') {
+            Some(("ack", "raft")) => ack.after = AckAfter::Raft,
+            Some(("ack", "sql")) => ack.after = AckAfter::Sql,
+            Some(("within", ms)) => ack.within_ms = ms.parse().expect("milliseconds"),
+            _ => break,
+        }
+        rest = next;
+    }
+    (ack, rest)
 }
 
 fn count_requests(requests: &[u8]) -> usize {
