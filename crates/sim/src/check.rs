@@ -13,6 +13,7 @@ pub mod replicas_agree;
 pub mod sql_equals_memory;
 pub mod sql_never_goes_backwards;
 pub mod stale_reads_are_bounded;
+pub mod told_sql_is_true;
 pub mod versions_only_grow;
 
 /// A promise that was broken, and how.

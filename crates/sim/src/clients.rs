@@ -4,18 +4,18 @@
 use std::rc::Rc;
 
 use shardine_model::command::Origin;
-use shardine_model::{Answer, ClientId, ErrorCode, Version};
+use shardine_model::{Answer, ClientId, ErrorCode, Version, WriteMode};
 use shardine_shard::{Caller, ReadNow, ReadStale, Replica, Role};
 
 use crate::ask::{Ask, Job, Saw, read_answer, with_request};
 use crate::chance::Chance;
-use crate::check::{flush_means_in_sql, stale_reads_are_bounded};
+use crate::check::{flush_means_in_sql, stale_reads_are_bounded, told_sql_is_true};
 use crate::draw::draw;
 use crate::event::{Event, Input};
 use crate::history::Status;
 use crate::model::{State, effect};
 use crate::plan::{MS, Plan, Span};
-use crate::universe::{Row, Universe, content_of};
+use crate::universe::{Row, USERS, Universe, content_of};
 use crate::world::{Attempt, World};
 
 #[derive(Clone, Debug)]
@@ -218,11 +218,37 @@ impl World {
                 self.demand(verdict);
             }
         }
+        self.check_told_versions(attempt, &answer);
         if matches!(answer, Answer::Many(_)) && self.job_of(attempt).touches().iter().all(|(_, ask)| *ask == Ask::Get) {
             self.counters.reads_in_log += 1;
         }
         if let Some(at) = self.net.send_to_client_or_back(self.now) {
             self.schedule.at(at, Event::Answer { attempt, answer });
+        }
+    }
+
+    /// What is said of SQL must be true when it is said; an answer of a table that is written through says that SQL has it,
+    /// or that the wait was over.
+    fn check_told_versions(&mut self, attempt: u64, answer: &Answer) {
+        let replies = match answer {
+            Answer::One(reply) => std::slice::from_ref(reply),
+            Answer::Many(replies) => replies.as_slice(),
+            Answer::ConditionFailed | Answer::Failed(_) => &[],
+        };
+        let touches = self.job_of(attempt).touches();
+        for (reply, (row, ask)) in replies.iter().zip(touches) {
+            let row = &self.universe.rows[row];
+            if !row.is_sql() || self.sql.is_purged(&row.key, reply.sql_version.magnitude()) {
+                continue;
+            }
+            let is_through = row.key.table == USERS && self.plan.tables.users_mode == WriteMode::Through;
+            if is_through && ask != Ask::Get && reply.refusal().is_none() {
+                let is_written = reply.sql_version.magnitude() >= reply.version.magnitude();
+                self.counters.through_written += u64::from(is_written);
+                self.counters.through_pending += u64::from(!is_written);
+            }
+            let verdict = told_sql_is_true::check(&row.key, reply, &self.sql.row(&row.key));
+            self.demand(verdict);
         }
     }
 

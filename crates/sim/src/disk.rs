@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use shardine_model::Entry;
 use shardine_model::entry::KIND_COMMANDS;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, SnapshotMeta};
+use shardine_model::{Entry, RowKey};
 use shardine_records::Records;
 use shardine_shard::{Persist, Restored};
 
@@ -38,6 +38,10 @@ pub enum Kind {
     Purge,
     Refused,
     Raise,
+    /// SQL's row takes the place of this one of memory's.
+    Settle {
+        row: u64,
+    },
     Other,
 }
 
@@ -59,9 +63,16 @@ impl Kind {
             Ok(Entry::Purge(_)) => Self::Purge,
             Ok(Entry::Refused { .. }) => Self::Refused,
             Ok(Entry::Raise(_)) => Self::Raise,
+            Ok(Entry::Settle(settled)) => Self::Settle { row: row_print(settled.row) },
             Ok(_) | Err(_) => Self::Other,
         }
     }
+}
+
+/// Tells rows apart.
+#[must_use]
+pub fn row_print(row: RowKey<'_>) -> u64 {
+    fingerprint(&[&row.table.0.to_le_bytes(), row.key, b"@", row.sort].concat())
 }
 
 #[derive(Debug)]

@@ -111,6 +111,10 @@ impl World {
                 let length = self.chance.between((50 * MS, 1_500 * MS));
                 self.later(length, Event::ResumeShard { shard });
             }
+            Fault::Discard => {
+                let shard = self.chance.index(self.plan.shards as usize);
+                self.discard_letter(shard);
+            }
             Fault::SqlUnreachable => self.sql.cut_off(victim, now + self.chance.between((200 * MS, 6 * SECOND))),
         }
     }
@@ -121,6 +125,16 @@ impl World {
         self.counters.suspensions += u64::from(*entry == Entry::Suspend);
         self.note(&[15, shard as u64, leader as u64], || format!("node {} is to {entry:?} shard {shard}", leader + 1));
         self.drive(leader, shard, |replica, actions| replica.propose_for(NOBODY, entry, actions));
+    }
+
+    /// An operator gives up the first dead letter of a shard: what SQL holds takes the row's place.
+    pub fn discard_letter(&mut self, shard: usize) {
+        let Some(leader) = self.leader_of(shard) else { return };
+        let records = self.nodes[leader].replicas[shard].records();
+        let Some(row) = records.dead_letters().next().map(|(row, _)| row.to_owned()) else { return };
+        self.counters.discards += 1;
+        self.note(&[17, shard as u64, leader as u64], || format!("node {} is to discard {row:?}", leader + 1));
+        self.drive(leader, shard, |replica, actions| replica.discard_dead_letter(NOBODY, row.as_ref(), actions));
     }
 
     /// The process is gone, with whatever it had in memory and some of what was on its way to disk.

@@ -1,7 +1,7 @@
 //! What one run is made of. Everything is drawn from the seed; whole classes of faults and kinds of operations are on in
 //! one run and off in the next, because a run with everything on hides what only shows when little happens.
 
-use shardine_model::WriteMode;
+use shardine_model::{Conflict, WriteMode};
 use shardine_shard::{MemoryLimits, Mutant};
 
 use crate::chance::Chance;
@@ -59,6 +59,9 @@ pub struct TablePlan {
     pub batch: u32,
     pub tombstone_keep_ms: u64,
     pub events_mode: WriteMode,
+    pub users_mode: WriteMode,
+    /// Who wins when somebody outside has changed a row.
+    pub conflict: Conflict,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -131,9 +134,11 @@ pub enum Fault {
     SqlEdited,
     /// An operator suspends a shard, and resumes it later.
     Suspend,
+    /// An operator gives a dead letter up.
+    Discard,
 }
 
-const FAULTS: [Fault; 17] = [
+const FAULTS: [Fault; 18] = [
     Fault::Crash,
     Fault::CrashAll,
     Fault::CrashMidWrite,
@@ -151,6 +156,7 @@ const FAULTS: [Fault; 17] = [
     Fault::SqlUnreachable,
     Fault::SqlEdited,
     Fault::Suspend,
+    Fault::Discard,
 ];
 
 /// How often each kind of operation is drawn; 0 leaves it out.
@@ -224,6 +230,8 @@ fn tables(chance: &mut Chance) -> TablePlan {
         batch: chance.pick(&[1, 1_000]),
         tombstone_keep_ms: chance.pick(&[500, 500, 3_600_000]),
         events_mode: chance.pick(&[WriteMode::Behind, WriteMode::Behind, WriteMode::OnEvict]),
+        conflict: chance.pick(&[Conflict::CacheWins, Conflict::CacheWins, Conflict::SqlWins, Conflict::Stop]),
+        users_mode: chance.pick(&[WriteMode::Behind, WriteMode::Behind, WriteMode::Through]),
     }
 }
 

@@ -5,7 +5,7 @@ use shardine_model::key::Interval;
 use shardine_model::table::KV;
 use shardine_model::{
     Backing, Field, FieldId, FieldRef, FieldType, FieldValue, FieldsView, RowImage, RowKeyBuf, SqlOptions, Table,
-    TableId, Value, ValueRef, Version, WriteMode,
+    TableId, Value, ValueRef, Version,
 };
 
 use crate::chance::Chance;
@@ -139,7 +139,8 @@ pub fn tables(plan: &TablePlan) -> Vec<Table> {
             delay_ms: plan.delay_ms,
             batch: plan.batch,
             tombstone_keep_ms: plan.tombstone_keep_ms,
-            mode: if id == EVENTS { plan.events_mode } else { WriteMode::Behind },
+            conflict: plan.conflict,
+            mode: if id == EVENTS { plan.events_mode } else { plan.users_mode },
             ..SqlOptions::default()
         },
         dynamic: false,

@@ -1,5 +1,7 @@
 //! The view from above: looks at every replica after every turn, with knowledge that no node has.
 
+use std::collections::BTreeSet;
+
 use shardine_model::Version;
 use shardine_records::Lookup;
 use shardine_shard::Role;
@@ -10,8 +12,8 @@ use crate::check::{
     Violation, acknowledged_is_durable, dirty_is_never_kicked, replicas_agree, stale_reads_are_bounded,
     versions_only_grow,
 };
-use crate::disk::Kind;
-use crate::universe::content_of;
+use crate::disk::{Kind, row_print};
+use crate::universe::{Row, content_of};
 use crate::world::World;
 
 /// One state in this many is hashed and compared: a hash walks everything.
@@ -25,6 +27,8 @@ pub struct Watch {
     /// By node and shard: how far it has applied, and its term, in this life.
     applied: Vec<Vec<u64>>,
     terms: Vec<Vec<u64>>,
+    /// Rows whose place in memory SQL's have taken: what was acknowledged before may be lost, by intent.
+    pub settled: BTreeSet<usize>,
     /// By node and row: the version in memory, if the row is there.
     resident: Vec<Vec<Option<Version>>>,
 }
@@ -38,6 +42,7 @@ impl Watch {
             stale: stale_reads_are_bounded::Seen::default(),
             applied: vec![vec![0; shards]; nodes],
             terms: vec![vec![0; shards]; nodes],
+            settled: BTreeSet::new(),
             resident: vec![vec![None; rows]; nodes],
         }
     }
@@ -105,6 +110,11 @@ impl World {
                     Kind::Purge => self.counters.purges += 1,
                     Kind::Refused => self.counters.refusals += 1,
                     Kind::Raise => self.counters.raises += 1,
+                    Kind::Settle { row } => {
+                        self.counters.settlements += 1;
+                        let is_it = |known: &Row| row_print(known.key.as_ref()) == row;
+                        self.watch.settled.extend(self.universe.rows.iter().position(is_it));
+                    }
                     Kind::Other => {}
                 }
             }

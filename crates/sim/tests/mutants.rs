@@ -96,6 +96,11 @@ fn a_conflict_that_counts_as_written_is_caught() {
 }
 
 #[test]
+fn a_change_answered_before_sql_has_it_is_caught() {
+    is_caught_within(Mutant::ThroughBeforeWritten, 100);
+}
+
+#[test]
 fn a_purge_that_leaves_no_floor_is_caught() {
     is_caught_within(Mutant::PurgeWithoutFloor, 500);
 }
