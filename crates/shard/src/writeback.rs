@@ -23,6 +23,7 @@ use shardine_model::{RowKey, RowKeyBuf, TableId};
 
 use crate::actions::Caller;
 use lease::Lease;
+pub use lease::{LEASE_LENGTH_MS, LEASE_TRUST_MS};
 pub use pressure::DirtyLimits;
 use purge::Purges;
 pub(crate) use queue::Place;

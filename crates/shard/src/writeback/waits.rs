@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use shardine_consensus::Role;
 use shardine_model::{Answer, Entry, ErrorCode, RowKey, RowKeyBuf, TableId, Version};
-use shardine_records::Lookup;
+use shardine_records::{Lookup, Records};
 
-use super::send::dirty_image;
+use super::send::dirty_version;
 use crate::actions::{Actions, Caller};
 use crate::gather::Then;
 use crate::replica::{Replica, fail};
@@ -93,34 +93,49 @@ impl Replica {
         if self.options.mutant == Some(shardine_records::Mutant::AckBeforeSql) {
             return actions.answers.push((caller, Answer::Many(Vec::new())));
         }
-        let mut remaining = BTreeMap::new();
+        let mut wanted = Vec::with_capacity(rows.len());
         for row in rows {
-            if let Some(flush) = dirty_image(&self.records, row) {
-                self.writeback.hurry(flush.row.clone(), self.time.monotonic_ms);
-                remaining.insert(flush.row, flush.version);
+            if let Some(version) = dirty_version(&self.records, &row) {
+                self.writeback.hurry(row.clone(), self.time.monotonic_ms);
+                wanted.push((row, version));
             }
         }
-        self.writeback.waits.flushes.push(FlushWait { caller, remaining });
-        self.finish_flushes(actions);
+        self.writeback.waits.flushes.push(FlushWait { caller, remaining: wanted.into_iter().collect() });
+        self.answer_flushes(actions);
         self.pursue_lease();
         self.drain(actions);
         self.write_back(actions);
     }
 
-    pub(crate) fn finish_flushes(&mut self, actions: &mut Actions) {
-        let mut flushes = std::mem::take(&mut self.writeback.waits.flushes);
-        flushes.retain_mut(|flush| {
-            flush.remaining.retain(|row, version| match self.records.get(row.as_ref().position(), row.as_ref()) {
-                Lookup::Live(view) => view.sql_version.magnitude() < version.magnitude(),
-                Lookup::Absent { sql_version, .. } => sql_version.magnitude() < version.magnitude(),
-                Lookup::NotResident | Lookup::UnknownTable => false,
-            });
-            if flush.remaining.is_empty() {
-                actions.answers.push((flush.caller, Answer::Many(Vec::new())));
+    /// SQL holds these rows as far as the records now say. Only they are looked at: a flush may wait for a million others.
+    pub(crate) fn finish_written(&mut self, rows: &[RowKeyBuf], actions: &mut Actions) {
+        let records = &self.records;
+        for flush in &mut self.writeback.waits.flushes {
+            if flush.remaining.len() <= rows.len() {
+                flush.remaining.retain(|row, version| !is_in_sql(records, row, *version));
+                continue;
             }
-            !flush.remaining.is_empty()
-        });
-        self.writeback.waits.flushes = flushes;
+            for row in rows {
+                if flush.remaining.get(row).is_some_and(|version| is_in_sql(records, row, *version)) {
+                    flush.remaining.remove(row);
+                }
+            }
+        }
+        self.answer_flushes(actions);
+    }
+
+    /// The same where it is not known which rows changed.
+    pub(crate) fn finish_flushes(&mut self, actions: &mut Actions) {
+        let records = &self.records;
+        for flush in &mut self.writeback.waits.flushes {
+            flush.remaining.retain(|row, version| !is_in_sql(records, row, *version));
+        }
+        self.answer_flushes(actions);
+    }
+
+    fn answer_flushes(&mut self, actions: &mut Actions) {
+        let done = self.writeback.waits.flushes.extract_if(.., |flush| flush.remaining.is_empty());
+        actions.answers.extend(done.map(|flush| (flush.caller, Answer::Many(Vec::new()))));
         self.try_kicks(actions);
     }
 
@@ -211,5 +226,14 @@ impl Replica {
             self.release(std::slice::from_ref(row), actions);
         }
         self.try_kicks(actions);
+    }
+}
+
+/// Whether SQL has the row in this version or a later one. A row that left memory was written before.
+fn is_in_sql(records: &Records, row: &RowKeyBuf, version: Version) -> bool {
+    match records.get(row.as_ref().position(), row.as_ref()) {
+        Lookup::Live(view) => view.sql_version.magnitude() >= version.magnitude(),
+        Lookup::Absent { sql_version, .. } => sql_version.magnitude() >= version.magnitude(),
+        Lookup::NotResident | Lookup::UnknownTable => true,
     }
 }
