@@ -3,6 +3,7 @@
 mod cluster;
 mod in_doubt;
 mod leadership;
+mod loads;
 mod reads;
 mod snapshots;
 #[path = "../../../records/tests/support/words.rs"]

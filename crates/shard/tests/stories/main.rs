@@ -46,6 +46,8 @@ stories! {
     parked_batches_keep_their_rows
     two_queues_become_one
     flush
+    lease
+    one_write_at_a_time
     suspend
     expiry
     purge
