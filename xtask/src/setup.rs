@@ -14,13 +14,15 @@ struct Package {
     probe: &'static str,
 }
 
-const PACKAGES: [Package; 9] = [
+const PACKAGES: [Package; 10] = [
     Package { name: "redis-server", probe: "command -v redis-server" },
     Package { name: "redis-tools", probe: "command -v redis-cli && command -v redis-benchmark" },
     Package { name: "sqlite3", probe: "command -v sqlite3" },
     // Debian keeps the server's programs away from the path.
     Package { name: "postgresql", probe: "command -v psql && ls /usr/lib/postgresql/*/bin/initdb" },
     Package { name: "mariadb-server", probe: "command -v mariadb-install-db && ls /usr/sbin/mariadbd" },
+    // Makes certificates for SQL servers that are spoken to by TLS.
+    Package { name: "openssl", probe: "command -v openssl" },
     Package { name: "procps", probe: "command -v pkill" },
     Package { name: "curl", probe: "command -v curl" },
     Package { name: "python3", probe: "command -v python3" },

@@ -278,3 +278,33 @@ fn a_locked_database_delays_rows_and_not_answers() {
     assert_eq!(call(&mut client, "REC.FLUSH users"), Reply::ok());
     assert_eq!(sqlite(&server, LOOK), "lili|99|anonymous|99\n");
 }
+
+/// The last line of a command's JSON, and how it ended.
+fn told(server: &Shardine, words: &[&str]) -> (Option<i32>, serde_json::Value) {
+    let output = server.command(words).arg("--json").output().unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    (output.status.code(), serde_json::from_str(lines.lines().last().unwrap()).unwrap())
+}
+
+#[test]
+fn verify_and_status_look_at_a_file_as_at_a_server() {
+    let server = start_with_users();
+    let mut client = server.client().unwrap();
+    for row in 0..20 {
+        call(&mut client, &format!("HSET users:{row} age 7"));
+    }
+    assert_eq!(call(&mut client, "REC.FLUSH users"), Reply::ok());
+
+    let (ended, sums) = told(&server, &["verify", "users"]);
+    assert_eq!((ended, &sums["tables"][0]["equal"]), (Some(0), &20.into()), "{sums}");
+    let (_, status) = told(&server, &["writeback", "status"]);
+    assert_eq!((&status["database"]["connected"], &status["database"]["dirty"]), (&true.into(), &0.into()), "{status}");
+    assert!(status["tables"][0]["written_rows"].as_u64().unwrap() >= 20, "{status}");
+    sqlite(&server, "delete from users where __key__ = cast('3' as blob)");
+    sqlite(&server, "update users set age = 8 where __key__ = cast('4' as blob)");
+    sqlite(&server, "update users set __version__ = 9 where __key__ = cast('5' as blob)");
+
+    let (ended, sums) = told(&server, &["verify", "users"]);
+
+    assert_eq!((ended, &sums["tables"][0]["different"]), (Some(1), &3.into()), "{sums}");
+}

@@ -254,3 +254,20 @@ fn seat(place: &ShardPlace, log: &dyn LogStore, data: &DataDir, options: &UpOpti
     });
     Seat { shard: place.shard, lo: place.interval.lo, hi: place.interval.hi, memory_max, replica }
 }
+
+#[cfg(test)]
+mod tests {
+    use shardine_shard::{LEASE_LENGTH_MS, LEASE_TRUST_MS};
+
+    use super::*;
+
+    /// record-cache 79, 81: a holder trusts its lease for less time than others wait, and a statement that it began at the last
+    /// moment is over before the first one of the next holder.
+    #[test]
+    fn record_cache_79_81_an_old_leaders_last_statement_ends_before_a_new_ones_first() {
+        let options = shardine_writeback::Options::new(Url::None);
+        let longest = options.statement_timeout.max(options.busy_timeout) + shardine_writeback::GRACE;
+
+        assert!(u128::from(LEASE_TRUST_MS) + longest.as_millis() < u128::from(LEASE_LENGTH_MS));
+    }
+}

@@ -171,7 +171,7 @@ impl Replica {
                 self.write_back(actions);
                 self.try_kicks(actions);
             }
-            Then::Written => self.finish_waits(actions),
+            Then::Written(rows) => self.finish_written(&rows, actions),
             Then::Refused(rows) => self.finish_refused(rows, actions),
             Then::Raised(rows) => self.finish_raised(rows, actions),
             Then::Settled(row) => self.finish_settled(&row, unserved, actions),

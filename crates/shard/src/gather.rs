@@ -137,8 +137,8 @@ pub(crate) enum Then {
     Leased {
         asked_ms: u64,
     },
-    /// Look whether somebody's flush is complete.
-    Written,
+    /// SQL has these rows: look whether somebody's flush is complete.
+    Written(Vec<RowKeyBuf>),
     Expired,
     Purged,
     /// The floor of a table stands above the next tombstones.

@@ -31,4 +31,4 @@ pub use shardine_records::Dirty;
 #[cfg(feature = "mutants")]
 pub use shardine_records::Mutant;
 pub use stale::ReadStale;
-pub use writeback::{DirtyLimits, TableStatus};
+pub use writeback::{DirtyLimits, LEASE_LENGTH_MS, LEASE_TRUST_MS, TableStatus};

@@ -417,6 +417,7 @@ impl Replica {
                 self.led_term = self.group.term();
                 let left = self.writeback.take_over(self.records.dirty_rows(), self.time.monotonic_ms);
                 fail(actions, left, ErrorCode::NotLeader);
+                self.finish_waits(actions);
                 self.loads.take_over();
             }
         } else if self.led_term != 0 && self.group.role() != Role::Leader {

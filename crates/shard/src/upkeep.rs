@@ -27,7 +27,7 @@ impl Upkeep {
             Then::Answer
             | Then::Loaded(_)
             | Then::Kicked(_)
-            | Then::Written
+            | Then::Written(_)
             | Then::Refused(_)
             | Then::Raised(_)
             | Then::Settled(_)

@@ -25,6 +25,7 @@ use shardine_model::{RowKey, RowKeyBuf, TableId, Version};
 use crate::actions::Caller;
 use kicks::Kicks;
 use lease::Lease;
+pub use lease::{LEASE_LENGTH_MS, LEASE_TRUST_MS};
 pub use pressure::DirtyLimits;
 use purge::Purges;
 pub(crate) use queue::Place;

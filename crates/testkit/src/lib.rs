@@ -2,6 +2,7 @@
 //! and started again, and a small Redis client. Waits for events, never for a guessed time. Knows nothing of the inside of
 //! a server: everything here is what a user could do from a shell.
 
+mod certificate;
 mod dir;
 mod port;
 pub mod process;

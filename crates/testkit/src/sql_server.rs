@@ -1,15 +1,17 @@
 //! Real PostgreSQL and MariaDB servers on free ports, each with its data in a folder of its own, run as a user without
 //! rights where the test itself runs as root (PostgreSQL refuses to start otherwise).
 
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 
+use crate::certificate::Certificate;
 use crate::{Dir, PATIENCE, Port, Process};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +106,24 @@ impl SqlServer {
             run(Command::new("mariadb").args(["--no-defaults", "-uroot"]).arg("-S").arg(socket).args(["-e", &grant]))?;
         }
         Ok(server)
+    }
+
+    /// A server that offers TLS with a certificate for 127.0.0.1.
+    pub fn start_secure(kind: Kind) -> Result<SqlServer> {
+        let (dir, account) = (Dir::new()?, Account::find()?);
+        let made = Certificate::make(dir.path())?;
+        [&made.certificate, &made.key].into_iter().try_for_each(|path| account.own(path))?;
+        let (certificate, key) = (made.certificate.display(), made.key.display());
+        let extra = match kind {
+            Kind::Postgres => ["ssl=on".into(), format!("ssl_cert_file={certificate}"), format!("ssl_key_file={key}")],
+            Kind::MariaDb => ["ssl=on".into(), format!("ssl-cert={certificate}"), format!("ssl-key={key}")],
+        };
+        Self::start_in(dir, kind, Sync::Off, &extra.each_ref().map(String::as_str))
+    }
+
+    /// The certificate of the authority behind `start_secure`.
+    pub fn authority(&self) -> PathBuf {
+        self.dir.join("authority.pem")
     }
 
     pub fn kind(&self) -> Kind {
@@ -252,6 +272,36 @@ impl Database {
             }
         };
         run(&mut command)
+    }
+}
+
+/// A session of PostgreSQL's client that has done something and does not end, so that its locks stay until it is dropped.
+pub struct Held {
+    client: Child,
+}
+
+impl Database {
+    /// Runs statements on a connection that stays open with what they locked. PostgreSQL only.
+    pub fn hold(&self, statements: &str) -> Result<Held> {
+        let mut psql = Command::new("psql");
+        psql.args(["-X", "-q", "-h", "127.0.0.1", "-U", USER, "-d", &self.name, "-p", &self.port.to_string()]);
+        let mut client = psql.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start psql")?;
+        let input = client.stdin.as_mut().context("its input")?;
+        writeln!(input, "{statements};\n\\echo held")?;
+        let mut line = String::new();
+        BufReader::new(client.stdout.as_mut().context("its output")?).read_line(&mut line)?;
+        if line.trim() != "held" {
+            bail!("psql said {line:?}");
+        }
+        Ok(Held { client })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // The end of its input is the end of the session.
+        drop(self.client.stdin.take());
+        let _ = self.client.wait();
     }
 }
 

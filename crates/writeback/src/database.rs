@@ -1,9 +1,17 @@
 //! The seam between what every database must do and how each one does it. One file per dialect stands behind it.
 
+use std::time::Duration;
+
 use shardine_model::{FieldId, RowKeyBuf, Table, Version};
 
 use crate::error::Error;
 use crate::job::{Drift, FlushRow, Found, ScanJob};
+
+/// A connection to a server that was not used for so long is asked whether it is still there before a job rests on it.
+pub(crate) const IDLE_MAX: Duration = Duration::from_secs(1);
+
+/// How long past the server's own limit a statement is waited for, for the way there and back.
+pub const GRACE: Duration = Duration::from_millis(500);
 
 /// Makes connections. Shared by the workers, each of which holds one connection at most.
 pub(crate) trait Connector: Send + Sync {
@@ -12,18 +20,28 @@ pub(crate) trait Connector: Send + Sync {
     fn connect(&self, role: Role) -> Result<Box<dyn Database>, Error>;
 }
 
-/// What a connection is for. Loads must not wait behind flushes.
+/// What a connection is for. Loads, for which a client waits, must not wait behind flushes or long scans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    Reader,
+    Loader,
+    Scanner,
     Writer,
 }
 
 impl Role {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Reader => "sql-reader",
+            Self::Loader => "sql-loader",
+            Self::Scanner => "sql-scanner",
             Self::Writer => "sql-writer",
+        }
+    }
+
+    /// Whether its connection is one that cannot change anything.
+    pub(crate) fn only_reads(self) -> bool {
+        match self {
+            Self::Loader | Self::Scanner => true,
+            Self::Writer => false,
         }
     }
 }

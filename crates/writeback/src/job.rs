@@ -220,6 +220,16 @@ impl Job {
     }
 }
 
+impl Job {
+    pub(crate) fn as_load(&self) -> Option<&LoadJob> {
+        if let Self::Load(load) = self { Some(load) } else { None }
+    }
+
+    pub(crate) fn into_load(self) -> Option<LoadJob> {
+        if let Self::Load(load) = self { Some(load) } else { None }
+    }
+}
+
 impl Done {
     #[must_use]
     pub fn ticket(&self) -> JobId {

@@ -6,6 +6,7 @@
 //! in which order either: every write carries the version fence (DESIGN 5, `docs/sql.md`).
 
 // In the order in which a newcomer should read them.
+mod tls;
 mod url;
 
 mod error;
@@ -18,16 +19,19 @@ mod key;
 mod pages;
 mod row;
 
+mod batch;
 mod database;
 mod flush;
 mod mysql;
 mod postgres;
 mod sqlite;
 
+mod queue;
 mod service;
 mod status;
 mod worker;
 
+pub use database::GRACE;
 pub use error::{Class, Error};
 pub use job::{
     Change, Done, Drift, FlushJob, FlushResult, FlushRow, Found, Job, JobId, LoadJob, Loaded, PurgeJob, Quarantined,

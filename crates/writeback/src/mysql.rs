@@ -19,9 +19,11 @@ use self::session::Session;
 use crate::database::{Connector, Database, Role};
 use crate::error::Error;
 use crate::job::{Drift, FlushRow, Found, ScanJob};
+use crate::tls::Tls;
 
 pub(crate) struct Mysql {
     pub(crate) config: Opts,
+    pub(crate) tls: Tls,
     pub(crate) statement_timeout: Duration,
 }
 
@@ -33,8 +35,9 @@ enum Flavour {
 }
 
 impl Connector for Mysql {
+    /// A file of certificates that cannot be read will not get better by waiting.
     fn prepare(&self) -> Result<(), Error> {
-        Ok(())
+        self.tls.client().map(drop)
     }
 
     fn connect(&self, role: Role) -> Result<Box<dyn Database>, Error> {

@@ -136,6 +136,24 @@ impl<'a> Page<'a> {
         Self { job, found: Found::default(), last: None, count: 0, bytes: 0 }
     }
 
+    /// A page of all that SQL returned at once. `read` takes a returned row in and gives its address.
+    pub(crate) fn of<A>(
+        job: &'a ScanJob,
+        returned: &[A],
+        position: impl Fn(&A) -> Option<i64>,
+        read: impl Fn(&mut Found, &A) -> Result<RowKeyBuf, Error>,
+    ) -> Result<(Found, Option<RowKeyBuf>), Error> {
+        let mut page = Self::new(job);
+        for answer in returned {
+            let mut one = Found::default();
+            let row = read(&mut one, answer)?;
+            if !page.push(row, position(answer), |found| found.absorb(one)) {
+                break;
+            }
+        }
+        Ok(page.finish())
+    }
+
     /// Takes a row that SQL returned, with what `take` makes of it. Says whether there is room for another.
     pub(crate) fn push(&mut self, row: RowKeyBuf, position: Option<i64>, take: impl FnOnce(&mut Found)) -> bool {
         if columns::is_mapped(&self.job.table) || position == Some(stored_position(row.as_ref().position())) {

@@ -6,6 +6,7 @@
 mod fault;
 mod read;
 mod schema;
+mod secure;
 mod session;
 mod text;
 mod write;
@@ -19,19 +20,22 @@ use self::session::Session;
 use crate::database::{Connector, Database, Role};
 use crate::error::Error;
 use crate::job::{Drift, FlushRow, Found, ScanJob};
+use crate::tls::Tls;
 
 pub(crate) struct Postgres {
     pub(crate) config: Config,
+    pub(crate) tls: Tls,
     pub(crate) statement_timeout: Duration,
 }
 
 impl Connector for Postgres {
+    /// A file of certificates that cannot be read will not get better by waiting.
     fn prepare(&self) -> Result<(), Error> {
-        Ok(())
+        self.tls.client().map(drop)
     }
 
     fn connect(&self, role: Role) -> Result<Box<dyn Database>, Error> {
-        Ok(Box::new(Session::open(&self.config, self.statement_timeout, role)?))
+        Ok(Box::new(Session::open(&self.config, &self.tls, self.statement_timeout, role)?))
     }
 }
 

@@ -91,6 +91,22 @@ impl Found {
         self.nulls += other.nulls;
     }
 
+    /// Makes one answer for the rows asked of what SQL returned. `read` takes a returned row in and gives its address.
+    pub(crate) fn gather<A>(
+        asked: &[RowKeyBuf],
+        returned: &[A],
+        read: impl Fn(&mut Found, &A) -> Result<RowKeyBuf, Error>,
+    ) -> Result<Found, Error> {
+        let mut stored = BTreeMap::new();
+        for answer in returned {
+            let mut one = Found::default();
+            stored.insert(read(&mut one, answer)?, one);
+        }
+        let mut found = Found::default();
+        found.answer(asked, stored);
+        Ok(found)
+    }
+
     /// Answers for every row asked, once, in the order asked, from what was stored.
     pub(crate) fn answer(&mut self, asked: &[RowKeyBuf], mut stored: BTreeMap<RowKeyBuf, Found>) {
         let mut answered = BTreeSet::new();

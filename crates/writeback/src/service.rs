@@ -1,8 +1,7 @@
 //! The backend as the rest of the house sees it: started with options, spoken to through a handle, answering by a call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,11 +10,15 @@ use crate::error::{Class, Error};
 use crate::job::{Change, Done, Job};
 use crate::mysql::Mysql;
 use crate::postgres::Postgres;
+use crate::queue::Queue;
 use crate::sqlite::Sqlite;
 use crate::status::{Counters, Status};
 use crate::url::Url;
 use crate::worker::{Notify, Worker};
 use tracing::warn;
+
+/// Two keep a server busy while one of them encodes or waits for a sync; more cost it a process each.
+const SERVER_WRITERS: usize = 2;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -26,7 +29,10 @@ pub struct Options {
     /// stay below the length of the lease, so that an old leader's last statement ends before a new one's first
     /// (record-cache 81).
     pub statement_timeout: Duration,
-    /// Jobs waiting for each worker. Each shard has a few under way at a time; more is a sign that SQL cannot keep up,
+    /// Connections that write. A server works for several at once, and batches of different shards share no row. A file has
+    /// one writer at a time, and a second connection would only wait for the first.
+    pub writers: usize,
+    /// Jobs waiting for the workers of each kind. Each shard has a few under way at a time; more is a sign that SQL cannot keep up,
     /// and then it is better to join rows into larger jobs than to queue small ones.
     pub queue_jobs_max: usize,
 }
@@ -34,8 +40,10 @@ pub struct Options {
 impl Options {
     #[must_use]
     pub fn new(url: Url) -> Self {
+        let writers = if url.is_server() { SERVER_WRITERS } else { 1 };
         Self {
             url,
+            writers,
             busy_timeout: Duration::from_secs(4),
             statement_timeout: Duration::from_secs(4),
             queue_jobs_max: 1_024,
@@ -43,7 +51,7 @@ impl Options {
     }
 }
 
-/// Starts what a handle speaks to: one thread that writes and one that reads, each with its own connection.
+/// Starts what a handle speaks to: threads that write, one that loads and one that scans, each with its own connection.
 pub struct Backend;
 
 impl Backend {
@@ -53,40 +61,57 @@ impl Backend {
     pub fn start(options: &Options, notify: impl Fn(Done) + Send + Sync + 'static) -> Result<Handle, Error> {
         let connector = connector(options);
         connector.prepare()?;
-        let shared = Arc::new(Shared::default());
+        let queue = || Arc::new(Queue::new(options.queue_jobs_max));
+        let queues = Queues { writes: queue(), loads: queue(), scans: queue() };
+        let shared =
+            Arc::new(Shared { queues, threads: Mutex::default(), stopping: Arc::default(), counters: Arc::default() });
+        let handle = Handle { shared };
         let notify: Arc<Notify> = Arc::new(notify);
-        let start = |role: Role| {
-            let (sender, jobs) = sync_channel(options.queue_jobs_max);
-            let connection = match connector.connect(role) {
-                _ if options.url.is_none() => None,
-                Ok(connection) => Some(connection),
-                Err(error) if options.url.is_server() && error.class == Class::Retryable => {
-                    shared.counters.failed(&error);
-                    warn!(%error, "SQL cannot be reached and will be tried again");
-                    None
-                }
-                Err(error) => return Err(error),
-            };
-            let worker = Worker {
-                role,
-                connector: Arc::clone(&connector),
-                connection,
-                jobs,
-                stopping: Arc::clone(&shared.stopping),
-                counters: Arc::clone(&shared.counters),
-                notify: Arc::clone(&notify),
-            };
-            let thread = std::thread::Builder::new().name(role.name().into()).spawn(move || worker.run());
-            let thread = thread.map_err(|error| Error::fatal(format!("cannot start a thread for SQL: {error}")))?;
-            shared.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
-            Ok::<_, Error>(sender)
-        };
-        let queues = Queues { writer: start(Role::Writer)?, reader: start(Role::Reader)? };
-        *shared.queues.write().unwrap_or_else(PoisonError::into_inner) = Some(queues);
-        if !options.url.is_none() && shared.counters.look().last_error.is_none() {
-            shared.counters.connected();
+        let writers = std::iter::repeat_n(Role::Writer, options.writers.max(1));
+        for role in writers.chain([Role::Loader, Role::Scanner]) {
+            // Whoever began already ends with the handle.
+            handle.start_worker(role, options, &connector, &notify).inspect_err(|_| handle.stop())?;
         }
-        Ok(Handle { shared })
+        let counters = &handle.shared.counters;
+        if !options.url.is_none() && counters.look().last_error.is_none() {
+            counters.connected();
+        }
+        Ok(handle)
+    }
+}
+
+impl Handle {
+    fn start_worker(
+        &self,
+        role: Role,
+        options: &Options,
+        connector: &Arc<dyn Connector>,
+        notify: &Arc<Notify>,
+    ) -> Result<(), Error> {
+        let shared = &self.shared;
+        let connection = match connector.connect(role) {
+            _ if options.url.is_none() => None,
+            Ok(connection) => Some(connection),
+            Err(error) if options.url.is_server() && error.class == Class::Retryable => {
+                shared.counters.failed(&error);
+                warn!(%error, "SQL cannot be reached and will be tried again");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let worker = Worker {
+            role,
+            connector: Arc::clone(connector),
+            connection,
+            jobs: Arc::clone(shared.queues.of(role)),
+            stopping: Arc::clone(&shared.stopping),
+            counters: Arc::clone(&shared.counters),
+            notify: Arc::clone(notify),
+        };
+        let thread = std::thread::Builder::new().name(role.name().into()).spawn(move || worker.run());
+        let thread = thread.map_err(|error| Error::fatal(format!("cannot start a thread for SQL: {error}")))?;
+        shared.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
     }
 }
 
@@ -94,10 +119,12 @@ fn connector(options: &Options) -> Arc<dyn Connector> {
     match &options.url {
         Url::None => Arc::new(Nothing),
         Url::Postgres(server) => {
-            Arc::new(Postgres { config: (*server.config).clone(), statement_timeout: options.statement_timeout })
+            let (config, tls) = ((*server.config).clone(), server.tls.clone());
+            Arc::new(Postgres { config, tls, statement_timeout: options.statement_timeout })
         }
         Url::Mysql(server) => {
-            Arc::new(Mysql { config: (*server.config).clone(), statement_timeout: options.statement_timeout })
+            let (config, tls) = ((*server.config).clone(), server.tls.clone());
+            Arc::new(Mysql { config, tls, statement_timeout: options.statement_timeout })
         }
         Url::Sqlite(path) => Arc::new(Sqlite { path: path.clone(), busy_timeout: options.busy_timeout }),
     }
@@ -109,18 +136,17 @@ pub struct Handle {
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
 struct Shared {
-    /// None once stopped; letting go of the senders is what ends the workers.
-    queues: RwLock<Option<Queues>>,
+    queues: Queues,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: Arc<AtomicBool>,
     counters: Arc<Counters>,
 }
 
 struct Queues {
-    writer: SyncSender<Job>,
-    reader: SyncSender<Job>,
+    writes: Arc<Queue>,
+    loads: Arc<Queue>,
+    scans: Arc<Queue>,
 }
 
 /// A job that was not taken, given back whole.
@@ -140,21 +166,14 @@ pub enum Why {
 impl Handle {
     /// Queues a job. If it is accepted, `notify` will be called with its outcome exactly once.
     pub fn submit(&self, job: Job) -> Result<(), Rejected> {
-        let queues = self.shared.queues.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(queues) = queues.as_ref() else {
-            return Err(Rejected { job: Box::new(job), why: Why::Stopped });
-        };
-        queues.of(&job).try_send(job).map_err(|refused| match refused {
-            TrySendError::Full(job) => Rejected { job: Box::new(job), why: Why::Full },
-            TrySendError::Disconnected(job) => Rejected { job: Box::new(job), why: Why::Stopped },
-        })
+        self.shared.queues.of(role_for(&job)).put(job)
     }
 
     /// Takes no more jobs, lets those under way finish, answers the waiting ones as failed, and returns when the threads
     /// have ended. Whoever wants rows written first waits for their outcomes first. Not to be called from `notify`.
     pub fn stop(&self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
-        drop(self.shared.queues.write().unwrap_or_else(PoisonError::into_inner).take());
+        self.shared.queues.close();
         let threads = std::mem::take(&mut *self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             // A panic outside of a job can only come from `notify`, which has been heard of by then.
@@ -169,14 +188,27 @@ impl Handle {
 }
 
 impl Queues {
-    fn of(&self, job: &Job) -> &SyncSender<Job> {
-        match job {
-            Job::Load(_) | Job::Scan(_) => &self.reader,
-            Job::Flush(_) | Job::Purge(_) => &self.writer,
-            Job::Table(job) => match job.change {
-                Change::Check => &self.reader,
-                Change::Create | Change::AddField(_) | Change::Drop => &self.writer,
-            },
+    fn of(&self, role: Role) -> &Arc<Queue> {
+        match role {
+            Role::Writer => &self.writes,
+            Role::Loader => &self.loads,
+            Role::Scanner => &self.scans,
         }
+    }
+
+    fn close(&self) {
+        [&self.writes, &self.loads, &self.scans].into_iter().for_each(|queue| queue.close());
+    }
+}
+
+fn role_for(job: &Job) -> Role {
+    match job {
+        Job::Load(_) => Role::Loader,
+        Job::Scan(_) => Role::Scanner,
+        Job::Flush(_) | Job::Purge(_) => Role::Writer,
+        Job::Table(job) => match job.change {
+            Change::Check => Role::Scanner,
+            Change::Create | Change::AddField(_) | Change::Drop => Role::Writer,
+        },
     }
 }

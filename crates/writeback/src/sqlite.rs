@@ -63,7 +63,7 @@ impl File {
             Error::retryable(in_file(path, &format!("{error}; restore it, or restart to begin with an empty one")))
         })?;
         let connection = open(path, OpenFlags::empty(), busy_timeout)?;
-        let restrict = connection.pragma_update(None, "query_only", role == Role::Reader);
+        let restrict = connection.pragma_update(None, "query_only", role.only_reads());
         restrict.map_err(classify)?;
         Ok(Self { connection, path: path.to_owned(), identity })
     }

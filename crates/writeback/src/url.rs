@@ -4,7 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use mysql_async::OptsBuilder;
 use thiserror::Error;
+use tokio_postgres::config::SslMode;
+
+use crate::tls::{Mode, Tls};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Url {
@@ -21,6 +25,7 @@ pub enum Url {
 pub struct Server<T> {
     text: String,
     pub(crate) config: Box<T>,
+    pub(crate) tls: Tls,
 }
 
 // The text is never repeated: it may hold a password.
@@ -87,8 +92,10 @@ fn parse_path(path: &str) -> Result<Url, UrlError> {
 
 fn parse_postgres(scheme: &str, text: &str) -> Result<Url, UrlError> {
     let bad = |fault: String| UrlError::BadServer { scheme: scheme.into(), fault };
+    let (plain, tls) = Tls::split(text).map_err(bad)?;
     // The driver's own words may repeat the text.
-    let mut config: tokio_postgres::Config = text.parse().map_err(|_| bad("it cannot be read".into()))?;
+    let mut config: tokio_postgres::Config = plain.parse().map_err(|_| bad("it cannot be read".into()))?;
+    config.ssl_mode(if tls.mode == Mode::Disable { SslMode::Disable } else { SslMode::Require });
     if config.get_hosts().is_empty() {
         return Err(bad("no host".into()));
     }
@@ -96,17 +103,22 @@ fn parse_postgres(scheme: &str, text: &str) -> Result<Url, UrlError> {
         return Err(bad("no database".into()));
     }
     config.application_name("shardine");
-    Ok(Url::Postgres(Server { text: text.into(), config: Box::new(config) }))
+    Ok(Url::Postgres(Server { text: text.into(), config: Box::new(config), tls }))
 }
 
 fn parse_mysql(scheme: &str, rest: &str) -> Result<Url, UrlError> {
     let bad = |fault: &str| UrlError::BadServer { scheme: scheme.into(), fault: fault.into() };
-    let text = format!("mysql:{rest}");
+    let (text, tls) = Tls::split(&format!("mysql:{rest}")).map_err(|fault| bad(&fault))?;
     let config = mysql_async::Opts::from_url(&text).map_err(|_| bad("it cannot be read"))?;
+    let config = match tls.mysql_options() {
+        Some(options) => OptsBuilder::from_opts(config).ssl_opts(options).into(),
+        // What the driver's own parameters say stays.
+        None => config,
+    };
     if config.db_name().is_none_or(str::is_empty) {
         return Err(bad("no database"));
     }
-    Ok(Url::Mysql(Server { text, config: Box::new(config) }))
+    Ok(Url::Mysql(Server { text, config: Box::new(config), tls }))
 }
 
 impl<T> fmt::Display for Server<T> {

@@ -3,7 +3,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
 
 use shardine_model::{RowKeyBuf, limits};
 use tracing::{info, warn};
@@ -13,6 +12,7 @@ use crate::error::{Class, Error};
 use crate::flush;
 use crate::job::{Change, Done, Found, Job, LoadJob, TableJob};
 use crate::key;
+use crate::queue::Queue;
 use crate::status::Counters;
 
 pub(crate) type Notify = dyn Fn(Done) + Send + Sync;
@@ -22,27 +22,23 @@ pub(crate) struct Worker {
     pub(crate) connector: Arc<dyn Connector>,
     /// None before the first job and after an error that may have broken it.
     pub(crate) connection: Option<Box<dyn Database>>,
-    pub(crate) jobs: Receiver<Job>,
+    pub(crate) jobs: Arc<Queue>,
     pub(crate) stopping: Arc<AtomicBool>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) notify: Arc<Notify>,
 }
 
 impl Worker {
-    /// Ends when the handle has let go of the queue and everything in it is answered.
+    /// Ends when the queue is closed and everything in it is answered.
     pub(crate) fn run(mut self) {
-        let mut next = None;
-        while let Some(job) = next.take().or_else(|| self.jobs.recv().ok()) {
-            match job {
-                Job::Load(load) => {
-                    let (loads, other) = self.join(load);
-                    next = other;
-                    self.answer_loads(loads);
-                }
-                job => {
+        let jobs = Arc::clone(&self.jobs);
+        while let Some(taken) = jobs.take(is_joined) {
+            match <[Job; 1]>::try_from(taken) {
+                Ok([job]) => {
                     let done = self.answer(job);
                     self.finish(done);
                 }
+                Err(loads) => self.answer_loads(loads.into_iter().filter_map(Job::into_load).collect()),
             }
         }
     }
@@ -52,35 +48,8 @@ impl Worker {
         (self.notify)(done);
     }
 
-    /// Takes the loads of the same table that wait behind this one, as far as one statement can carry them
-    /// (record-cache 39): while it runs, the next ones gather. Gives also the job that did not fit, if one was met.
-    fn join(&self, first: LoadJob) -> (Vec<LoadJob>, Option<Job>) {
-        let mut rows = first.rows.len();
-        let mut loads = vec![first];
-        while rows < limits::LOAD_ROWS_MAX {
-            match self.jobs.try_recv() {
-                Ok(Job::Load(load))
-                    if (Arc::ptr_eq(&load.table, &loads[0].table) || load.table == loads[0].table)
-                        && rows + load.rows.len() <= limits::LOAD_ROWS_MAX =>
-                {
-                    rows += load.rows.len();
-                    loads.push(load);
-                }
-                Ok(other) => return (loads, Some(other)),
-                Err(_) => break,
-            }
-        }
-        (loads, None)
-    }
-
     /// One question to SQL, one answer to each job.
     fn answer_loads(&mut self, loads: Vec<LoadJob>) {
-        if let [_] = &loads[..] {
-            return loads.into_iter().for_each(|load| {
-                let done = self.answer(Job::Load(load));
-                self.finish(done);
-            });
-        }
         let rows = loads.iter().flat_map(|load| load.rows.iter().cloned()).collect();
         let joined = LoadJob { ticket: loads[0].ticket, table: Arc::clone(&loads[0].table), rows };
         match self.answer(Job::Load(joined)) {
@@ -153,6 +122,24 @@ impl Worker {
         }
         warn!(role = self.role.name(), class = error.class.name(), %error, "SQL job failed");
     }
+}
+
+impl Drop for Worker {
+    /// Where the one who is told of outcomes fails, nobody is left to answer: better to say so than to keep jobs for ever.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.jobs.close();
+        }
+    }
+}
+
+/// Loads of the same table that wait behind one another are read together, as far as one statement can carry them
+/// (record-cache 39): while it runs, the next ones gather.
+fn is_joined(taken: &[Job], next: &Job) -> bool {
+    let (Some(Job::Load(first)), Job::Load(next)) = (taken.first(), next) else { return false };
+    let rows: usize = taken.iter().filter_map(|job| job.as_load()).map(|load| load.rows.len()).sum();
+    (Arc::ptr_eq(&first.table, &next.table) || first.table == next.table)
+        && rows + next.rows.len() <= limits::LOAD_ROWS_MAX
 }
 
 fn load_all(database: &mut dyn Database, job: &LoadJob) -> Result<Found, Error> {

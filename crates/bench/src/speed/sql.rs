@@ -47,10 +47,10 @@ fn write_back(base: Base, place: &Workplace, options: &Options) -> Result<Row> {
     let site = Site::start(base, place, options)?;
     // Written when asked for and not before, so that the flush finds all rows dirty.
     site.create("users", &["--write", "on-evict"])?;
-    let mut by_hand = ByHand::open(&site)?;
+    let mut by_hand = ByHand::open(&site, count)?;
     let mut row = Row {
         work: format!("write-back of {count} dirty rows, {}", base.name()),
-        against: "bulk upsert by hand, one connection".into(),
+        against: "bulk upsert by hand: one connection, no fence, same order, batch and sync".into(),
         unit: Unit::RowsPerSecond,
         target: Target::AtLeast(0.7),
         reference: Vec::new(),
@@ -66,7 +66,7 @@ fn write_back(base: Base, place: &Workplace, options: &Options) -> Result<Row> {
         };
         let mut reference = || -> Result<()> {
             let started = Instant::now();
-            by_hand.upsert(count, u64::from(round))?;
+            by_hand.upsert(u64::from(round))?;
             row.reference.push(count as f64 / started.elapsed().as_secs_f64());
             Ok(())
         };

@@ -6,8 +6,8 @@ use crate::gather::Then;
 use crate::replica::Replica;
 
 /// How long others wait after applying a lease, and how long its holder trusts it, counted from before it asked.
-const LEASE_LENGTH_MS: u64 = 10_000;
-const LEASE_TRUST_MS: u64 = 5_000;
+pub const LEASE_LENGTH_MS: u64 = 10_000;
+pub const LEASE_TRUST_MS: u64 = 5_000;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lease {

@@ -22,6 +22,12 @@ impl Replica {
             if !self.writeback.health.may_try(now) {
                 return;
             }
+            if self.records.catalogue().get(table).is_none() {
+                // Dropped, and its rows with it: nobody can wait for them any longer.
+                self.writeback.tables.remove(&table);
+                self.finish_waits(actions);
+                continue;
+            }
             let rows = self.next_batch(table, now);
             if !rows.is_empty() {
                 self.writeback.health.sent();
@@ -33,11 +39,7 @@ impl Replica {
     /// The next rows of a table, within its batch and the limits of rows and bytes.
     fn next_batch(&mut self, table: TableId, now: u64) -> Vec<FlushRow> {
         let mut rows = Vec::new();
-        let Some(definition) = self.records.catalogue().get(table) else {
-            // Dropped, and its rows with it.
-            self.writeback.tables.remove(&table);
-            return rows;
-        };
+        let Some(definition) = self.records.catalogue().get(table) else { return rows };
         let delay = self.delay_ms(definition);
         let rows_max = self.writeback.health.rows_max().min(definition.sql.batch.max(1) as usize);
         let queue = self.writeback.tables.get_mut(&table).expect("named by the caller");
@@ -105,7 +107,8 @@ impl Replica {
             }
         }
         if !written.is_empty() {
-            self.propose(&Entry::Written(written), Vec::new(), Then::Written);
+            let rows = written.iter().map(|&(row, _)| row.to_owned()).collect();
+            self.propose(&Entry::Written(written), Vec::new(), Then::Written(rows));
         }
         self.take_up(quarrels, actions);
         self.drain(actions);
@@ -122,7 +125,8 @@ impl Replica {
             let Some(sent) = queue.returned(row) else { continue };
             #[cfg(feature = "mutants")]
             if self.options.mutant == Some(shardine_records::Mutant::UnknownCountsAsWritten) {
-                self.propose(&Entry::Written(vec![(row.as_ref(), sent.version)]), Vec::new(), Then::Written);
+                let then = Then::Written(vec![row.clone()]);
+                self.propose(&Entry::Written(vec![(row.as_ref(), sent.version)]), Vec::new(), then);
                 continue;
             }
             queue.file(row.clone(), sent.place, sent.since_ms);
@@ -178,4 +182,17 @@ pub(super) fn dirty_image(records: &Records, row: RowKeyBuf) -> Option<FlushRow>
         }
         Lookup::Live(_) | Lookup::Absent { .. } | Lookup::NotResident | Lookup::UnknownTable => None,
     }
+}
+
+/// The same without the row's content: the version that SQL does not have.
+pub(super) fn dirty_version(records: &Records, row: &RowKeyBuf) -> Option<Version> {
+    if !records.is_sql_table(row.table) {
+        return None;
+    }
+    let (version, sql_version) = match records.get(row.as_ref().position(), row.as_ref()) {
+        Lookup::Live(view) => (view.version, view.sql_version),
+        Lookup::Absent { version, sql_version } => (version, sql_version),
+        Lookup::NotResident | Lookup::UnknownTable => return None,
+    };
+    (version != sql_version).then_some(version)
 }

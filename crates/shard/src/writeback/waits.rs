@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use shardine_model::{Answer, Backing, ErrorCode, RowKey, RowKeyBuf, TableId, Version};
 use shardine_records::Lookup;
 
-use super::send::dirty_image;
-use crate::actions::{Actions, Caller, FlushRow};
+use super::send::dirty_version;
+use crate::actions::{Actions, Caller};
 use crate::hold::Held;
 use crate::reads::Token;
 use crate::replica::Replica;
@@ -103,8 +103,8 @@ impl Replica {
         if self.options.mutant == Some(shardine_records::Mutant::AckBeforeSql) {
             return actions.answers.push((caller, Answer::Many(Vec::new())));
         }
-        let dirty = rows.into_iter().filter_map(|row| dirty_image(&self.records, row));
-        let wanted = dirty.map(|flush| (flush.row, flush.version)).collect();
+        let dirty = rows.into_iter().filter_map(|row| dirty_version(&self.records, &row).map(|version| (row, version)));
+        let wanted = dirty.collect();
         self.wait_for_sql(caller, wanted, None, u64::MAX, actions);
         self.pursue_lease();
         self.drain(actions);
@@ -150,22 +150,49 @@ impl Replica {
         if self.has_all(&mut wait) {
             return actions.answers.push(wait.done());
         }
-        let missing = wait.remaining.keys().filter_map(|row| dirty_image(&self.records, row.clone()));
-        for FlushRow { row, version, .. } in missing.collect::<Vec<_>>() {
-            self.writeback.hurry_version(row, version, self.time.monotonic_ms);
+        for row in wait.remaining.keys() {
+            if let Some(version) = dirty_version(&self.records, row) {
+                self.writeback.hurry_version(row.clone(), version, self.time.monotonic_ms);
+            }
         }
         self.writeback.waits.open.push(wait);
     }
 
     /// SQL has something new: answers those who need wait no longer.
     pub(crate) fn finish_waits(&mut self, actions: &mut Actions) {
+        self.answer_waits(actions, Self::has_all);
+    }
+
+    /// The same where it is known which rows SQL has. Only they are looked at: a flush may wait for a million others.
+    pub(crate) fn finish_written(&mut self, rows: &[RowKeyBuf], actions: &mut Actions) {
+        self.answer_waits(actions, |replica, wait| {
+            if wait.remaining.len() <= rows.len() {
+                return replica.has_all(wait);
+            }
+            rows.iter().for_each(|row| replica.look(wait, row));
+            wait.remaining.is_empty()
+        });
+    }
+
+    fn answer_waits(&mut self, actions: &mut Actions, has_all: impl Fn(&Self, &mut Wait) -> bool) {
         for mut wait in std::mem::take(&mut self.writeback.waits.open) {
-            match self.has_all(&mut wait) {
+            match has_all(self, &mut wait) {
                 true => actions.answers.push(wait.done()),
                 false => self.writeback.waits.open.push(wait),
             }
         }
         self.try_kicks(actions);
+    }
+
+    /// Looks whether one row still is to come.
+    fn look(&self, wait: &mut Wait, row: &RowKeyBuf) {
+        let Some(version) = wait.remaining.get(row) else { return };
+        match self.progress(row.as_ref(), *version) {
+            Progress::NotYet => return,
+            Progress::Gone => {}
+            Progress::InSql => wait.held.iter_mut().for_each(|held| held.confirm(row)),
+        }
+        wait.remaining.remove(row);
     }
 
     /// Looks which rows still are to come, and whether none is.

@@ -232,6 +232,13 @@ impl Cluster {
         caller
     }
 
+    pub fn kick(&mut self, node: u64, text: &str) -> Caller {
+        let caller = self.caller();
+        let row = words::address(self.node(node).records().catalogue(), text).to_owned();
+        self.on(node, |replica, actions| replica.kick(caller, row.as_ref(), false, actions));
+        caller
+    }
+
     pub fn define(&mut self, definition: &str) {
         let catalogue = self.node(1).records().catalogue().clone();
         let table = words::table(&catalogue, &definition.split_whitespace().collect::<Vec<_>>());

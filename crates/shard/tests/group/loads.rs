@@ -1,6 +1,6 @@
-//! Loads and changes of leader.
+//! Load on miss: changes of leader, and pressure.
 
-use shardine_model::{Answer, ErrorCode, Version};
+use shardine_model::{Answer, ErrorCode, Version, limits};
 use shardine_records::Lookup;
 use shardine_shard::LoadedRow;
 
@@ -67,4 +67,25 @@ fn record_cache_46_an_answer_after_the_term_changed_is_dropped() {
     assert_eq!(cluster.answer(reader), None, "its own question is not answered yet");
     cluster.sql_finds_nothing();
     assert!(matches!(cluster.answer(reader), Some(Answer::One(reply)) if reply.version == Version::NEVER));
+}
+
+/// record-cache 48: who finds a row's queue full hears so at once; those in it, and other rows, are not concerned.
+#[test]
+fn record_cache_48_a_full_queue_is_busy_for_the_one_who_comes_last() {
+    let mut cluster = Cluster::new();
+    cluster.define("users age:int64 sql");
+    cluster.answers.clear();
+    for _ in 0..limits::LOAD_WAITERS_MAX {
+        cluster.read(1, "users:lili");
+    }
+
+    let late = cluster.read(1, "users:lili");
+    let other = cluster.read(1, "users:bob");
+
+    assert_eq!(cluster.answers, [(late, Answer::Failed(ErrorCode::Busy))]);
+    cluster.sql_finds_nothing();
+    assert_eq!(cluster.answers.len(), limits::LOAD_WAITERS_MAX + 2);
+    let busy = cluster.answers.iter().filter(|(_, answer)| matches!(answer, Answer::Failed(_))).count();
+    assert_eq!(busy, 1, "everybody else was served");
+    assert!(cluster.answer(other).is_some());
 }

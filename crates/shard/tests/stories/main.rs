@@ -49,6 +49,8 @@ stories! {
     two_queues_become_one
     flush
     wait_tokens
+    lease
+    one_write_at_a_time
     suspend
     expiry
     purge

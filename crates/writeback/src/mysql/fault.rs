@@ -3,8 +3,20 @@
 use mysql_async::{DriverError, Error as Fault, ServerError};
 
 use crate::error::{Class, Error};
+use crate::tls;
 
 pub(super) fn classify(error: Fault) -> Error {
+    if let Fault::Io(mysql_async::IoError::Tls(fault)) = &error {
+        return tls::explain("MySQL", &fault.to_string());
+    }
+    if let Fault::Driver(DriverError::NoClientSslFlagFromServer) = &error {
+        return tls::explain("MySQL", "the server does not offer TLS");
+    }
+    if let Fault::Io(mysql_async::IoError::Io(fault)) = &error
+        && fault.kind() == std::io::ErrorKind::InvalidData
+    {
+        return tls::explain("MySQL", &fault.to_string());
+    }
     let class = match &error {
         Fault::Server(fault) => class_of(fault),
         // A row beyond what the server accepts in one packet. The driver looks before it sends, so nothing is broken.

@@ -1,7 +1,5 @@
 //! Reading rows by key, many in one statement, and pages of rows in order.
 
-use std::collections::BTreeMap;
-
 use mysql_async::{Row, Value as Stored};
 use shardine_model::{Field, FieldType, RowKeyBuf, Table, ValueRef, Version, limits};
 
@@ -16,23 +14,14 @@ use crate::pages::{self, Page, Parameter};
 use crate::row::{self, Cell};
 
 pub(super) fn load(session: &mut Session, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error> {
-    let mut found = Found::default();
-    let Some(last) = rows.last() else { return Ok(found) };
+    let Some(last) = rows.last() else { return Ok(Found::default()) };
     // Doubling sizes keep the number of statements to prepare small; the last key fills up what is left, and asking
     // twice for a row returns it once.
     let size = rows.len().next_power_of_two().min(limits::LOAD_ROWS_MAX);
     let asked = rows.iter().chain(std::iter::repeat(last)).take(size);
     let query = format!("SELECT {} {}", MysqlText.names(&columns::selected(table)), held_by_key(table, size));
     let answers = session.query(&query, addresses(table, asked))?;
-    let mut stored = BTreeMap::new();
-    for answer in &answers {
-        let row = row_key(table, answer)?;
-        let mut one = Found::default();
-        take(&mut one, table, row.clone(), answer);
-        stored.insert(row, one);
-    }
-    found.answer(rows, stored);
-    Ok(found)
+    Found::gather(rows, &answers, |found, answer| take(found, table, answer))
 }
 
 /// The rows of `count` addresses. Pairs are compared part by part, which the index can answer; as pairs it could not.
@@ -72,18 +61,11 @@ pub(super) fn scan(session: &mut Session, job: &ScanJob) -> Result<(Found, Optio
         Parameter::Text(text) => Stored::Bytes(text.into_bytes()),
     });
     let answers = session.query(&query, parameters.collect())?;
-    let mut page = Page::new(job);
-    for answer in &answers {
-        let row = row_key(&job.table, answer)?;
-        let position = match answer.as_ref(pages::position_at(&job.table)) {
-            Some(Stored::Int(position)) => Some(*position),
-            _ => None,
-        };
-        if !page.push(row.clone(), position, |found| take(found, &job.table, row, answer)) {
-            break;
-        }
-    }
-    Ok(page.finish())
+    let position = |answer: &Row| match answer.as_ref(pages::position_at(&job.table)) {
+        Some(Stored::Int(position)) => Some(*position),
+        _ => None,
+    };
+    Page::of(job, &answers, position, |found, answer| take(found, &job.table, answer))
 }
 
 /// The address of a selected row. Fails if somebody made the key column something else than it was.
@@ -107,11 +89,13 @@ pub(super) fn version(table: &Table, answer: &Row) -> Result<Version, String> {
     }
 }
 
-/// Takes a selected row into `found`, checked against the definition.
-fn take(found: &mut Found, table: &Table, address: RowKeyBuf, answer: &Row) {
+/// Takes a selected row into `found`, checked against the definition, and gives its address.
+fn take(found: &mut Found, table: &Table, answer: &Row) -> Result<RowKeyBuf, Error> {
+    let row = row_key(table, answer)?;
     let fields = table.fields.iter().zip(columns::fields_at(table)..);
     let cells = fields.map(|(field, index)| cell(field, answer.as_ref(index)));
-    found.take(table, address, version(table, answer), cells);
+    found.take(table, row.clone(), version(table, answer), cells);
+    Ok(row)
 }
 
 /// A stored value as the field's type has it, NULL as `None`.

@@ -10,17 +10,11 @@ use tokio::time::timeout;
 
 use super::Flavour;
 use super::fault::classify;
-use crate::database::Role;
+use crate::database::{GRACE, IDLE_MAX, Role};
 use crate::error::Error;
 
 /// Statements kept ready by the driver. A table in steady use has up to eleven sizes of write and nine of read.
 const STATEMENTS_MAX: usize = 256;
-
-/// A connection that was not used for so long is asked whether it is still there before a job rests on it.
-const IDLE_MAX: Duration = Duration::from_secs(1);
-
-/// Beyond the server's own limit, for the way there and back.
-const GRACE: Duration = Duration::from_millis(500);
 
 pub(super) struct Session {
     pub(super) flavour: Flavour,
@@ -98,8 +92,10 @@ fn settings(flavour: Flavour, statement_timeout: Duration, role: Role) -> Vec<St
             Flavour::Mysql => format!("SET SESSION max_execution_time = {}", statement_timeout.as_millis()),
         },
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED".to_owned(),
+        // A statement alone is a transaction, whatever the server's own setting says.
+        "SET SESSION autocommit = 1".to_owned(),
     ];
-    if role == Role::Reader {
+    if role.only_reads() {
         settings.push("SET SESSION TRANSACTION READ ONLY".to_owned());
     }
     settings

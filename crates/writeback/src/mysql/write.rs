@@ -1,14 +1,13 @@
 //! Writing rows behind the version fence (record-cache 93-97): many rows per statement, all in one transaction.
 
-use std::collections::BTreeMap;
-
 use mysql_async::Value as Stored;
-use shardine_model::{RowKeyBuf, Table, ValueRef, Version};
+use shardine_model::{RowKeyBuf, Table, ValueRef, Version, limits};
 
 use super::Flavour;
 use super::read::{addresses, held_by_key, row_key, version};
 use super::session::Session;
 use super::text::MysqlText;
+use crate::batch::Batch;
 use crate::columns::{self, Part};
 use crate::dialect::Dialect;
 use crate::error::Error;
@@ -19,16 +18,25 @@ use crate::row;
 const MARKS_MAX: usize = 65_535;
 
 pub(super) fn write(session: &mut Session, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
-    // In the order of their keys: two writers that meet in the same rows then wait for each other instead of dying.
-    let mut ordered: Vec<&FlushRow> = rows.iter().collect();
-    ordered.sort_by(|left, right| left.row.cmp(&right.row));
+    let mut batch = Batch::new(rows);
+    let ordered = batch.by_key();
+    if session.flavour == Flavour::MariaDb && statement_rows(table, rows.len()) == rows.len() {
+        // A transaction by itself, which saves two ways to the server and back.
+        write_statement(session, table, &ordered, &mut batch)?;
+    } else {
+        in_transaction(session, |session| write_rows(session, table, &ordered, &mut batch))?;
+    }
+    Ok(batch.into_versions())
+}
+
+fn in_transaction<T>(session: &mut Session, work: impl FnOnce(&mut Session) -> Result<T, Error>) -> Result<T, Error> {
     session.run("START TRANSACTION")?;
-    let held = write_rows(session, table, &ordered).inspect_err(|_| {
+    let outcome = work(session).inspect_err(|_| {
         // Nothing of it may stay for the next job. On a lost connection this fails too, and the server sees to it.
         let _ = session.run("ROLLBACK");
     })?;
     session.run("COMMIT")?;
-    Ok(rows.iter().map(|flush| held.get(&flush.row).copied().unwrap_or(Version::NEVER)).collect())
+    Ok(outcome)
 }
 
 /// Deletes tombstones, each only at its version. Row by row: there are few, and none is in a hurry.
@@ -38,38 +46,38 @@ pub(super) fn purge(session: &mut Session, table: &Table, rows: &[(RowKeyBuf, Ve
     let version = columns::version(table).map(|column| MysqlText.quoted(column.name)).unwrap_or_default();
     let (name, address) = (MysqlText.quoted(columns::table_name(table)), conditions.join(" AND "));
     let delete = format!("DELETE FROM {name} WHERE {address} AND {version} = ? AND {version} < 0");
-    session.run("START TRANSACTION")?;
-    let delete_one = |session: &mut Session, (row, version): &(RowKeyBuf, Version)| {
-        let mut values = addresses(table, std::iter::once(row));
-        values.push(Stored::Int(version.0));
-        session.query(&delete, values).map(drop)
-    };
-    rows.iter().try_for_each(|row| delete_one(session, row)).inspect_err(|_| {
-        let _ = session.run("ROLLBACK");
-    })?;
-    session.run("COMMIT")
+    in_transaction(session, |session| {
+        rows.iter().try_for_each(|(row, version)| {
+            let mut values = addresses(table, std::iter::once(row));
+            values.push(Stored::Int(version.0));
+            session.query(&delete, values).map(drop)
+        })
+    })
 }
 
-type Held = BTreeMap<RowKeyBuf, Version>;
-
-fn write_rows(session: &mut Session, table: &Table, rows: &[&FlushRow]) -> Result<Held, Error> {
-    let mut held = Held::new();
+fn write_rows(session: &mut Session, table: &Table, rows: &[&FlushRow], batch: &mut Batch<'_>) -> Result<(), Error> {
     let mut left = rows;
     while !left.is_empty() {
-        let (batch, rest) = left.split_at(statement_rows(table, left.len()));
-        write_statement(session, table, batch, &mut held)?;
+        let (rows, rest) = left.split_at(statement_rows(table, left.len()));
+        write_statement(session, table, rows, batch)?;
         left = rest;
     }
-    Ok(held)
+    Ok(())
 }
 
-/// The largest power of two that fits: so few statements are prepared, whatever the batch.
+/// A full batch, or the largest power of two that fits: so few statements are prepared, whatever the batch.
 fn statement_rows(table: &Table, count: usize) -> usize {
     let fitting = count.min(MARKS_MAX / columns::all(table).len());
-    1 << fitting.ilog2()
+    let full = limits::FLUSH_ROWS_MAX.min(table.sql.batch.max(1) as usize);
+    if fitting >= full { full } else { 1 << fitting.ilog2() }
 }
 
-fn write_statement(session: &mut Session, table: &Table, rows: &[&FlushRow], held: &mut Held) -> Result<(), Error> {
+fn write_statement(
+    session: &mut Session,
+    table: &Table,
+    rows: &[&FlushRow],
+    batch: &mut Batch<'_>,
+) -> Result<(), Error> {
     let mut values = Vec::with_capacity(rows.len() * columns::all(table).len());
     for flush in rows {
         push_row(&mut values, table, flush)?;
@@ -82,7 +90,7 @@ fn write_statement(session: &mut Session, table: &Table, rows: &[&FlushRow], hel
         answers = session.query(&select, addresses(table, rows.iter().map(|flush| &flush.row)))?;
     }
     for answer in &answers {
-        held.insert(row_key(table, answer)?, version(table, answer).map_err(Error::definition)?);
+        batch.note(&row_key(table, answer)?, version(table, answer).map_err(Error::definition)?);
     }
     Ok(())
 }
@@ -145,4 +153,64 @@ fn push_row(values: &mut Vec<Stored>, table: &Table, flush: &FlushRow) -> Result
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use shardine_model::{Backing, Field, FieldId, FieldType, TableId, Value};
+
+    use super::*;
+
+    fn table() -> Table {
+        let field = |id, name: &str| Field {
+            id: FieldId(id),
+            name: name.into(),
+            kind: FieldType::Int64,
+            default: Value::Int(0),
+        };
+        Table {
+            id: TableId(2),
+            name: "users".into(),
+            version: 1,
+            fields: vec![field(1, "age"), field(2, "height")],
+            sort: Vec::new(),
+            backing: Backing::Sql,
+            sql: Default::default(),
+            dynamic: false,
+            dropped: false,
+            next_field: FieldId(3),
+        }
+    }
+
+    /// record-cache 95: each assignment sees those before it, so the version must be the last to change.
+    #[test]
+    fn record_cache_95_the_version_is_assigned_last() {
+        for flavour in [Flavour::MariaDb, Flavour::Mysql] {
+            let text = upsert(flavour, &table(), 2);
+
+            let assignment = |column: &str| text.find(&format!("`{column}` = IF(")).expect("it is assigned");
+            assert!(assignment("__version__") > assignment("age").max(assignment("height")), "{text}");
+        }
+    }
+
+    /// record-cache 97: MariaDB knows no row alias and says what it holds; MySQL wants the alias and cannot say.
+    #[test]
+    fn record_cache_97_each_of_the_two_is_spoken_to_in_its_own_words() {
+        let (mariadb, mysql) = (upsert(Flavour::MariaDb, &table(), 2), upsert(Flavour::Mysql, &table(), 2));
+
+        assert!(mariadb.contains("VALUES(`age`)") && mariadb.contains(" RETURNING "), "{mariadb}");
+        assert!(!mariadb.contains(" AS fresh"), "{mariadb}");
+        assert!(mysql.contains(") AS fresh ON DUPLICATE KEY UPDATE ") && mysql.contains("fresh.`age`"), "{mysql}");
+        assert!(!mysql.contains("RETURNING") && !mysql.contains("VALUES(`"), "{mysql}");
+    }
+
+    #[test]
+    fn a_full_batch_is_one_statement_and_others_are_few_sizes() {
+        let (mut table, full) = (table(), limits::FLUSH_ROWS_MAX);
+        assert_eq!([full, full - 1, 700, 3, 1].map(|rows| statement_rows(&table, rows)), [full, 512, 512, 2, 1]);
+
+        table.sql.batch = 6;
+
+        assert_eq!([1_000, 6, 5].map(|rows| statement_rows(&table, rows)), [6, 6, 4]);
+    }
 }

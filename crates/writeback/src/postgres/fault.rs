@@ -3,14 +3,19 @@
 use tokio_postgres::error::SqlState;
 
 use crate::error::{Class, Error};
+use crate::tls;
 
 pub(super) fn classify(error: tokio_postgres::Error) -> Error {
     match error.as_db_error() {
         Some(fault) => {
             let detail = fault.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
-            let message = format!("{}{detail} ({})", fault.message(), fault.code().code());
+            let mut message = format!("{}{detail} ({})", fault.message(), fault.code().code());
+            if message.contains("no encryption") {
+                message += "; the server wants TLS: add ?sslmode=require, or better verify-full, to --sql";
+            }
             Error { class: class_of(fault.code()), message }
         }
+        None if error.to_string().contains("TLS") => tls::explain("PostgreSQL", &with_cause(&error)),
         None => Error { class: local_class(&error), message: with_cause(&error) },
     }
 }

@@ -1,7 +1,5 @@
 //! Reading rows by key in one statement, and pages of rows in order.
 
-use std::collections::BTreeMap;
-
 use shardine_model::{Field, FieldType, RowKeyBuf, Table, ValueRef, Version};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -18,17 +16,8 @@ use crate::pages::{self, Page, Parameter};
 use crate::row::{self, Cell};
 
 pub(super) fn load(session: &mut Session, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error> {
-    let mut found = Found::default();
     let answers = query_by_key(session, table, &select(table), rows)?;
-    let mut stored = BTreeMap::new();
-    for answer in &answers {
-        let row = row_key(table, answer)?;
-        let mut one = Found::default();
-        take(&mut one, table, row.clone(), answer);
-        stored.insert(row, one);
-    }
-    found.answer(rows, stored);
-    Ok(found)
+    Found::gather(rows, &answers, |found, answer| take(found, table, answer))
 }
 
 /// Runs a query that is built on `held_by_key`.
@@ -101,15 +90,8 @@ pub(super) fn scan(session: &mut Session, job: &ScanJob) -> Result<(Found, Optio
         })
         .collect();
     let answers = session.query(&query, &parameters)?;
-    let mut page = Page::new(job);
-    for answer in &answers {
-        let row = row_key(&job.table, answer)?;
-        let position = answer.try_get(pages::position_at(&job.table)).ok();
-        if !page.push(row.clone(), position, |found| take(found, &job.table, row, answer)) {
-            break;
-        }
-    }
-    Ok(page.finish())
+    let position = |answer: &Row| answer.try_get(pages::position_at(&job.table)).ok();
+    Page::of(job, &answers, position, |found, answer| take(found, &job.table, answer))
 }
 
 /// The address of a selected row. Fails if somebody made the key column something else than it was.
@@ -124,14 +106,16 @@ pub(super) fn row_key(table: &Table, answer: &Row) -> Result<RowKeyBuf, Error> {
     Ok(RowKeyBuf { table: table.id, key, sort })
 }
 
-/// Takes a selected row into `found`, checked against the definition.
-fn take(found: &mut Found, table: &Table, address: RowKeyBuf, answer: &Row) {
+/// Takes a selected row into `found`, checked against the definition, and gives its address.
+fn take(found: &mut Found, table: &Table, answer: &Row) -> Result<RowKeyBuf, Error> {
+    let row = row_key(table, answer)?;
     let version = match columns::version_at(table) {
         None => Ok(row::UNVERSIONED),
         Some(index) => answer.try_get(index).map(Version).map_err(|_| "the version is no bigint".to_owned()),
     };
     let cells = table.fields.iter().zip(columns::fields_at(table)..).map(|(field, index)| cell(field, answer, index));
-    found.take(table, address, version, cells);
+    found.take(table, row.clone(), version, cells);
+    Ok(row)
 }
 
 /// A stored value as the field's type has it, NULL as `None`.

@@ -2,25 +2,23 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
+use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, Row, Statement};
+use tokio_postgres::{Client, Config, NoTls, Row, Socket, Statement};
 
 use super::fault::classify;
-use crate::database::Role;
+use super::secure::Secure;
+use crate::database::{GRACE, IDLE_MAX, Role};
 use crate::error::Error;
+use crate::tls::{Mode, Tls};
 
 /// Statements kept ready. Past it all are let go: a table in steady use has three.
 const STATEMENTS_MAX: usize = 256;
-
-/// A connection that was not used for so long is asked whether it is still there before a job rests on it.
-const IDLE_MAX: Duration = Duration::from_secs(1);
-
-/// Beyond the server's own limit, for the way there and back.
-const GRACE: Duration = Duration::from_millis(500);
 
 pub(super) struct Session {
     runtime: Runtime,
@@ -33,16 +31,14 @@ pub(super) struct Session {
 pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 impl Session {
-    pub(super) fn open(config: &Config, statement_timeout: Duration, role: Role) -> Result<Self, Error> {
+    pub(super) fn open(config: &Config, tls: &Tls, statement_timeout: Duration, role: Role) -> Result<Self, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::retryable(format!("cannot start a runtime for SQL: {error}")))?;
         let limit = statement_timeout + GRACE;
-        let connected = runtime.block_on(async { timeout(limit, config.connect(NoTls)).await });
-        let (client, connection) = connected.map_err(|_| late("the connection", limit))?.map_err(classify)?;
-        runtime.spawn(async move {
-            // Its end shows as a closed client.
-            let _ = connection.await;
-        });
+        let client = match tls.mode {
+            Mode::Disable => connect(&runtime, config, NoTls, limit)?,
+            Mode::Require | Mode::VerifyFull => connect(&runtime, config, Secure(Arc::new(tls.client()?)), limit)?,
+        };
         let mut session = Self { runtime, client, statements: HashMap::new(), limit, used: Instant::now() };
         session.run(&settings(statement_timeout, role))?;
         Ok(session)
@@ -84,6 +80,21 @@ impl Session {
     }
 }
 
+/// Connects, and lets the connection run on this runtime.
+fn connect<T>(runtime: &Runtime, config: &Config, tls: T, limit: Duration) -> Result<Client, Error>
+where
+    T: MakeTlsConnect<Socket>,
+    T::Stream: Send + 'static,
+{
+    let connected = runtime.block_on(async { timeout(limit, config.connect(tls)).await });
+    let (client, connection) = connected.map_err(|_| late("the connection", limit))?.map_err(classify)?;
+    runtime.spawn(async move {
+        // Its end shows as a closed client.
+        let _ = connection.await;
+    });
+    Ok(client)
+}
+
 fn within<T>(
     runtime: &Runtime,
     limit: Duration,
@@ -101,7 +112,7 @@ fn late(what: &str, limit: Duration) -> Error {
 fn settings(statement_timeout: Duration, role: Role) -> String {
     let limit = statement_timeout.as_millis();
     // Only ever switched on: an operator who made the database read-only is not to be overruled.
-    let read_only = if role == Role::Reader { "SET default_transaction_read_only = on; " } else { "" };
+    let read_only = if role.only_reads() { "SET default_transaction_read_only = on; " } else { "" };
     format!(
         "SET statement_timeout = {limit}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {limit}; \
          SET standard_conforming_strings = on; SET client_encoding = 'UTF8'; \

@@ -1,7 +1,5 @@
 //! Writing rows behind the version fence (record-cache 93, 94): a whole batch in one statement, one array per column.
 
-use std::collections::BTreeMap;
-
 use shardine_model::{FieldType, RowKeyBuf, Table, Value, ValueRef, Version};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -10,6 +8,7 @@ use super::fault::classify;
 use super::read::{held_by_key, key_array, query_by_key, row_key};
 use super::session::Session;
 use super::text::{PostgresText, key_type, read_form, wire_type};
+use crate::batch::Batch;
 use crate::columns::{self, Column, Part};
 use crate::dialect::Dialect;
 use crate::error::Error;
@@ -17,20 +16,26 @@ use crate::job::FlushRow;
 use crate::row;
 
 pub(super) fn write(session: &mut Session, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
-    // In the order of their keys: two writers that meet in the same rows then wait for each other instead of dying.
-    let mut ordered: Vec<&FlushRow> = rows.iter().collect();
-    ordered.sort_by(|left, right| left.row.cmp(&right.row));
-    let batch = arrays(table, &ordered)?;
-    let parameters: Vec<&(dyn ToSql + Sync)> = batch.iter().map(|array| &**array as &(dyn ToSql + Sync)).collect();
-    let mut held = versions(table, &session.query(&upsert(table), &parameters)?)?;
+    let mut batch = Batch::new(rows);
+    let arrays = arrays(table, &batch.by_key())?;
+    let parameters: Vec<&(dyn ToSql + Sync)> = arrays.iter().map(|array| &**array as &(dyn ToSql + Sync)).collect();
+    note(&mut batch, table, &session.query(&upsert(table), &parameters)?)?;
 
-    let unchanged: Vec<RowKeyBuf> =
-        rows.iter().map(|flush| &flush.row).filter(|row| !held.contains_key(*row)).cloned().collect();
+    let unchanged = batch.unknown();
     if !unchanged.is_empty() {
         let select = format!("SELECT {} {}", held_forms(table), held_by_key(table));
-        held.extend(versions(table, &query_by_key(session, table, &select, &unchanged)?)?);
+        note(&mut batch, table, &query_by_key(session, table, &select, &unchanged)?)?;
     }
-    Ok(rows.iter().map(|flush| held.get(&flush.row).copied().unwrap_or(Version::NEVER)).collect())
+    Ok(batch.into_versions())
+}
+
+/// Takes down what SQL says that it holds.
+fn note(batch: &mut Batch<'_>, table: &Table, answers: &[Row]) -> Result<(), Error> {
+    let version_at = columns::address(table).len();
+    for answer in answers {
+        batch.note(&row_key(table, answer)?, Version(answer.try_get(version_at).map_err(classify)?));
+    }
+    Ok(())
 }
 
 /// The address and the version of a row that SQL holds.
@@ -100,16 +105,6 @@ fn upsert(table: &Table) -> String {
         changes.join(", "),
         held_forms(table),
     )
-}
-
-fn versions(table: &Table, answers: &[Row]) -> Result<BTreeMap<RowKeyBuf, Version>, Error> {
-    let mut held = BTreeMap::new();
-    for answer in answers {
-        let row = row_key(table, answer)?;
-        let version = answer.try_get(columns::address(table).len()).map_err(classify)?;
-        held.insert(row, Version(version));
-    }
-    Ok(held)
 }
 
 type Array<'a> = Box<dyn ToSql + Sync + 'a>;

@@ -164,7 +164,7 @@ fn record_cache_112_a_database_that_takes_no_writes_is_retryable() {
 fn a_reading_connection_cannot_write() {
     let dir = TempDir::new().unwrap();
     open(&dir).create(&table(&[])).unwrap();
-    let mut reader = connect(&dir, Role::Reader);
+    let mut reader = connect(&dir, Role::Loader);
 
     assert!(reader.write(&table(&[]), &[large("lili", 1)]).is_err());
 }

@@ -7,7 +7,7 @@ use shardine_model::{RowKeyBuf, Table, ValueRef, Version};
 use super::fault::classify;
 use super::read::bind_key;
 use super::text::SqliteText;
-use crate::columns::{self, Part};
+use crate::columns::{self, Column, Part};
 use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::job::FlushRow;
@@ -24,9 +24,10 @@ pub(super) fn write(connection: &mut Connection, table: &Table, rows: &[FlushRow
 
 fn write_rows(transaction: &Transaction<'_>, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
     let mut statement = transaction.prepare_cached(&upsert(table)).map_err(classify)?;
+    let columns = columns::all(table);
     let mut held = Vec::with_capacity(rows.len());
     for flush in rows {
-        bind_row(&mut statement, table, flush)?;
+        bind_row(&mut statement, table, &columns, flush)?;
         let changed = statement.raw_execute().map_err(classify)?;
         held.push(if changed == 1 { flush.version } else { held_version(transaction, table, &flush.row)? });
     }
@@ -52,12 +53,17 @@ fn upsert(table: &Table) -> String {
     )
 }
 
-/// Binds in the order of `columns::all`.
-fn bind_row(statement: &mut CachedStatement<'_>, table: &Table, flush: &FlushRow) -> Result<(), Error> {
+/// Binds in the order of the columns, which are all that the table has.
+fn bind_row(
+    statement: &mut CachedStatement<'_>,
+    table: &Table,
+    columns: &[Column<'_>],
+    flush: &FlushRow,
+) -> Result<(), Error> {
     let parts = row::sort_parts(table, &flush.row)?;
     let fields = row::field_values(table, flush)?;
     let mut values = parts.iter().map(|part| part.as_ref()).chain(fields);
-    for (column, parameter) in columns::all(table).iter().zip(1..) {
+    for (column, parameter) in columns.iter().zip(1..) {
         let bound = match column.part {
             Part::Key => bind_key(statement, parameter, table, &flush.row.key),
             Part::Sort => statement.raw_bind_parameter(parameter, &flush.row.sort[..]),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardine_model::{FieldId, RowImage, Table, Value, Version, limits};
+use shardine_model::{FieldId, RowImage, RowKeyBuf, Table, Value, Version, limits, sort};
 use shardine_writeback::{Class, Done, FlushResult};
 
 use crate::rig::{Rig, aged, at, image, message, messages, user, users};
@@ -240,5 +240,55 @@ fn what_was_written_is_there_after_a_restart() {
         rig.restart();
 
         assert_eq!(rig.load_one(&users(), &user("lili")).version, Version(3));
+    }
+}
+
+/// record-cache 96: a row that a trigger keeps as it was counts as changed in one database, as unchanged in another and as
+/// touched in a third; what stands there in the end is what counts.
+#[test]
+fn record_cache_96_success_is_what_sql_holds_and_not_a_count() {
+    for rig in Rig::each() {
+        rig.create(&users());
+        rig.flush(&users(), vec![at(user("lili"), 1, aged(1)), at(user("bob"), 1, aged(1))]);
+        rig.sql(rig.say(
+            "CREATE TRIGGER keep BEFORE UPDATE ON users WHEN old.age = 1 AND old.__key__ = CAST('lili' AS BLOB) \
+             BEGIN SELECT RAISE(IGNORE); END",
+            "CREATE FUNCTION keep() RETURNS trigger AS 'BEGIN IF old.__key__ = ''lili''::bytea THEN RETURN NULL; END IF; \
+             RETURN new; END' LANGUAGE plpgsql; \
+             CREATE TRIGGER keep BEFORE UPDATE ON users FOR EACH ROW EXECUTE FUNCTION keep()",
+            "CREATE TRIGGER keep BEFORE UPDATE ON users FOR EACH ROW \
+             IF old.__key__ = 'lili' THEN SET new.__version__ = old.__version__, new.age = old.age; END IF",
+        ));
+
+        let results = rig.flush(&users(), vec![at(user("lili"), 2, aged(2)), at(user("bob"), 2, aged(2))]);
+
+        assert!(
+            matches!(&results[..], [FlushResult::Refused(why), FlushResult::Written] if why.contains("trigger")),
+            "{results:?}"
+        );
+        assert_eq!(rig.load_one(&users(), &user("lili")).version, Version(1));
+        assert_eq!(rig.load_one(&users(), &user("bob")).version, Version(2));
+    }
+}
+
+/// record-cache 105: whatever the doors let through fits into its column: the longest key, the longest sort key and a value
+/// beyond what a smaller text type would hold.
+#[test]
+fn record_cache_105_the_limits_of_the_doors_fit_into_the_columns() {
+    let key = "k".repeat(limits::KEY_BYTES_MAX);
+    let sort = sort::encode(&[Value::Int(1), Value::Str("a".repeat(limits::SORT_BYTES_MAX - 20))]);
+    assert!(sort.len() > limits::SORT_BYTES_MAX - 20 && sort.len() <= limits::SORT_BYTES_MAX, "{}", sort.len());
+    for rig in Rig::each() {
+        rig.create(&users());
+        rig.create(&messages());
+        let large = image(&[(4, Value::Str("x".repeat(1 << 20))), (5, Value::Blob(vec![0xff; 1 << 20]))]);
+        let message = RowKeyBuf { table: messages().id, key: key.as_bytes().into(), sort: sort.clone().into() };
+
+        let written = rig.flush(&users(), vec![at(user(&key), 1, large.clone())]);
+        let sorted = rig.flush(&messages(), vec![at(message.clone(), 1, RowImage::default())]);
+
+        assert_eq!((written, sorted), (vec![FlushResult::Written], vec![FlushResult::Written]));
+        assert_eq!(rig.load_one(&users(), &user(&key)).fields, large);
+        assert_eq!(rig.load_one(&messages(), &message).version, Version(1));
     }
 }

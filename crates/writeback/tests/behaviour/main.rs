@@ -13,3 +13,4 @@ mod scan;
 mod schema;
 mod service;
 mod sqlite;
+mod tls;

@@ -11,7 +11,7 @@ use shardine_model::table::SortPart;
 use shardine_model::{
     Backing, Field, FieldId, FieldRef, FieldType, FieldValue, RowImage, RowKeyBuf, Table, TableId, Value, Version, sort,
 };
-use shardine_testkit::sql_server::{Kind, Shared};
+use shardine_testkit::sql_server::{Held, Kind, Shared};
 use shardine_writeback::{
     Backend, Change, Done, FlushJob, FlushResult, FlushRow, Found, Handle, Job, JobId, LoadJob, Loaded, Options,
     ScanJob, Scope, TableJob, Url,
@@ -85,6 +85,12 @@ impl Rig {
             Place::Sqlite { .. } => self.direct().execute_batch(batch).unwrap(),
             Place::Server(shared) => drop(shared.database.sql(batch).unwrap()),
         }
+    }
+
+    /// Runs statements whose locks stay until what is given back is dropped.
+    pub fn hold(&self, statements: &str) -> Held {
+        let Place::Server(shared) = &self.place else { panic!("a file has no sessions") };
+        shared.database.hold(statements).unwrap()
     }
 
     /// The one value that a query gives, as text.

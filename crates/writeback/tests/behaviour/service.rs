@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use shardine_model::key::Interval;
 use shardine_model::limits;
-use shardine_writeback::{Backend, Class, Done, FlushJob, Job, LoadJob, Options, Url, Why};
+use shardine_testkit::sql_server::Kind;
+use shardine_writeback::{Backend, Class, Done, FlushJob, Job, LoadJob, Options, ScanJob, Scope, Url, Why};
 
-use crate::rig::{Rig, aged, at, user, users};
+use crate::rig::{Rig, aged, at, messages, user, users};
 
 fn load(rig: &Rig) -> Job {
     Job::Load(LoadJob { ticket: rig.ticket(), table: users(), rows: vec![user("lili")] })
@@ -149,4 +151,30 @@ fn status_counts_what_went_by() {
         assert_eq!((status.rows_written, status.rows_read, status.jobs_failed), (2, 3, 1));
         assert!(status.last_error.unwrap().message.contains("missing"));
     }
+}
+
+/// A scan that takes its time, as one of a large table does, must not hold up a load, for which a client waits.
+#[test]
+fn loads_do_not_wait_behind_scans() {
+    let rig = Rig::server(Kind::Postgres, |options| options.statement_timeout = Duration::from_secs(60));
+    rig.create(&users());
+    rig.create(&messages());
+    rig.flush(&users(), vec![at(user("lili"), 1, aged(1))]);
+    // Nobody else may even read the table until this connection ends, which holds the scan where it is.
+    let blocker = rig.hold("BEGIN; LOCK TABLE messages IN ACCESS EXCLUSIVE MODE");
+    let scan = ScanJob {
+        ticket: rig.ticket(),
+        table: messages(),
+        scope: Scope::Positions(Interval::ALL),
+        after: None,
+        rows_max: 10,
+    };
+    let scanned = scan.ticket;
+    rig.handle.submit(Job::Scan(Box::new(scan))).unwrap();
+
+    let loaded = rig.submit_load(&users(), vec![user("lili")]);
+
+    assert_eq!(rig.outcome().ticket(), loaded, "the load came first");
+    drop(blocker);
+    assert_eq!(rig.outcome().ticket(), scanned);
 }
