@@ -7,10 +7,11 @@ use serde_json::Value;
 use super::Problem;
 
 /// A room and the rooms that it may depend on.
-const ROOMS: [(&str, &[&str]); 20] = [
+const ROOMS: [(&str, &[&str]); 21] = [
     ("model", &[]),
     ("proto", &[]),
     ("records", &["model"]),
+    ("coord", &["model"]),
     ("consensus", &["model"]),
     ("shard", &["model", "records", "consensus"]),
     ("store", &["model"]),
@@ -34,6 +35,7 @@ const ROOMS: [(&str, &[&str]); 20] = [
 const EVERYTHING_SERVED: &[&str] = &[
     "model",
     "records",
+    "coord",
     "consensus",
     "shard",
     "store",
@@ -48,7 +50,7 @@ const EVERYTHING_SERVED: &[&str] = &[
 ];
 
 /// Rooms without clocks, chance, threads, files or sockets: the simulator runs them (DESIGN 1, decision 1).
-pub const PURE: [&str; 4] = ["model", "records", "consensus", "shard"];
+pub const PURE: [&str; 5] = ["model", "records", "coord", "consensus", "shard"];
 
 /// A crate from outside and the only rooms that may name it: protocols end at the door, engines behind their wall. Other
 /// rooms may not name it even in tests, or their types would creep in from there.
@@ -67,7 +69,7 @@ const GUARDED: [(&str, &[&str]); 10] = [
 ];
 
 /// Rooms that are synchronous: tokio may not be named in them.
-const SYNCHRONOUS: [&str; 6] = ["model", "records", "consensus", "shard", "resp", "router"];
+const SYNCHRONOUS: [&str; 7] = ["model", "records", "coord", "consensus", "shard", "resp", "router"];
 
 /// Checks the manifests of all members.
 pub fn check(packages: &[Value]) -> Result<Vec<Problem>> {
