@@ -22,18 +22,22 @@ const LINES_TOLD: usize = 40;
 
 #[derive(Args)]
 pub struct Options {
-    /// Seconds per target.
+    /// Seconds per target, each time with other inputs.
     #[arg(long, default_value_t = 30)]
     seconds: u32,
+
+    /// So many inputs per target instead, the same ones each time.
+    #[arg(long)]
+    runs: Option<u32>,
 
     /// Only targets whose name contains this.
     filter: Option<String>,
 }
 
 impl Options {
-    /// All targets, for so many seconds each.
-    pub fn all(seconds: u32) -> Options {
-        Options { seconds, filter: None }
+    /// All targets, with so many inputs each: what passed on one machine passes on the next.
+    pub fn all(runs: u32) -> Options {
+        Options { seconds: 0, runs: Some(runs), filter: None }
     }
 }
 
@@ -48,7 +52,7 @@ pub fn run(options: &Options) -> Result<()> {
     for target in
         targets()?.into_iter().filter(|name| options.filter.as_ref().is_none_or(|filter| name.contains(filter)))
     {
-        if fuzz(&target, &programs.join(&target), options.seconds).is_err() {
+        if fuzz(&target, &programs.join(&target), options).is_err() {
             crashed.push(target);
         }
     }
@@ -78,12 +82,15 @@ fn follow_lock_file() -> Result<()> {
 }
 
 /// Runs one target. libFuzzer talks a lot: one line is told when all is well, the end of its output when it is not.
-fn fuzz(target: &str, program: &Path, seconds: u32) -> Result<()> {
-    let (found, artefacts) = (build_dir().join("corpus").join(target), artefacts_dir());
-    fs::create_dir_all(&found)?;
+fn fuzz(target: &str, program: &Path, options: &Options) -> Result<()> {
+    let (found, artefacts) = (corpus_dir(target, options)?, artefacts_dir());
     fs::create_dir_all(&artefacts)?;
     let mut command = cargo::command(&program.to_string_lossy());
-    command.args([format!("-max_total_time={seconds}"), format!("-artifact_prefix={}/{target}-", artefacts.display())]);
+    match options.runs {
+        Some(runs) => command.args([format!("-runs={runs}"), "-seed=1".to_owned()]),
+        None => command.arg(format!("-max_total_time={}", options.seconds)),
+    };
+    command.arg(format!("-artifact_prefix={}/{target}-", artefacts.display()));
     // A parser that allocates from a claimed length or takes seconds over a kilobyte is broken too.
     command.args(["-rss_limit_mb=1024", "-malloc_limit_mb=256", "-timeout=10", "-print_final_stats=1"]);
     // A panic is told by its message and its input; the stack would push both out of sight.
@@ -99,8 +106,18 @@ fn fuzz(target: &str, program: &Path, seconds: u32) -> Result<()> {
         bail!("{target}: {}", output.status);
     }
     let inputs = told.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:")).unwrap_or_default();
-    println!("{target}: {} inputs in {seconds} s, no crash", inputs.trim());
+    println!("{target}: {} inputs, no crash", inputs.trim());
     Ok(())
+}
+
+/// Where new inputs go. A hunt goes on from what earlier ones found; a run that is the same each time begins with nothing.
+fn corpus_dir(target: &str, options: &Options) -> Result<PathBuf> {
+    let dir = build_dir().join(if options.runs.is_some() { "corpus-fixed" } else { "corpus" }).join(target);
+    if options.runs.is_some() && dir.exists() {
+        fs::remove_dir_all(&dir)?;
+    }
+    fs::create_dir_all(&dir)?;
+    Ok(dir)
 }
 
 /// The programs of the manifest of the fuzz targets.

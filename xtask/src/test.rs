@@ -15,9 +15,9 @@ pub struct Options {
     #[arg(long, default_value_t = 300)]
     seeds: u32,
 
-    /// Seconds per fuzz target; 0 leaves fuzzing out.
-    #[arg(long, default_value_t = 10)]
-    fuzz_seconds: u32,
+    /// Inputs per fuzz target, the same ones each time; 0 leaves fuzzing out. `cargo xtask fuzz` looks for new ones.
+    #[arg(long, default_value_t = 50_000)]
+    fuzz_runs: u32,
 }
 
 const AFTER_BUILD: [&str; 4] = ["tests", "doc tests", "python tests", "simulator"];
@@ -84,9 +84,9 @@ fn simulator(steps: &mut Steps, options: &Options) -> Result<()> {
 }
 
 fn fuzzing(steps: &mut Steps, options: &Options) {
-    match (options.fuzz_seconds, setup::has_cpp_compiler()) {
+    match (options.fuzz_runs, setup::has_cpp_compiler()) {
         (0, _) => steps.skip("fuzz", "asked to leave it out"),
         (_, false) => steps.skip("fuzz", "there is no C++ compiler; the corpora were replayed with the other tests"),
-        (seconds, true) => drop(steps.run("fuzz", || fuzz::run(&fuzz::Options::all(seconds)))),
+        (runs, true) => drop(steps.run("fuzz", || fuzz::run(&fuzz::Options::all(runs)))),
     }
 }

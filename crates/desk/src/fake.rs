@@ -61,6 +61,12 @@ struct Row {
     fields: Vec<(OwnedField, Value)>,
 }
 
+impl Row {
+    fn reply(&self, outcome: Outcome) -> Reply {
+        Reply { version: self.version, sql_version: self.sql_version, expires_at: self.expires_at, outcome }
+    }
+}
+
 #[derive(Clone, PartialEq)]
 enum OwnedField {
     Id(FieldId),
@@ -172,7 +178,7 @@ impl State {
         } else {
             Outcome::Refused { code: ErrorCode::NotFound, row: None }
         };
-        Reply { version: row.version, sql_version: row.sql_version, outcome }
+        row.reply(outcome)
     }
 
     fn submit(&mut self, request: &Request<'_>) -> Answer {
@@ -222,7 +228,7 @@ impl State {
         match self.changed(command, &old) {
             Err((code, shown)) => {
                 let outcome = Outcome::Refused { code, row: shown.then(|| image(&old)) };
-                Reply { version: old.version, sql_version: old.sql_version, outcome }
+                old.reply(outcome)
             }
             Ok(mut new) => {
                 if let Ttl::At(at) = command.ttl {
@@ -235,7 +241,7 @@ impl State {
                 };
                 let changed = u32::from(new.version != old.version);
                 let outcome = Outcome::Done { changed, row };
-                let reply = Reply { version: new.version, sql_version: new.sql_version, outcome };
+                let reply = new.reply(outcome);
                 self.rows.insert(key, new);
                 reply
             }

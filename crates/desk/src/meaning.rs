@@ -106,10 +106,8 @@ pub(crate) fn refused(table: &Table, row: &RowKeyBuf, reply: Reply, code: ErrorC
 }
 
 pub(crate) fn scanned_record(table: &Table, scanned: &ScannedRow, what: Show<'_>) -> Record {
-    let versions = Versions { version: scanned.version, sql_version: scanned.sql_version };
-    let mut record = Record::shown(table, &scanned.row, versions, &scanned.fields, what);
-    record.expires_at = scanned.expires_at;
-    record
+    let ScannedRow { version, sql_version, expires_at, .. } = *scanned;
+    Record::shown(table, &scanned.row, Versions { version, sql_version, expires_at }, &scanned.fields, what)
 }
 
 pub(crate) fn table_of(response: Response) -> Result<Arc<Table>, Failure> {
@@ -120,7 +118,7 @@ pub(crate) fn table_of(response: Response) -> Result<Arc<Table>, Failure> {
 }
 
 pub(crate) fn versions(reply: &Reply) -> Versions {
-    Versions { version: reply.version, sql_version: reply.sql_version }
+    Versions { version: reply.version, sql_version: reply.sql_version, expires_at: reply.expires_at }
 }
 
 pub(crate) fn higher(left: Version, right: Version) -> Version {

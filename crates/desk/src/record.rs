@@ -29,12 +29,13 @@ pub(crate) enum Show<'a> {
 pub(crate) struct Versions {
     pub version: Version,
     pub sql_version: Version,
+    pub expires_at: Option<Timestamp>,
 }
 
 impl Record {
     pub(crate) fn bare(table: &Table, row: &RowKeyBuf, versions: Versions) -> Self {
-        let Versions { version, sql_version } = versions;
-        Self { row: RowAddress::of(table, row), version, sql_version, expires_at: None, fields: Vec::new() }
+        let Versions { version, sql_version, expires_at } = versions;
+        Self { row: RowAddress::of(table, row), version, sql_version, expires_at, fields: Vec::new() }
     }
 
     pub(crate) fn shown(table: &Table, row: &RowKeyBuf, versions: Versions, image: &RowImage, show: Show<'_>) -> Self {

@@ -2,6 +2,7 @@
 
 use crate::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
 use crate::error::ErrorCode;
+use crate::ids::Timestamp;
 use crate::row::RowImage;
 use crate::version::Version;
 
@@ -11,8 +12,14 @@ pub struct Reply {
     pub version: Version,
     /// The newest version that SQL is known to hold.
     pub sql_version: Version,
+    /// When the record ends, if it has an end.
+    pub expires_at: Option<Timestamp>,
     pub outcome: Outcome,
 }
+
+/// What follows the code of a stored reply.
+const HAS_ROW: u8 = 1;
+const HAS_END: u8 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -64,9 +71,13 @@ impl Reply {
                 row
             }
         };
-        out.push(u8::from(row.is_some()));
+        let marks = [(row.is_some(), HAS_ROW), (self.expires_at.is_some(), HAS_END)];
+        out.push(marks.iter().filter(|(is_there, _)| *is_there).map(|(_, mark)| mark).sum());
         if let Some(row) = row {
             put_bytes(out, &row.packed);
+        }
+        if let Some(at) = self.expires_at {
+            put_varint(out, at.0);
         }
     }
 
@@ -77,13 +88,21 @@ impl Reply {
         let changed = if code == 0 { reader.varint("changed count")? } else { 0 };
         let changed =
             u32::try_from(changed).map_err(|_| DecodeError::Unknown { what: "changed count", value: changed })?;
-        let row = match reader.u8("row mark")? {
+        let marks = reader.u8("reply marks")?;
+        if marks > (HAS_ROW | HAS_END) {
+            return Err(DecodeError::Unknown { what: "reply marks", value: u64::from(marks) });
+        }
+        let row = match marks & HAS_ROW {
             0 => None,
             _ => {
                 let packed = reader.bytes("row")?;
                 crate::row::check_packed(packed)?;
                 Some(RowImage { packed: packed.into() })
             }
+        };
+        let expires_at = match marks & HAS_END {
+            0 => None,
+            _ => Some(Timestamp(reader.varint("expiry")?)),
         };
         let outcome = match code {
             0 => Outcome::Done { changed, row },
@@ -93,7 +112,7 @@ impl Reply {
                 Outcome::Refused { code, row }
             }
         };
-        Ok(Self { version, sql_version, outcome })
+        Ok(Self { version, sql_version, expires_at, outcome })
     }
 }
 

@@ -295,15 +295,20 @@ fn golden_bytes_of_sql_options() {
 #[test]
 fn golden_bytes_of_answers() {
     let row = Some(RowImage::of(&[FieldValue { field: NAME, value: ValueRef::Blob(b"x") }]));
-    let reply = |outcome| Reply { version: Version(4), sql_version: Version(-3), outcome };
+    let reply = |outcome| Reply { version: Version(4), sql_version: Version(-3), expires_at: None, outcome };
     let done = reply(Outcome::Done { changed: 300, row: row.clone() });
     let refused = reply(Outcome::Refused { code: ErrorCode::VersionMismatch, row: None });
     let stands = reply(Outcome::Refused { code: ErrorCode::Exists, row });
+    let expires_at = Some(Timestamp(300));
+    let ends = Reply { expires_at, ..done.clone() };
+    let bare_ends = Reply { expires_at, ..reply(Outcome::Done { changed: 1, row: None }) };
 
     for (answer, golden) in [
         (Answer::One(done.clone()), "01080500ac02010600016e050178"),
         (Answer::One(refused.clone()), "0108050300"),
         (Answer::Many(vec![done, refused, stands]), "0203080500ac02010600016e05017808050300080502010600016e050178"),
+        (Answer::One(ends), "01080500ac02030600016e050178ac02"),
+        (Answer::One(bare_ends), "0108050001 02ac02"),
         (Answer::Many(Vec::new()), "0200"),
         (Answer::ConditionFailed, "03"),
         (Answer::Failed(ErrorCode::InDoubt), "0411"),

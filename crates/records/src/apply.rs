@@ -319,11 +319,9 @@ impl Records {
 #[must_use]
 pub fn read_reply(found: Lookup<'_>) -> Reply {
     match found {
-        Lookup::Live(view) => Reply {
-            version: view.version,
-            sql_version: view.sql_version,
-            outcome: Outcome::Done { changed: 0, row: Some(view.fields.to_image()) },
-        },
+        Lookup::Live(view) => {
+            Versions::of(&view).reply(Outcome::Done { changed: 0, row: Some(view.fields.to_image()) })
+        }
         Lookup::Absent { version, sql_version } => refused(version, sql_version, ErrorCode::NotFound),
         Lookup::NotResident => refused(Version::NEVER, Version::NEVER, ErrorCode::Busy),
         Lookup::UnknownTable => refused(Version::NEVER, Version::NEVER, ErrorCode::UnknownTable),
@@ -331,7 +329,7 @@ pub fn read_reply(found: Lookup<'_>) -> Reply {
 }
 
 pub(crate) fn refused(version: Version, sql_version: Version, code: ErrorCode) -> Reply {
-    Reply { version, sql_version, outcome: Outcome::Refused { code, row: None } }
+    Reply { version, sql_version, expires_at: None, outcome: Outcome::Refused { code, row: None } }
 }
 
 impl Records {

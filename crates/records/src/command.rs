@@ -45,13 +45,13 @@ impl Records {
         if command.if_version.is_some_and(|wanted| wanted != before.version) {
             let row = give_row(command.give, current.as_ref());
             let outcome = Outcome::Refused { code: ErrorCode::VersionMismatch, row };
-            return Ok(Reply { version: before.version, sql_version: before.sql_version, outcome });
+            return Ok(before.reply(outcome));
         }
         match plan(&table, current.as_ref(), command) {
             Err(code) => Ok(refuse(&table, before, current.as_ref(), command, code)),
             Ok(Plan::Nothing) => {
                 let outcome = Outcome::Done { changed: 0, row: give_row(command.give, current.as_ref()) };
-                Ok(Reply { version: before.version, sql_version: before.sql_version, outcome })
+                Ok(before.reply(outcome))
             }
             Ok(Plan::Delete | Plan::Put { .. }) if !self.base(row.table, before).has_next() => {
                 Ok(refuse(&table, before, current.as_ref(), command, ErrorCode::Overflow))
@@ -60,7 +60,7 @@ impl Records {
                 let given = give_row(command.give, current.as_ref());
                 let version = self.bury(position, row, before, sink);
                 let outcome = Outcome::Done { changed: 1, row: given };
-                Ok(Reply { version, sql_version: before.sql_version, outcome })
+                Ok(before.buried(version).reply(outcome))
             }
             Ok(Plan::Put { clear, changes }) => Ok(self.put(&table, position, before, command, clear, &changes, sink)),
         }
@@ -113,21 +113,21 @@ impl Records {
         if touches_nothing && !clear && expires_at == before.expires_at && before.version.is_live() {
             let row = self.given(command, table, position, changes, old);
             let outcome = Outcome::Done { changed: 0, row };
-            return Reply { version: before.version, sql_version: before.sql_version, outcome };
+            return before.reply(outcome);
         }
         let Some(content) = content else {
             if !before.version.is_live() {
                 // No fields for no record: nothing came of it, and nothing to bury.
                 let outcome = Outcome::Done { changed: 0, row: None };
-                return Reply { version: before.version, sql_version: before.sql_version, outcome };
+                return before.reply(outcome);
             }
             // The last field of a dynamic record is gone, and the record with it, as in Redis.
             let version = self.bury(position, row, before, sink);
             let outcome = Outcome::Done { changed: merged.removed, row: old };
-            return Reply { version, sql_version: before.sql_version, outcome };
+            return before.buried(version).reply(outcome);
         };
         if content.measure(0).1 > limits::RECORD_BYTES_MAX {
-            return refused(before.version, before.sql_version, ErrorCode::TooLarge);
+            return before.reply(Outcome::Refused { code: ErrorCode::TooLarge, row: None });
         }
         self.exchange_row(position, row, measured, Some(content));
         if table.backing == Backing::Sql {
@@ -136,11 +136,7 @@ impl Records {
         let given = self.given(command, table, position, changes, old);
         let created = if table.dynamic || !before.version.is_live() { merged.created } else { 0 };
         let changed = if changes.is_empty() { 1 } else { created + merged.removed };
-        Reply {
-            version: versions.version,
-            sql_version: before.sql_version,
-            outcome: Outcome::Done { changed, row: given },
-        }
+        versions.reply(Outcome::Done { changed, row: given })
     }
 
     /// The same for a record that is a tree, changed in place.
@@ -169,7 +165,7 @@ impl Records {
         if removes_nothing && versions.expires_at == before.expires_at {
             let row = self.given(command, table, position, changes, old);
             let outcome = Outcome::Done { changed: 0, row };
-            return Reply { version: before.version, sql_version: before.sql_version, outcome };
+            return before.reply(outcome);
         }
         let mut merged = Merged::default();
         let too_many = fields.len() + changes.len() > limits::DYNAMIC_FIELDS_MAX;
@@ -182,21 +178,17 @@ impl Records {
             true
         });
         if !fits {
-            return refused(before.version, before.sql_version, ErrorCode::TooLarge);
+            return before.reply(Outcome::Refused { code: ErrorCode::TooLarge, row: None });
         }
         if self.index.find(position, row.table, row.key).is_some_and(Slot::is_bare) {
             let version = self.bury(position, row, before, sink);
             let outcome = Outcome::Done { changed: merged.removed, row: old };
-            return Reply { version, sql_version: before.sql_version, outcome };
+            return before.buried(version).reply(outcome);
         }
         self.narrow(position, row, versions);
         let given = self.given(command, table, position, changes, old);
         let changed = if changes.is_empty() { 1 } else { merged.created + merged.removed };
-        Reply {
-            version: versions.version,
-            sql_version: before.sql_version,
-            outcome: Outcome::Done { changed, row: given },
-        }
+        versions.reply(Outcome::Done { changed, row: given })
     }
 
     /// Packs a tree that has become small. A record's form must follow from its fields alone: it shows in the order in
@@ -259,7 +251,7 @@ impl Records {
         sink: &mut impl Sink,
     ) -> Version {
         let version = before.version.next_tombstone();
-        let versions = Versions { version, sql_version: before.sql_version, expires_at: None };
+        let versions = before.buried(version);
         let mut bytes = Vec::new();
         open_packed(&mut bytes, row, &versions);
         self.put_row(position, row, Some(Content::Packed(bytes.into_boxed_slice())));
@@ -343,7 +335,7 @@ fn refuse(
         (ErrorCode::Exists, _) => current.map(|view| view.fields.to_image()),
         _ => give_row(command.give, current),
     };
-    Reply { version: before.version, sql_version: before.sql_version, outcome: Outcome::Refused { code, row } }
+    before.reply(Outcome::Refused { code, row })
 }
 
 fn image(view: RowView<'_>) -> RowImage {

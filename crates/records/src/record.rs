@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use shardine_model::codec::{Reader, put_bytes, put_signed, put_varint};
 use shardine_model::row::WideFields;
-use shardine_model::{FieldsView, RowKey, RowView, TableId, Timestamp, Version};
+use shardine_model::{FieldsView, Outcome, Reply, RowKey, RowView, TableId, Timestamp, Version};
 
 const FLAG_EXPIRES: u8 = 1 << 0;
 const FLAG_ADDRESSED: u8 = 1 << 1;
@@ -128,6 +128,19 @@ impl Versions {
     pub fn with<'a>(&self, fields: FieldsView<'a>) -> RowView<'a> {
         let Self { version, sql_version, expires_at } = *self;
         RowView { version, sql_version, expires_at, fields }
+    }
+
+    /// The reply of a command after which the record has these numbers.
+    #[inline]
+    pub fn reply(self, outcome: Outcome) -> Reply {
+        let Self { version, sql_version, expires_at } = self;
+        Reply { version, sql_version, expires_at, outcome }
+    }
+
+    /// The numbers of the record once it is deleted: a tombstone has no end of its own.
+    #[inline]
+    pub fn buried(self, version: Version) -> Self {
+        Self { version, expires_at: None, ..self }
     }
 }
 

@@ -267,9 +267,6 @@ impl Session {
                 hall.call(call, self.ticket(id, 0));
             }
         }
-        if read::TimeToLive::of(ask.verb).is_some() {
-            self.blocked = Some(id);
-        }
         Step::Taken
     }
 

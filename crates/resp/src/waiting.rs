@@ -9,7 +9,7 @@ use crate::address::Place;
 use crate::command::call::Asked;
 use crate::command::look::Look;
 use crate::command::many::{Elements, Sum};
-use crate::command::read::{self, Ask, Context, Found, TimeToLive};
+use crate::command::read::{self, Ask, Context, Found};
 use crate::command::record;
 use crate::command::shape::{Ack, Shape, Tone, failure_of, one_reply};
 use crate::command::transaction::{Exec, Watching};
@@ -17,7 +17,6 @@ use crate::failure::Failure;
 use crate::frame::OwnedLine;
 use crate::session::Watched;
 use crate::verb::Verb;
-use crate::wire;
 
 /// One command's wait. The hot one is small and owns nothing.
 pub(crate) enum Waiting {
@@ -67,7 +66,7 @@ impl Waiting {
                 let tone = Tone { protocol: context.protocol, catalogue: hall.catalogue() };
                 Progress::written(|out| shape.write(&response, tone, out))
             }
-            Self::Read(read) => read.advance(response, context, ticket, hall),
+            Self::Read(read) => read.advance(&response, context),
             Self::Look(look) => look.advance(response, context, ticket, hall),
             Self::Record(write) => write.advance(response, context, ticket, hall),
             Self::Sum(sum) => sum.advance(response),
@@ -84,13 +83,13 @@ pub(crate) fn found_in(response: &Response) -> Result<Found<'_>, Failure> {
     found_in_reply(one_reply(response)?)
 }
 
-/// A reply as a found row. It does not say when the record expires.
+/// A reply as a found row.
 pub(crate) fn found_in_reply(reply: &Reply) -> Result<Found<'_>, Failure> {
     let (version, sql_version) = (reply.version, reply.sql_version);
     match &reply.outcome {
         Outcome::Done { row, .. } => {
             let fields = row.as_ref().map_or(FieldsView::EMPTY, |row| row.view());
-            Ok(Found::Live(RowView { version, sql_version, expires_at: None, fields }))
+            Ok(Found::Live(RowView { version, sql_version, expires_at: reply.expires_at, fields }))
         }
         Outcome::Refused { code: ErrorCode::NotFound, .. } => Ok(Found::Absent { version, sql_version }),
         Outcome::Refused { code, .. } => Err(Failure::from(*code)),
@@ -102,35 +101,22 @@ pub(crate) struct LateRead {
     verb: Verb,
     line: OwnedLine,
     table: Option<Arc<Table>>,
-    /// The row, for a second question; kept only by commands that have one.
-    row: Option<RowKeyBuf>,
 }
 
 impl LateRead {
     pub(crate) fn new(ask: Ask<'_>, place: &Place<'_>) -> Self {
-        let row = TimeToLive::of(ask.verb).map(|_| place.row().to_owned());
-        Self { verb: ask.verb, line: ask.line.to_owned(), table: place.table.clone(), row }
+        Self { verb: ask.verb, line: ask.line.to_owned(), table: place.table.clone() }
     }
 
-    fn advance<H: Hall>(&mut self, response: Response, context: Context, ticket: Ticket, hall: &mut H) -> Progress {
-        if let (Some(form), Response::Explanation(explanation)) = (TimeToLive::of(self.verb), &response) {
-            let is_live = explanation.version.is_live();
-            let number = form.number(is_live, explanation.expires_at, context.now);
-            return Progress::written(|out| wire::integer(out, number));
-        }
-        let context = match &response {
+    fn advance(&self, response: &Response, context: Context) -> Progress {
+        let context = match response {
             Response::Stale { applied, .. } => Context { applied: Some(*applied), ..context },
             _ => context,
         };
-        let found = match found_in(&response) {
+        let found = match found_in(response) {
             Ok(found) => found,
             Err(failure) => return Progress::failed(&failure),
         };
-        // The read made sure that the record is here and up to date; its end is told by an explanation.
-        if let (Found::Live(_), Some(row)) = (found, self.row.take()) {
-            hall.call(Call::Explain { row }, ticket);
-            return Progress::Wait;
-        }
         let table = self.table.as_deref().filter(|table| !table.dynamic);
         let ask = Ask { verb: self.verb, line: self.line.line(), table };
         let mut out = Vec::new();

@@ -288,7 +288,7 @@ fn log_entries() -> Seeds {
 
 fn answers() -> Seeds {
     let row = Some(RowImage::of(&fields()));
-    let reply = |outcome| Reply { version: Version(6), sql_version: Version(5), outcome };
+    let reply = |outcome| Reply { version: Version(6), sql_version: Version(5), expires_at: None, outcome };
     let done = reply(Outcome::Done { changed: 2, row: row.clone() });
     let refused = reply(Outcome::Refused { code: ErrorCode::VersionMismatch, row });
     let answers = [

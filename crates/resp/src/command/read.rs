@@ -14,7 +14,7 @@ use crate::verb::Verb;
 use crate::wire::Protocol;
 
 pub(crate) use hash::{field_count, for_each_field};
-pub(crate) use key::{TimeToLive, kind_of};
+pub(crate) use key::kind_of;
 
 /// A row as a read found it.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use shardine_model::{ErrorCode, Version, limits};
 use shardine_router::{Hall, Read, Response};
 
 use crate::command::many;
-use crate::command::read::{Found, TimeToLive};
+use crate::command::read::Found;
 use crate::failure::Failure;
 use crate::frame::{Line, OwnedLine};
 use crate::options::WATCH_MAX;
@@ -67,7 +67,6 @@ fn unfit(verb: Verb, line: Line<'_>) -> Option<Failure> {
     let waits_for_sql = verb.name().starts_with("REC.") && line.words(2).any(|word| is(word, "ACK"));
     let needs_more = verb.kind() == Kind::Call
         || matches!(verb, Verb::Setrange | Verb::Hello | Verb::Auth)
-        || TimeToLive::of(verb).is_some()
         || looks
         || waits_for_sql;
     let sentence = || format!("{} cannot be part of a transaction: send it before MULTI or after EXEC", verb.name());

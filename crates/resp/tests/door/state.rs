@@ -62,11 +62,13 @@ impl State {
 
     pub fn read(&self, row: RowKey<'_>) -> Reply {
         let version = self.version(row);
-        let outcome = match self.rows.get(&row.to_owned()).filter(|record| record.version > 0) {
+        let live = self.rows.get(&row.to_owned()).filter(|record| record.version > 0);
+        let expires_at = live.and_then(|record| record.expires_at);
+        let outcome = match live {
             Some(record) => Outcome::Done { changed: 0, row: Some(record.image.clone()) },
             None => Outcome::Refused { code: ErrorCode::NotFound, row: None },
         };
-        Reply { version, sql_version: Version(0), outcome }
+        Reply { version, sql_version: Version(0), expires_at, outcome }
     }
 
     pub fn submit(&mut self, request: &Request<'_>) -> Answer {
@@ -92,7 +94,8 @@ impl State {
         let key = command.row.to_owned();
         let old = self.rows.get(&key).cloned().unwrap_or_default();
         let is_live = old.version > 0;
-        let reply = |version, outcome| Reply { version: Version(version), sql_version: Version(0), outcome };
+        let reply =
+            |version, outcome| Reply { version: Version(version), sql_version: Version(0), expires_at: None, outcome };
         let refused = |code| {
             let row = (is_live && command.give == Give::Old).then(|| old.image.clone());
             reply(old.version, Outcome::Refused { code, row })

@@ -24,6 +24,20 @@ fn queued_commands_are_executed_at_once() {
 }
 
 #[test]
+fn a_transaction_sees_the_end_that_it_gave_a_record() {
+    Door::open().script(&[
+        ("MULTI", "+OK|"),
+        ("TTL s", "+QUEUED|"),
+        ("SET s x EX 100", "+QUEUED|"),
+        ("TTL s", "+QUEUED|"),
+        ("PTTL s", "+QUEUED|"),
+        ("PERSIST s", "+QUEUED|"),
+        ("TTL s", "+QUEUED|"),
+        ("EXEC", "*6|:-2|+OK|:100|:100000|:1|:-1|"),
+    ]);
+}
+
+#[test]
 fn a_faulty_command_fails_alone_when_executed() {
     Door::open().script(&[
         ("MULTI", "+OK|"),
