@@ -15,7 +15,7 @@ mod watches;
 use std::collections::BTreeMap;
 
 pub use gathered::{Gathered, Origin, Out};
-pub use message::{Ask, Message, NodeCall, NodeReply, StreamId, Ticket};
+pub use message::{Ask, Message, NodeCall, NodeReply, Opening, StreamId, Ticket};
 
 use crate::command::Asker;
 use crate::outcome::Place;

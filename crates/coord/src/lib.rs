@@ -30,7 +30,7 @@ pub use apply::Fatal;
 pub use command::{Asker, Command, Start, open_entry};
 pub use config::{Config, Consistency, CountersMode};
 pub use ids::{NodeNumber, OrderId, SemaphoreId, SessionId};
-pub use leader::{Ask, Gathered, Leader, Message, NodeCall, NodeReply, Origin, Out, StreamId, Ticket};
+pub use leader::{Ask, Gathered, Leader, Message, NodeCall, NodeReply, Opening, Origin, Out, StreamId, Ticket};
 pub use limits::*;
 pub use outcome::{ClaimLine, Description, NodeLine, Notice, Outcome};
 pub use path::Path;

@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::Problem;
 
 /// A room and the rooms that it may depend on.
-const ROOMS: [(&str, &[&str]); 21] = [
+const ROOMS: [(&str, &[&str]); 22] = [
     ("model", &[]),
     ("proto", &[]),
     ("records", &["model"]),
     ("coord", &["model"]),
     ("consensus", &["model"]),
-    ("shard", &["model", "records", "consensus"]),
+    ("shard", &["model", "records", "coord", "consensus"]),
     ("store", &["model"]),
     ("writeback", &["model"]),
     ("router", &["model"]),
@@ -21,10 +21,11 @@ const ROOMS: [(&str, &[&str]); 21] = [
     ("desk", &["model", "router"]),
     ("resp", &["model", "router"]),
     ("grpc", &["model", "router", "proto", "desk", "accept"]),
+    ("ydb", &["coord"]),
     ("http", &["model", "router", "desk", "accept"]),
     ("server", EVERYTHING_SERVED),
     ("cli", &["server", "model", "proto", "desk"]),
-    ("sim", &["model", "records", "consensus", "shard"]),
+    ("sim", &["model", "records", "coord", "consensus", "shard"]),
     ("testkit", &[]),
     ("bench", &["model", "records", "store", "testkit"]),
     ("fuzz-targets", &["model", "records", "store", "resp", "router"]),
@@ -43,6 +44,7 @@ const EVERYTHING_SERVED: &[&str] = &[
     "router",
     "resp",
     "grpc",
+    "ydb",
     "http",
     "proto",
     "desk",
@@ -62,8 +64,8 @@ const GUARDED: [(&str, &[&str]); 10] = [
     ("tokio-postgres", &["writeback", "bench"]),
     ("mysql_async", &["writeback", "bench"]),
     ("mio", &["server"]),
-    ("tonic", &["grpc", "proto", "server", "cli"]),
-    ("axum", &["accept", "http", "grpc", "server"]),
+    ("tonic", &["grpc", "ydb", "proto", "server", "cli"]),
+    ("axum", &["accept", "http", "grpc", "ydb", "server"]),
     ("mimalloc", &["cli", "server"]), // The allocator is the choice of a program: server has one among its examples.
     ("libfuzzer-sys", &[]),           // Needs a C++ compiler; lives outside of the workspace.
 ];

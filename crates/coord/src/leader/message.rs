@@ -1,5 +1,6 @@
 //! What goes between the leader and the door. No protobuf here: the door translates.
 
+use crate::command::Start;
 use crate::config::Config;
 use crate::ids::SessionId;
 use crate::outcome::{Description, NodeLine};
@@ -13,16 +14,41 @@ pub struct StreamId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
+/// The first message of a stream: asks for a session, a new one or one that it had before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opening {
+    pub path: String,
+    /// 0 asks for a new one.
+    pub session: SessionId,
+    pub timeout_ms: u64,
+    pub description: String,
+    /// Counts the client's connections, so that an older one does not take the session from a newer.
+    pub seq_no: u64,
+    pub protection_key: Vec<u8>,
+}
+
+impl Opening {
+    pub(super) fn as_start(&self) -> Start<'_> {
+        Start {
+            path: &self.path,
+            session: self.session,
+            timeout_ms: self.timeout_ms,
+            description: &self.description,
+            protection_key: &self.protection_key,
+        }
+    }
+}
+
 /// A request on a stream. `req` is only echoed, and may repeat (coordination-semantics 79).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
     Stop,
-    Create { req: u64, name: &'a str, limit: u64, data: &'a [u8] },
-    Update { req: u64, name: &'a str, data: &'a [u8] },
-    Delete { req: u64, name: &'a str, force: bool },
-    Acquire { req: u64, name: &'a str, timeout_ms: u64, count: u64, data: &'a [u8], ephemeral: bool },
-    Release { req: u64, name: &'a str },
-    Describe { req: u64, name: &'a str, owners: bool, waiters: bool, watch_data: bool, watch_owners: bool },
+    Create { req: u64, name: String, limit: u64, data: Vec<u8> },
+    Update { req: u64, name: String, data: Vec<u8> },
+    Delete { req: u64, name: String, force: bool },
+    Acquire { req: u64, name: String, timeout_ms: u64, count: u64, data: Vec<u8>, ephemeral: bool },
+    Release { req: u64, name: String },
+    Describe { req: u64, name: String, owners: bool, waiters: bool, watch_data: bool, watch_owners: bool },
 }
 
 /// What a client hears. After `Failure` and `Stopped` its stream is over.
@@ -50,21 +76,21 @@ impl Message {
 }
 
 /// A call about nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeCall<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeCall {
     Create {
-        path: &'a str,
+        path: String,
         config: Config,
     },
     Alter {
-        path: &'a str,
+        path: String,
         config: Config,
     },
     Drop {
-        path: &'a str,
+        path: String,
     },
     Describe {
-        path: &'a str,
+        path: String,
     },
     /// All of them, as this leader has them.
     List,

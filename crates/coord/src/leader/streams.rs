@@ -3,7 +3,7 @@
 use super::gathered::Look;
 use super::timers::Timer;
 use super::watches::Watch;
-use super::{Ask, Leader, Message, NodeCall, NodeReply, Origin, Out, StreamId, Ticket, not_leading};
+use super::{Ask, Leader, Message, NodeCall, NodeReply, Opening, Origin, Out, StreamId, Ticket, not_leading};
 use crate::command::{Asker, Command, Start};
 use crate::ids::{NodeNumber, SemaphoreId};
 use crate::outcome::Place;
@@ -50,7 +50,8 @@ pub(super) struct Attachment {
 
 impl Leader {
     /// The first message of a stream.
-    pub fn start(&mut self, coord: &Coord, stream: StreamId, start: &Start<'_>, seq_no: u64, out: &mut Out) {
+    pub fn start(&mut self, coord: &Coord, stream: StreamId, opening: &Opening, out: &mut Out) {
+        let (start, seq_no) = (&opening.as_start(), opening.seq_no);
         if !self.leads {
             return out.say(stream, Message::Failure(not_leading()));
         }
@@ -127,7 +128,7 @@ impl Leader {
     }
 
     /// Takes a request of a stream. Every one is answered, unless the stream is lost before.
-    pub fn ask(&mut self, coord: &Coord, id: StreamId, ask: &Ask<'_>, out: &mut Out) {
+    pub fn ask(&mut self, coord: &Coord, id: StreamId, ask: &Ask, out: &mut Out) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let by = match stream.stage {
             Stage::Attached(by) => by,
@@ -136,8 +137,9 @@ impl Leader {
                 return self.fail(coord, id, Refusal::new(Status::BadSession, "the session was stopped"), out);
             }
         };
-        if let Ask::Describe { req, name, owners, waiters, watch_data, watch_owners } = *ask {
-            let look = Look { stream: id, req, by, name: name.into(), owners, waiters, watch_data, watch_owners };
+        if let Ask::Describe { req, ref name, owners, waiters, watch_data, watch_owners } = *ask {
+            let look =
+                Look { stream: id, req, by, name: name.as_str().into(), owners, waiters, watch_data, watch_owners };
             let config = coord.config(by.node).unwrap_or_default();
             if stream.in_flight == 0 && !config.reads_are_strict() {
                 return self.describe(coord, &look, out);
@@ -173,21 +175,24 @@ impl Leader {
     }
 
     /// A call about nodes. The answer comes under `ticket`.
-    pub fn call(&mut self, coord: &Coord, ticket: Ticket, call: &NodeCall<'_>, out: &mut Out) {
+    pub fn call(&mut self, coord: &Coord, ticket: Ticket, call: &NodeCall, out: &mut Out) {
         if !self.leads {
             return out.replies.push((ticket, NodeReply::Refused(not_leading())));
         }
         if out.is_full() {
             return out.replies.push((ticket, NodeReply::Refused(busy())));
         }
-        match *call {
-            NodeCall::Create { path, config } => {
-                out.propose(&Command::CreateNode { path, config }, Origin::Node(ticket))
+        match call {
+            &NodeCall::Create { ref path, config } => {
+                out.propose(&Command::CreateNode { path, config }, Origin::Node(ticket));
             }
-            NodeCall::Alter { path, config } => out.propose(&Command::AlterNode { path, config }, Origin::Node(ticket)),
+            &NodeCall::Alter { ref path, config } => {
+                out.propose(&Command::AlterNode { path, config }, Origin::Node(ticket));
+            }
             NodeCall::Drop { path } => out.propose(&Command::DropNode { path }, Origin::Node(ticket)),
             NodeCall::Describe { path } => {
-                out.propose(&Command::DescribeNode { path }, Origin::DescribeNode { ticket, path: path.into() });
+                let origin = Origin::DescribeNode { ticket, path: path.as_str().into() };
+                out.propose(&Command::DescribeNode { path }, origin);
             }
             NodeCall::List => out.replies.push((ticket, NodeReply::List(coord.list_nodes().collect()))),
         }
@@ -245,25 +250,27 @@ impl Coord {
     }
 }
 
-fn command_of<'a>(stream: StreamId, by: Asker, ask: &Ask<'a>) -> (Command<'a>, Origin) {
-    match *ask {
+fn command_of(stream: StreamId, by: Asker, ask: &Ask) -> (Command<'_>, Origin) {
+    match ask {
         Ask::Stop => (Command::Stop(by), Origin::Stop { stream: Some(stream), by }),
-        Ask::Create { req, name, limit, data } => {
+        &Ask::Create { req, ref name, limit, ref data } => {
             (Command::Create { by, name, limit, data }, Origin::Create { stream, req })
         }
-        Ask::Update { req, name, data } => (Command::Update { by, name, data }, Origin::Update { stream, req }),
-        Ask::Delete { req, name, force } => (Command::Delete { by, name, force }, Origin::Delete { stream, req }),
-        Ask::Acquire { req, name, timeout_ms, count, data, ephemeral } => {
+        &Ask::Update { req, ref name, ref data } => {
+            (Command::Update { by, name, data }, Origin::Update { stream, req })
+        }
+        &Ask::Delete { req, ref name, force } => (Command::Delete { by, name, force }, Origin::Delete { stream, req }),
+        &Ask::Acquire { req, ref name, timeout_ms, count, ref data, ephemeral } => {
             let command = Command::Acquire { by, name, timeout_ms, count, data, ephemeral };
             (command, Origin::Acquire { stream, req, by })
         }
-        Ask::Release { req, name } => (Command::Release { by, name }, Origin::Release { stream, req }),
+        &Ask::Release { req, ref name } => (Command::Release { by, name }, Origin::Release { stream, req }),
         Ask::Describe { .. } => unreachable!("a describe is not a change"),
     }
 }
 
 /// The answer to a request that is not taken.
-fn refused(ask: &Ask<'_>, refusal: Refusal) -> Message {
+fn refused(ask: &Ask, refusal: Refusal) -> Message {
     match *ask {
         Ask::Stop => Message::Failure(refusal),
         Ask::Create { req, .. } => Message::Created { req, result: Err(refusal) },

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use shardine_coord::{
-    Ask, Config, Coord, CutStep, Gathered, Leader, Message, NodeCall, NodeNumber, Out, SessionId, Start, StreamId,
+    Ask, Config, Coord, CutStep, Gathered, Leader, Message, NodeCall, NodeNumber, Opening, Out, SessionId, StreamId,
     Ticket,
 };
 
@@ -68,7 +68,7 @@ impl Act {
         let semaphore = || 0..NAMES.len();
         let acquire = (client(), semaphore(), 1..5u64, prop_oneof![Just(0), 1..3_000u64, Just(u64::MAX)]);
         prop_oneof![
-            4 => (client(), 0..3_000u64).prop_map(|(client, timeout_ms)| Self::Start { client, timeout_ms }),
+            4 => (client(), 0..20_000u64).prop_map(|(client, timeout_ms)| Self::Start { client, timeout_ms }),
             2 => client().prop_map(|client| Self::Lose { client }),
             1 => client().prop_map(|client| Self::Stop { client }),
             2 => (client(), 0..2usize, 1..5u64)
@@ -76,10 +76,10 @@ impl Act {
             1 => (client(), semaphore()).prop_map(|(client, semaphore)| Self::Update { client, semaphore }),
             1 => (client(), semaphore(), any::<bool>())
                 .prop_map(|(client, semaphore, force)| Self::Delete { client, semaphore, force }),
-            12 => acquire.prop_map(|(client, semaphore, count, timeout_ms)| Self::Acquire {
+            40 => acquire.prop_map(|(client, semaphore, count, timeout_ms)| Self::Acquire {
                 client, semaphore, count, timeout_ms
             }),
-            5 => (client(), semaphore()).prop_map(|(client, semaphore)| Self::Release { client, semaphore }),
+            20 => (client(), semaphore()).prop_map(|(client, semaphore)| Self::Release { client, semaphore }),
             2 => (client(), semaphore()).prop_map(|(client, semaphore)| Self::Watch { client, semaphore }),
             4 => (1..2_000u64).prop_map(|ms| Self::Wait { ms }),
             1 => Just(Self::NewLeader),
@@ -128,11 +128,17 @@ impl Stage {
         };
         stage.leader.take_over(&stage.coord);
         stage.make_node();
+        // Most of what can go wrong needs a crowd.
+        for client in 0..CLIENTS {
+            stage.act(&Act::Start { client, timeout_ms: 20_000 });
+        }
+        stage.act(&Act::Create { client: 0, semaphore: 0, limit: 4 });
+        stage.act(&Act::Create { client: 0, semaphore: 1, limit: 2 });
         stage
     }
 
     fn make_node(&mut self) {
-        let call = NodeCall::Create { path: PATH, config: Config::default() };
+        let call = NodeCall::Create { path: PATH.to_owned(), config: Config::default() };
         self.leader.call(&self.coord, Ticket(1), &call, &mut self.out);
         self.settle();
     }
@@ -147,19 +153,22 @@ impl Stage {
             }
             Act::Stop { client } => self.ask(client, &Ask::Stop),
             Act::Create { client, semaphore, limit } => {
-                self.ask(client, &Ask::Create { req: 0, name: NAMES[semaphore], limit, data: b"" });
+                self.ask(client, &Ask::Create { req: 0, name: name(semaphore), limit, data: Vec::new() });
             }
             Act::Update { client, semaphore } => {
-                self.ask(client, &Ask::Update { req: 0, name: NAMES[semaphore], data: &self.now_ms.to_le_bytes() });
+                self.ask(
+                    client,
+                    &Ask::Update { req: 0, name: name(semaphore), data: self.now_ms.to_le_bytes().to_vec() },
+                );
             }
             Act::Delete { client, semaphore, force } => {
-                self.ask(client, &Ask::Delete { req: 0, name: NAMES[semaphore], force });
+                self.ask(client, &Ask::Delete { req: 0, name: name(semaphore), force });
             }
             Act::Acquire { client, semaphore, count, timeout_ms } => {
-                let (name, ephemeral) = (NAMES[semaphore], semaphore == 2);
-                self.ask(client, &Ask::Acquire { req: 0, name, timeout_ms, count, data: b"mine", ephemeral });
+                let (name, ephemeral) = (name(semaphore), semaphore == 2);
+                self.ask(client, &Ask::Acquire { req: 0, name, timeout_ms, count, data: b"mine".to_vec(), ephemeral });
             }
-            Act::Release { client, semaphore } => self.ask(client, &Ask::Release { req: 0, name: NAMES[semaphore] }),
+            Act::Release { client, semaphore } => self.ask(client, &Ask::Release { req: 0, name: name(semaphore) }),
             Act::Watch { client, semaphore } => self.watch(client, semaphore),
             Act::Wait { ms } => {
                 self.now_ms += ms;
@@ -179,7 +188,7 @@ impl Stage {
             }
             Act::Hold(holds) => self.holds = holds,
             Act::DropNode => {
-                self.leader.call(&self.coord, Ticket(0), &NodeCall::Drop { path: PATH }, &mut self.out);
+                self.leader.call(&self.coord, Ticket(0), &NodeCall::Drop { path: PATH.to_owned() }, &mut self.out);
                 self.make_node();
             }
         }
@@ -191,18 +200,18 @@ impl Stage {
         let stream = StreamId(self.next_stream);
         let session = self.clients[client].session;
         self.clients[client].stream = Some(stream);
-        let start = Start { path: PATH, session, timeout_ms, description: "", protection_key: b"" };
-        self.leader.start(&self.coord, stream, &start, 0, &mut self.out);
+        let opening = Opening { path: PATH.to_owned(), session, timeout_ms, ..Opening::default() };
+        self.leader.start(&self.coord, stream, &opening, &mut self.out);
     }
 
-    fn ask(&mut self, client: usize, ask: &Ask<'_>) {
+    fn ask(&mut self, client: usize, ask: &Ask) {
         if let Some(stream) = self.clients[client].stream {
             self.leader.ask(&self.coord, stream, ask, &mut self.out);
         }
     }
 
     fn watch(&mut self, client: usize, semaphore: usize) {
-        let name = NAMES[semaphore];
+        let name = name(semaphore);
         let ask = Ask::Describe { req: 0, name, owners: true, waiters: true, watch_data: true, watch_owners: true };
         self.ask(client, &ask);
     }
@@ -254,4 +263,8 @@ impl Stage {
         }
         restored
     }
+}
+
+fn name(semaphore: usize) -> String {
+    NAMES[semaphore].to_owned()
 }

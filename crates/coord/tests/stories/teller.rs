@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use shardine_coord::{
     Ask, ClaimLine, Config, Consistency, Coord, CountersMode, CutStep, Description, Gathered, Leader, Message,
-    NodeCall, NodeReply, Out, Refusal, SessionId, Start, StreamId, Ticket,
+    NodeCall, NodeReply, Opening, Out, Refusal, SessionId, StreamId, Ticket,
 };
 
 use crate::support::script::Teller;
@@ -74,16 +74,15 @@ impl Desk {
             Some(&stream) if line.has("again") => stream,
             _ => self.open_stream(who),
         };
-        let (path, description) = (line.name(0), line.pair("desc").unwrap_or_default());
-        let key = line.pair("key").unwrap_or_default();
-        let start = Start {
-            path: &path,
+        let opening = Opening {
+            path: line.name(0),
             session: SessionId(line.number("session").unwrap_or(0)),
             timeout_ms: line.number("timeout").unwrap_or(5_000),
-            description: &description,
-            protection_key: key.as_bytes(),
+            description: line.pair("desc").unwrap_or_default(),
+            seq_no: line.number("seq").unwrap_or(0),
+            protection_key: line.pair("key").unwrap_or_default().into_bytes(),
         };
-        self.leader.start(&self.coord, stream, &start, line.number("seq").unwrap_or(0), &mut self.out);
+        self.leader.start(&self.coord, stream, &opening, &mut self.out);
     }
 
     fn open_stream(&mut self, who: &str) -> StreamId {
@@ -100,8 +99,7 @@ impl Desk {
         *count += 1;
         let req = line.number("req").unwrap_or(*count);
         let name = if line.verb == "stop" { String::new() } else { line.name(0) };
-        let (name, data) = (name.as_str(), line.pair("data").unwrap_or_default());
-        let data = data.as_bytes();
+        let data = line.pair("data").unwrap_or_default().into_bytes();
         let watch = line.pair("watch").unwrap_or_default();
         let ask = match line.verb {
             "stop" => Ask::Stop,
@@ -135,7 +133,6 @@ impl Desk {
         let ticket = Ticket(self.next);
         let config = config_of(line);
         let path = if line.verb == "list" { String::new() } else { line.name(0) };
-        let path = path.as_str();
         let call = match line.verb {
             "create" => NodeCall::Create { path, config },
             "alter" => NodeCall::Alter { path, config },
