@@ -34,6 +34,7 @@ fn a_session_moves_to_the_new_leader_with_what_it_holds() {
     cluster.run_until_another_leads();
     let leader = cluster.leader();
     let second = cluster.start(leader, session, 5_000);
+    cluster.run_until_heard(first, |message| matches!(message, StreamMessage::Failure(_)));
 
     assert_eq!(
         failed_with(cluster.heard(first)),
