@@ -34,7 +34,7 @@ const PACKAGES: [Package; 10] = [
 const COMPILER: Package = Package { name: "g++", probe: "command -v c++" };
 
 /// Python packages of the test scripts.
-const PYTHON_PACKAGES: [&str; 1] = ["redis>=5,<9"];
+const PYTHON_PACKAGES: [&str; 2] = ["redis>=5,<9", "ydb>=3.23,<4"];
 
 pub fn run() -> Result<()> {
     install_packages()?;

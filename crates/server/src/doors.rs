@@ -30,7 +30,11 @@ pub(crate) struct Doors {
 }
 
 impl Doors {
-    pub fn open(engine: &Arc<dyn Engine>, options: &UpOptions) -> anyhow::Result<Self> {
+    pub fn open(
+        engine: &Arc<dyn Engine>,
+        coord: Arc<dyn shardine_ydb::Engine>,
+        options: &UpOptions,
+    ) -> anyhow::Result<Self> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(THREADS).thread_name("door").enable_all().build()?;
         let bind = |address: SocketAddr| {
@@ -47,6 +51,12 @@ impl Doors {
             }
         };
         let records = shardine_grpc::service(Arc::clone(engine), shardine_grpc::Options { gate: gate.clone() });
+        let ydb_options = shardine_ydb::Options {
+            token: options.token.clone(),
+            host: grpc_address.ip().to_string(),
+            port: grpc_address.port(),
+        };
+        let records = records.merge(shardine_ydb::service(coord, ydb_options));
         let rest_options = shardine_http::Options { gate, ..shardine_http::Options::default() };
         let rest = shardine_http::router(Arc::clone(engine), rest_options);
         let tasks = vec![

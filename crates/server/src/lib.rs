@@ -2,10 +2,11 @@
 //!
 //! A lane is one thread that owns shards *and* the Redis connections accepted on it, so a command for a shard of the
 //! same lane is parsed, executed and answered without crossing a thread. Each lane has a log thread, which does nothing
-//! but synced writes, and a snapshot thread. Doors on other threads speak to lanes by letters ([`exchange`]).
+//! but synced writes, and a snapshot thread. Coordination has a thread of its own ([`coord`]). Doors on other threads speak to lanes by letters ([`exchange`]).
 
 // In the order in which a newcomer should read them.
 mod clock;
+mod coord;
 mod doors;
 mod exchange;
 mod lane;

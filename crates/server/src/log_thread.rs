@@ -10,8 +10,6 @@ use shardine_model::log::LogWrite;
 use shardine_shard::Persist;
 use shardine_store::{LogStore, SnapshotWriter};
 
-use crate::letter::{Inbox, Letter};
-
 /// Disk that the log may take before the shard with its oldest entry is cut out of turn: the log is shared, and one
 /// quiet shard can hold back the space of all.
 const LOG_BYTES_SOFT_MAX: u64 = 512 << 20;
@@ -32,20 +30,28 @@ pub(crate) struct LogThread {
     pub thread: JoinHandle<()>,
 }
 
+/// What the thread has to tell whoever it writes for.
+pub(crate) enum LogNews {
+    /// These writes are on disk: (seat, number).
+    Persisted(Vec<(usize, u64)>),
+    /// The log is large and this shard's entries are the oldest in it.
+    CutNow(ShardId),
+}
+
 pub(crate) fn start(
-    lane: usize,
+    name: &str,
     log: Arc<dyn LogStore>,
     snapshots: std::path::PathBuf,
-    inbox: Inbox,
+    tell: impl Fn(LogNews) + Send + 'static,
 ) -> std::io::Result<LogThread> {
     let (tasks, receiver) = channel();
-    let name = format!("log-{lane}");
-    let thread = std::thread::Builder::new().name(name).spawn(move || run(&receiver, &*log, &snapshots, &inbox))?;
+    let name = format!("log-{name}");
+    let thread = std::thread::Builder::new().name(name).spawn(move || run(&receiver, &*log, &snapshots, &tell))?;
     Ok(LogThread { tasks, thread })
 }
 
 /// Ends when the lane lets go of its side.
-fn run(tasks: &Receiver<LogTask>, log: &dyn LogStore, snapshots: &std::path::Path, inbox: &Inbox) {
+fn run(tasks: &Receiver<LogTask>, log: &dyn LogStore, snapshots: &std::path::Path, tell: &impl Fn(LogNews)) {
     let mut writes = 0u64;
     while let Ok(task) = tasks.recv() {
         writes += 1;
@@ -53,11 +59,11 @@ fn run(tasks: &Receiver<LogTask>, log: &dyn LogStore, snapshots: &std::path::Pat
             && log.bytes_on_disk() > LOG_BYTES_SOFT_MAX
             && let Some(oldest) = log.oldest_shard()
         {
-            inbox.send(Letter::CutNow(oldest));
+            tell(LogNews::CutNow(oldest));
         }
         let done = match task {
             LogTask::Write(persists) => write(log, snapshots, persists).map(|confirmed| {
-                inbox.send(Letter::Persisted(confirmed));
+                tell(LogNews::Persisted(confirmed));
             }),
             LogTask::Truncate { shard, below } => log.truncate_before(shard, below),
         };

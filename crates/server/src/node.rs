@@ -19,10 +19,12 @@ use shardine_store::{DataDir, Identity, LogStore, SegmentLog};
 use shardine_writeback::{Backend, Handle, Url};
 
 use crate::clock::Clock;
+use crate::coord::{self, Coordination};
 use crate::doors::Doors;
 use crate::exchange::{Desk, Exchange};
 use crate::lane::{self, Core, Lane, Seat};
 use crate::letter::{Inbox, Letter};
+use crate::log_thread::LogNews;
 use crate::options::UpOptions;
 use crate::steward::{self, STEWARD_LANE, Steward};
 use crate::stop::{self, Flushing, Stopped};
@@ -42,6 +44,7 @@ pub struct Node {
     addresses: Addresses,
     exchange: Arc<Exchange>,
     lanes: Vec<JoinHandle<()>>,
+    coord: Coordination,
     doors: Doors,
     /// Held until the last thread that writes has ended.
     _data: DataDir,
@@ -93,9 +96,17 @@ impl Node {
             let memory_max = memory_share(options, map.places().len());
             let seats = map.places().iter().filter(|place| place.lane == number);
             let seats = seats.map(|place| seat(place, &*log, &data, options, memory_max)).collect();
-            let log_thread = log_thread::start(number, Arc::clone(&log), data.snapshot_dir(), inbox.clone())?;
-            let tasks = log_thread.tasks.clone();
-            let snapshots = snapshot_thread::start(number, data.snapshot_dir(), inbox, tasks)?;
+            let news = inbox.clone();
+            let tell = move |what| {
+                news.send(match what {
+                    LogNews::Persisted(confirmed) => Letter::Persisted(confirmed),
+                    LogNews::CutNow(shard) => Letter::CutNow(shard),
+                });
+            };
+            let name = number.to_string();
+            let log_thread = log_thread::start(&name, Arc::clone(&log), data.snapshot_dir(), tell)?;
+            let saved = move |seat, index| inbox.send(Letter::SnapshotSaved { seat, index });
+            let snapshots = snapshot_thread::start(&name, data.snapshot_dir(), saved, log_thread.tasks.clone())?;
             let core = Core::new(number, seats, Arc::clone(&exchange), log_thread, snapshots);
             let connections = lane::Connections::new(Arc::clone(&resp), options.connections_max);
             let mut lane = Lane::new(poll, mailbox, core, connections, Arc::clone(&exchange), clock);
@@ -107,10 +118,11 @@ impl Node {
         steward.reconcile(&held)?;
         steward.start(errand_box)?;
         let engine: Arc<dyn Engine> = Arc::new(Desk(Arc::clone(&exchange)));
-        let doors = Doors::open(&engine, options)?;
+        let coord = Coordination::start(NODE, Arc::clone(&log), &data, clock)?;
+        let doors = Doors::open(&engine, coord.engine(), options)?;
         exchange.inboxes[0].send(Letter::Listen(listener));
         let addresses = Addresses { redis, grpc: doors.grpc, http: doors.http, sql: sql_url };
-        Ok(Self { addresses, exchange, lanes: threads, doors, _data: data })
+        Ok(Self { addresses, exchange, lanes: threads, coord, doors, _data: data })
     }
 
     #[must_use]
@@ -130,6 +142,8 @@ impl Node {
         let until = Instant::now() + limit;
         self.exchange.tell_lanes(|| Letter::CloseDoor);
         self.doors.begin_to_close();
+        // Their streams have no end of their own; sessions live on and are come back to.
+        self.coord.close_streams();
         stop::flush(&self.exchange, until, watch);
         self.doors.close();
         // Requests that ended meanwhile may have changed rows.
@@ -139,6 +153,7 @@ impl Node {
         for lane in self.lanes {
             let _ = lane.join();
         }
+        self.coord.stop();
         if let Some(sql) = &self.exchange.sql {
             sql.stop();
         }
@@ -212,6 +227,7 @@ fn start_sql(
 fn shard_map(log: &Arc<dyn LogStore>, snapshots: &Path, options: &UpOptions) -> anyhow::Result<ShardMap> {
     let mut known = log.shards();
     known.extend(shardine_store::snapshot::shards(snapshots)?);
+    known.retain(|&shard| !coord::is_group(shard));
     known.sort_unstable();
     known.dedup();
     let count = if known.is_empty() { options.shards } else { u32::try_from(known.len())? };

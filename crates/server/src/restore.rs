@@ -8,6 +8,7 @@ use shardine_model::key::Interval;
 use shardine_model::log::{Membership, SnapshotMeta};
 use shardine_records::Records;
 use shardine_shard::Restored;
+use shardine_shard::coord::Coord;
 use shardine_store::{LogStore, SnapshotReader};
 
 /// The records of the snapshot and what the group needs to go on. An error is about this shard alone.
@@ -20,8 +21,7 @@ pub(crate) fn restore(
     seed: u64,
 ) -> anyhow::Result<(Records, Restored)> {
     let mut records = Records::new(seed).owning(interval);
-    let first = SnapshotMeta { index: 0, term: 0, membership: Membership { voters: vec![node], learners: Vec::new() } };
-    let mut snapshot = first;
+    let mut snapshot = first(node);
     if let Some(mut reader) = SnapshotReader::newest(snapshots, shard)? {
         snapshot = reader.meta().clone();
         while let Some(chunk) = reader.next_chunk()? {
@@ -34,6 +34,35 @@ pub(crate) fn restore(
             "shard {shard}: its snapshot owns other positions than the map says; restore the data directory from a copy"
         );
     }
+    Ok((records, behind(log, shard, snapshot)?))
+}
+
+/// The same for a coordination group.
+pub(crate) fn restore_coord(
+    log: &dyn LogStore,
+    snapshots: &Path,
+    group: ShardId,
+    node: u64,
+) -> anyhow::Result<(Coord, Restored)> {
+    let mut coord = Coord::new();
+    let mut snapshot = first(node);
+    if let Some(mut reader) = SnapshotReader::newest(snapshots, group)? {
+        snapshot = reader.meta().clone();
+        while let Some(chunk) = reader.next_chunk()? {
+            let damaged = || format!("snapshot {} of coordination cannot be read", reader.path().display());
+            coord.restore_chunk(&chunk).with_context(damaged)?;
+        }
+    }
+    Ok((coord, behind(log, group, snapshot)?))
+}
+
+/// Where a group begins that has no snapshot yet.
+fn first(node: u64) -> SnapshotMeta {
+    SnapshotMeta { index: 0, term: 0, membership: Membership { voters: vec![node], learners: Vec::new() } }
+}
+
+/// What the group needs to go on behind its snapshot.
+fn behind(log: &dyn LogStore, shard: ShardId, snapshot: SnapshotMeta) -> anyhow::Result<Restored> {
     let kept = log.load(shard)?;
     let mut entries = kept.entries;
     entries.retain(|entry| entry.index > snapshot.index);
@@ -47,5 +76,5 @@ pub(crate) fn restore(
             first.index
         );
     }
-    Ok((records, Restored { snapshot, hard_state: kept.hard_state, entries }))
+    Ok(Restored { snapshot, hard_state: kept.hard_state, entries })
 }

@@ -11,7 +11,6 @@ use shardine_model::ShardId;
 use shardine_shard::SnapshotPart;
 use shardine_store::SnapshotWriter;
 
-use crate::letter::{Inbox, Letter};
 use crate::log_thread::LogTask;
 
 /// Bytes that may wait for the disk; above, the lane cuts no further for now.
@@ -53,16 +52,22 @@ fn size(part: &SnapshotPart) -> usize {
     }
 }
 
-pub(crate) fn start(lane: usize, dir: PathBuf, inbox: Inbox, log: Sender<LogTask>) -> std::io::Result<SnapshotThread> {
+/// `saved` hears of every snapshot that is on disk: its seat and its index.
+pub(crate) fn start(
+    name: &str,
+    dir: PathBuf,
+    saved: impl Fn(usize, u64) + Send + 'static,
+    log: Sender<LogTask>,
+) -> std::io::Result<SnapshotThread> {
     let (parts, receiver) = channel();
     let waiting = Arc::new(AtomicUsize::new(0));
     let room = Arc::clone(&waiting);
-    let name = format!("snapshot-{lane}");
-    let thread = std::thread::Builder::new().name(name).spawn(move || run(&receiver, &dir, &inbox, &log, &room))?;
+    let name = format!("snapshot-{name}");
+    let thread = std::thread::Builder::new().name(name).spawn(move || run(&receiver, &dir, &saved, &log, &room))?;
     Ok(SnapshotThread { parts, waiting, thread })
 }
 
-fn run(parts: &Receiver<Part>, dir: &Path, inbox: &Inbox, log: &Sender<LogTask>, waiting: &AtomicUsize) {
+fn run(parts: &Receiver<Part>, dir: &Path, saved: &impl Fn(usize, u64), log: &Sender<LogTask>, waiting: &AtomicUsize) {
     let mut open: BTreeMap<usize, (u64, SnapshotWriter)> = BTreeMap::new();
     while let Ok(part) = parts.recv() {
         waiting.fetch_sub(size(&part.part), Ordering::Relaxed);
@@ -72,7 +77,7 @@ fn run(parts: &Receiver<Part>, dir: &Path, inbox: &Inbox, log: &Sender<LogTask>,
             Ok(Some(index)) => {
                 // The log up to here is in the snapshot, which is on disk: only now may it go.
                 let _ = log.send(LogTask::Truncate { shard, below: index + 1 });
-                inbox.send(Letter::SnapshotSaved { seat, index });
+                saved(seat, index);
             }
             Err(error) => {
                 // The log still has everything; the next cut tries again.

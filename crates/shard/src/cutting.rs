@@ -1,11 +1,13 @@
-//! Snapshots of the shard: when to cut one, handing it out piece by piece, and taking one in.
+//! Snapshots of a replica: when to cut one, handing it out piece by piece, and taking one in. The same for every machine.
 
 use bytes::Bytes;
+use shardine_consensus::Group;
 use shardine_model::codec::{DecodeError, Reader, put_bytes};
 use shardine_model::log::{LogEntry, SnapshotMeta};
-use shardine_records::{CutStep, Records};
+use shardine_records::Records;
 
 use crate::actions::{Actions, SnapshotPart};
+use crate::machine::Machine;
 use crate::replica::Replica;
 
 #[derive(Debug)]
@@ -37,94 +39,137 @@ impl Cutting {
     pub fn count_log(&mut self, entries: &[LogEntry]) {
         self.log_bytes += entries.iter().map(|entry| entry.data.len() as u64).sum::<u64>();
     }
-}
 
-impl Replica {
     /// Begins a cut when enough log has gathered behind the last one, or a follower needs a snapshot.
-    pub(crate) fn cut_if_due(&mut self) {
-        let wanted_by_peer = self.group.take_snapshot_wish();
-        let due = self.cutting.log_bytes >= self.options.snapshot_log_bytes;
-        if due || wanted_by_peer {
-            self.begin_cut(wanted_by_peer);
+    pub fn begin_if_due(&mut self, machine: &mut impl Machine, group: &mut Group, at: At, log_bytes_max: u64) {
+        let wanted_by_peer = group.take_snapshot_wish();
+        if self.log_bytes >= log_bytes_max || wanted_by_peer {
+            self.begin(machine, group, at, wanted_by_peer);
         }
     }
 
     /// Cuts now, so that the log behind this shard can go: its oldest entries may hold back space that others share.
-    pub fn cut_now(&mut self) {
-        if self.applied > self.cutting.saved {
-            self.begin_cut(false);
+    pub fn begin_now(&mut self, machine: &mut impl Machine, group: &Group, at: At) {
+        if at.index > self.saved {
+            self.begin(machine, group, at, false);
         }
     }
 
-    fn begin_cut(&mut self, wanted_by_peer: bool) {
-        if self.cutting.running.is_some() {
+    fn begin(&mut self, machine: &mut impl Machine, group: &Group, at: At, wanted_by_peer: bool) {
+        if self.running.is_some() {
             return;
         }
-        self.records.begin_cut();
-        let meta = SnapshotMeta { index: self.applied, term: self.applied_term, membership: self.group.membership() };
+        machine.begin_cut();
+        let meta = SnapshotMeta { index: at.index, term: at.term, membership: group.membership() };
         let for_peers = wanted_by_peer.then(Vec::new);
-        self.cutting.running = Some(Running { meta, begun: false, log_bytes: self.cutting.log_bytes, for_peers });
+        self.running = Some(Running { meta, begun: false, log_bytes: self.log_bytes, for_peers });
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Hands out the next pieces of the running cut, about `bytes` of them.
+    pub fn give_some(
+        &mut self,
+        machine: &mut impl Machine,
+        group: &mut Group,
+        bytes: usize,
+        parts: &mut Vec<SnapshotPart>,
+    ) {
+        let Some(running) = &mut self.running else { return };
+        if !running.begun {
+            running.begun = true;
+            parts.push(SnapshotPart::Begin(running.meta.clone()));
+        }
+        let mut given = 0;
+        while given < bytes {
+            let Some(chunk) = machine.next_chunk() else {
+                let done = self.running.take().expect("checked above");
+                self.log_bytes -= done.log_bytes;
+                if let Some(whole) = done.for_peers {
+                    group.offer_snapshot(&done.meta, Bytes::from(whole));
+                }
+                parts.push(SnapshotPart::End);
+                return;
+            };
+            given += chunk.len();
+            if let Some(whole) = &mut running.for_peers {
+                put_bytes(whole, &chunk);
+            }
+            parts.push(SnapshotPart::Chunk(chunk));
+        }
+    }
+
+    /// The host has the snapshot at this index on disk.
+    pub fn saved(&mut self, index: u64) {
+        self.saved = self.saved.max(index);
+    }
+
+    /// Makes a machine that began empty into what a peer's snapshot says.
+    pub fn restore<M: Machine>(&mut self, mut empty: M, meta: &SnapshotMeta, data: &[u8]) -> Result<M, DecodeError> {
+        self.running = None;
+        let mut reader = Reader::new(data);
+        while !reader.is_empty() {
+            empty.restore_chunk(reader.bytes("snapshot chunk")?)?;
+        }
+        self.saved = meta.index;
+        self.log_bytes = 0;
+        Ok(empty)
+    }
+}
+
+/// The last applied entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At {
+    pub index: u64,
+    pub term: u64,
+}
+
+impl Replica {
+    fn at(&self) -> At {
+        At { index: self.applied, term: self.applied_term }
+    }
+
+    pub(crate) fn cut_if_due(&mut self) {
+        let (at, log_bytes_max) = (self.at(), self.options.snapshot_log_bytes);
+        self.cutting.begin_if_due(&mut self.records, &mut self.group, at, log_bytes_max);
+    }
+
+    /// Cuts now, so that the log behind this shard can go.
+    pub fn cut_now(&mut self) {
+        let at = self.at();
+        self.cutting.begin_now(&mut self.records, &self.group, at);
     }
 
     #[must_use]
     pub fn is_cutting(&self) -> bool {
-        self.cutting.running.is_some()
+        self.cutting.is_running()
     }
 
     /// Hands out the next pieces of the running cut, about `bytes` of them. The host calls it when its writer has room.
     pub fn cut_some(&mut self, bytes: usize, actions: &mut Actions) {
-        let Some(running) = &mut self.cutting.running else { return };
-        if !running.begun {
-            running.begun = true;
-            actions.snapshot.push(SnapshotPart::Begin(running.meta.clone()));
-        }
-        let mut given = 0;
-        while given < bytes {
-            match self.records.cut_step() {
-                CutStep::Chunk(chunk) => {
-                    given += chunk.len();
-                    if let Some(whole) = &mut running.for_peers {
-                        put_bytes(whole, &chunk);
-                    }
-                    actions.snapshot.push(SnapshotPart::Chunk(chunk));
-                }
-                CutStep::Done => {
-                    let done = self.cutting.running.take().expect("checked above");
-                    self.cutting.log_bytes -= done.log_bytes;
-                    if let Some(whole) = done.for_peers {
-                        self.group.offer_snapshot(&done.meta, Bytes::from(whole));
-                    }
-                    actions.snapshot.push(SnapshotPart::End);
-                    return;
-                }
-            }
-        }
+        self.cutting.give_some(&mut self.records, &mut self.group, bytes, &mut actions.snapshot);
     }
 
     /// The host has the snapshot at this index on disk; the log up to it may go.
     pub fn snapshot_saved(&mut self, index: u64) {
-        self.cutting.saved = self.cutting.saved.max(index);
+        self.cutting.saved(index);
     }
 
     /// Replaces the whole state: a key that is not in the snapshot is not there afterwards (record-cache 70).
     pub(crate) fn restore_from_peer(&mut self, meta: &SnapshotMeta, data: &[u8]) -> Result<(), DecodeError> {
-        self.cutting.running = None;
-        let mut records = Records::new(self.options.seed);
+        #[cfg_attr(not(feature = "mutants"), expect(unused_mut, reason = "a mutant begins with something else"))]
+        let mut empty = Records::new(self.options.seed);
         #[cfg(feature = "mutants")]
         {
-            records = records.with_mutant(self.options.mutant);
+            empty = empty.with_mutant(self.options.mutant);
             if self.options.mutant == Some(shardine_records::Mutant::SnapshotDoesNotClear) {
-                std::mem::swap(&mut records, &mut self.records);
-                records.abandon_cut();
+                std::mem::swap(&mut empty, &mut self.records);
+                empty.abandon_cut();
             }
         }
-        let mut reader = Reader::new(data);
-        while !reader.is_empty() {
-            records.restore_chunk(reader.bytes("snapshot chunk")?)?;
-        }
-        self.records = records;
-        self.cutting.saved = meta.index;
-        self.cutting.log_bytes = 0;
+        self.records = self.cutting.restore(empty, meta, data)?;
         Ok(())
     }
 }

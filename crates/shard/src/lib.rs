@@ -8,16 +8,19 @@
 // In the order in which a newcomer should read them.
 mod actions;
 mod apply;
+pub mod coord;
 mod cutting;
 mod evict;
 mod gather;
 mod hold;
 mod loads;
+mod machine;
 mod reads;
 mod replica;
 mod stale;
 mod upkeep;
 mod writeback;
+mod writes;
 
 pub use actions::{
     Actions, Caller, Class, FlushResult, FlushRow, LoadedRow, Persist, Question, SnapshotPart, SqlLoad, SqlPurge,

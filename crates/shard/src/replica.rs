@@ -5,11 +5,10 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use shardine_consensus::{Group, Message, Options as GroupOptions, Restored, Role};
 use shardine_model::key::Interval;
-use shardine_model::log::LogWrite;
 use shardine_model::{Ack, Answer, Entry, ErrorCode, NodeId, Request, ShardId, Timestamp, limits};
 use shardine_records::Records;
 
-use crate::actions::{Actions, Caller, Persist, Time};
+use crate::actions::{Actions, Caller, Time};
 use crate::cutting::Cutting;
 use crate::evict::{Evictor, MemoryLimits};
 use crate::gather::{Flight, Gathering, Then};
@@ -19,6 +18,7 @@ use crate::reads::Reads;
 use crate::stale::Touch;
 use crate::upkeep::Upkeep;
 use crate::writeback::{DirtyLimits, Writeback};
+use crate::writes::Writes;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -80,17 +80,9 @@ pub struct Replica {
     pub(crate) upkeep: Upkeep,
     pub(crate) touch: Touch,
     pub(crate) evictor: Evictor,
-    /// Log writes that the host has not confirmed, with the messages that must wait for them.
-    unconfirmed: VecDeque<Unconfirmed>,
+    writes: Writes,
     led_term: u64,
     stopped: bool,
-}
-
-/// A log write under the number that the host knows it by, and the last `Ready` that it stands for.
-struct Unconfirmed {
-    write: u64,
-    up_to: u64,
-    messages: Vec<Message>,
 }
 
 /// The replica in numbers, for `status`.
@@ -140,7 +132,7 @@ impl Replica {
             upkeep: Upkeep::default(),
             touch: Touch::default(),
             evictor: Evictor::new(options.memory),
-            unconfirmed: VecDeque::new(),
+            writes: Writes::default(),
             led_term: 0,
             stopped: false,
         }
@@ -256,11 +248,7 @@ impl Replica {
         if self.stopped {
             return;
         }
-        while self.unconfirmed.front().is_some_and(|known| known.write <= number) {
-            let confirmed = self.unconfirmed.pop_front().expect("just looked");
-            actions.messages.extend(confirmed.messages);
-            self.group.persisted(confirmed.up_to);
-        }
+        self.writes.confirm(number, &mut self.group, &mut actions.messages);
         self.drain(actions);
     }
 
@@ -371,25 +359,13 @@ impl Replica {
             if let Some((meta, data)) = &ready.snapshot {
                 self.install(meta.clone(), data.clone(), actions);
             }
-            let must_write = ready.must_sync || ready.snapshot.is_some();
-            let number = ready.number;
-            if must_write {
+            if ready.must_sync || ready.snapshot.is_some() {
                 self.cutting.count_log(&ready.entries);
-                let shard = self.options.shard;
-                let write = LogWrite { shard, entries: ready.entries, hard_state: ready.hard_state };
-                actions.persists.push(Persist { number, write, install: ready.snapshot });
-                let messages = ready.persisted_messages;
-                self.unconfirmed.push_back(Unconfirmed { write: number, up_to: number, messages });
-                #[cfg(feature = "mutants")]
-                self.answer_before_sync(number, actions);
-            } else if let Some(last) = self.unconfirmed.back_mut() {
-                // Nothing to write, but what came before is not on disk yet: confirmed together with it.
-                last.up_to = number;
-                last.messages.extend(ready.persisted_messages);
-            } else {
-                actions.messages.extend(ready.persisted_messages);
-                self.group.persisted(number);
             }
+            let shard = self.options.shard;
+            self.writes.take(shard, &mut ready, &mut self.group, &mut actions.persists, &mut actions.messages);
+            #[cfg(feature = "mutants")]
+            self.answer_before_sync(ready.number, actions);
             for entry in ready.committed {
                 self.apply(entry, actions);
             }
@@ -404,9 +380,7 @@ impl Replica {
     #[cfg(feature = "mutants")]
     fn answer_before_sync(&mut self, number: u64, actions: &mut Actions) {
         if self.options.mutant == Some(shardine_records::Mutant::AnswerBeforeSync) {
-            let last = self.unconfirmed.pop_back().expect("just pushed");
-            actions.messages.extend(last.messages);
-            self.group.persisted(number);
+            self.writes.confirm_newest_too_early(number, &mut self.group, &mut actions.messages);
         }
     }
 

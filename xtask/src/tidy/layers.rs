@@ -7,12 +7,13 @@ use serde_json::Value;
 use super::Problem;
 
 /// A room and the rooms that it may depend on.
-const ROOMS: [(&str, &[&str]); 20] = [
+const ROOMS: [(&str, &[&str]); 22] = [
     ("model", &[]),
     ("proto", &[]),
     ("records", &["model"]),
+    ("coord", &["model"]),
     ("consensus", &["model"]),
-    ("shard", &["model", "records", "consensus"]),
+    ("shard", &["model", "records", "coord", "consensus"]),
     ("store", &["model"]),
     ("writeback", &["model"]),
     ("router", &["model"]),
@@ -20,10 +21,11 @@ const ROOMS: [(&str, &[&str]); 20] = [
     ("desk", &["model", "router"]),
     ("resp", &["model", "router"]),
     ("grpc", &["model", "router", "proto", "desk", "accept"]),
+    ("ydb", &["coord"]),
     ("http", &["model", "router", "desk", "accept"]),
     ("server", EVERYTHING_SERVED),
     ("cli", &["server", "model", "proto", "desk"]),
-    ("sim", &["model", "records", "consensus", "shard"]),
+    ("sim", &["model", "records", "coord", "consensus", "shard"]),
     ("testkit", &[]),
     ("bench", &["model", "records", "store", "testkit"]),
     ("fuzz-targets", &["model", "records", "store", "resp", "router"]),
@@ -34,6 +36,7 @@ const ROOMS: [(&str, &[&str]); 20] = [
 const EVERYTHING_SERVED: &[&str] = &[
     "model",
     "records",
+    "coord",
     "consensus",
     "shard",
     "store",
@@ -41,6 +44,7 @@ const EVERYTHING_SERVED: &[&str] = &[
     "router",
     "resp",
     "grpc",
+    "ydb",
     "http",
     "proto",
     "desk",
@@ -48,7 +52,7 @@ const EVERYTHING_SERVED: &[&str] = &[
 ];
 
 /// Rooms without clocks, chance, threads, files or sockets: the simulator runs them (DESIGN 1, decision 1).
-pub const PURE: [&str; 4] = ["model", "records", "consensus", "shard"];
+pub const PURE: [&str; 5] = ["model", "records", "coord", "consensus", "shard"];
 
 /// A crate from outside and the only rooms that may name it: protocols end at the door, engines behind their wall. Other
 /// rooms may not name it even in tests, or their types would creep in from there.
@@ -60,14 +64,14 @@ const GUARDED: [(&str, &[&str]); 10] = [
     ("tokio-postgres", &["writeback", "bench"]),
     ("mysql_async", &["writeback", "bench"]),
     ("mio", &["server"]),
-    ("tonic", &["grpc", "proto", "server", "cli"]),
-    ("axum", &["accept", "http", "grpc", "server"]),
+    ("tonic", &["grpc", "ydb", "proto", "server", "cli"]),
+    ("axum", &["accept", "http", "grpc", "ydb", "server"]),
     ("mimalloc", &["cli", "server"]), // The allocator is the choice of a program: server has one among its examples.
     ("libfuzzer-sys", &[]),           // Needs a C++ compiler; lives outside of the workspace.
 ];
 
 /// Rooms that are synchronous: tokio may not be named in them.
-const SYNCHRONOUS: [&str; 6] = ["model", "records", "consensus", "shard", "resp", "router"];
+const SYNCHRONOUS: [&str; 7] = ["model", "records", "coord", "consensus", "shard", "resp", "router"];
 
 /// Checks the manifests of all members.
 pub fn check(packages: &[Value]) -> Result<Vec<Problem>> {

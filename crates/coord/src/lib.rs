@@ -1,0 +1,39 @@
+//! Coordination: nodes with sessions and semaphores, as YDB's coordination service has them (`docs/coordination.md`).
+//!
+//! Two parts. [`Coord`] is the replicated state machine: a function of state and entry, the same on every replica.
+//! [`Leader`] is what only a leader knows: which stream holds which session, who waits for an answer, which watches stand
+//! and which timers run; it turns requests and the passing of time into commands for the log, and outcomes into messages.
+//! Neither touches a socket, a disk or a clock: time is an argument.
+
+// In the order in which a newcomer should read them.
+mod ids;
+mod limits;
+mod path;
+mod status;
+// What is stored.
+mod command;
+mod config;
+mod outcome;
+mod state;
+// What an entry does.
+mod acquire;
+mod apply;
+mod attach;
+mod nodes;
+mod queue;
+mod semaphores;
+mod snapshot;
+// What the leader keeps to itself.
+mod leader;
+
+pub use apply::Fatal;
+pub use command::{Asker, Command, Start, open_entry};
+pub use config::{Config, Consistency, CountersMode};
+pub use ids::{NodeNumber, OrderId, SemaphoreId, SessionId};
+pub use leader::{Ask, Gathered, Leader, Message, NodeCall, NodeReply, Opening, Origin, Out, StreamId, Ticket};
+pub use limits::*;
+pub use outcome::{ClaimLine, Description, NodeLine, Notice, Outcome};
+pub use path::Path;
+pub use snapshot::CutStep;
+pub use state::{Coord, Totals};
+pub use status::{Refusal, Status};

@@ -1,0 +1,101 @@
+//! What comes of a command: one outcome for whoever sent it, and notices about everybody else it touched.
+
+use crate::config::Config;
+use crate::ids::{NodeNumber, OrderId, SemaphoreId, SessionId};
+use crate::status::Refusal;
+
+/// The answer to one command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    Attached {
+        node: NodeNumber,
+        session: SessionId,
+        is_new: bool,
+    },
+    /// The tokens are held.
+    Acquired,
+    /// Not now, and it did not want to wait.
+    NotAcquired,
+    Queued {
+        semaphore: SemaphoreId,
+        order: OrderId,
+        revision: u32,
+        timeout_ms: u64,
+    },
+    /// Whether there was anything to release.
+    Released(bool),
+    Refused(Refusal),
+}
+
+/// One session's claim on one semaphore, held or waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub node: NodeNumber,
+    pub semaphore: SemaphoreId,
+    pub order: OrderId,
+}
+
+/// Something that somebody other than the sender may want to hear. The state does not know who listens; the leader does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A waiter has become an owner.
+    Granted(Place),
+    /// A waiter's request was replaced, released, or lost its semaphore: that request ends with ABORTED.
+    Aborted(Place),
+    /// A waiter waited long enough.
+    TimedOut(Place),
+    /// A waiter went away with its session; nobody is told.
+    Withdrawn(Place),
+    DataChanged {
+        node: NodeNumber,
+        semaphore: SemaphoreId,
+    },
+    OwnersChanged {
+        node: NodeNumber,
+        semaphore: SemaphoreId,
+    },
+    SemaphoreGone {
+        node: NodeNumber,
+        semaphore: SemaphoreId,
+    },
+    SessionGone {
+        node: NodeNumber,
+        session: SessionId,
+    },
+    NodeGone {
+        node: NodeNumber,
+    },
+}
+
+/// A semaphore as a client sees it (coordination-semantics 110-113).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    pub name: String,
+    pub data: Vec<u8>,
+    pub limit: u64,
+    pub count: u64,
+    pub ephemeral: bool,
+    pub owners: Vec<ClaimLine>,
+    pub waiters: Vec<ClaimLine>,
+}
+
+/// An owner or a waiter in a description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimLine {
+    pub order: OrderId,
+    pub session: SessionId,
+    /// 0 for owners.
+    pub timeout_ms: u64,
+    pub count: u64,
+    pub data: Vec<u8>,
+}
+
+/// A node in a list of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeLine {
+    pub path: String,
+    pub config: Config,
+    pub sessions: u64,
+    pub semaphores: u64,
+}

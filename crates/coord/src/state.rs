@@ -1,0 +1,291 @@
+//! What every replica holds: nodes with their sessions and semaphores, in ordered maps.
+//!
+//! Invariants: the sum of a semaphore's owners is its `count` and never above its limit; a claim's session is there, and
+//! `links` has exactly one line for it; waiters stand in the order of their numbers; no number is given twice.
+
+use std::collections::BTreeMap;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::config::Config;
+use crate::ids::{NodeNumber, OrderId, SemaphoreId, SessionId};
+use crate::limits::{CLAIM_COST, SEMAPHORE_COST, SESSION_COST};
+use crate::outcome::{ClaimLine, Description, NodeLine, Notice, Place};
+use crate::path::Path;
+use crate::snapshot::{Cut, Unit};
+
+/// The state of one coordination group.
+#[derive(Debug, Default)]
+pub struct Coord {
+    pub(crate) nodes: BTreeMap<NodeNumber, Node>,
+    pub(crate) paths: BTreeMap<Path, NodeNumber>,
+    /// The last number that was given to a node.
+    pub(crate) last_node: u64,
+    pub(crate) bytes: u64,
+    pub(crate) cut: Option<Cut>,
+}
+
+/// A coordination node.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub path: Path,
+    pub config: Config,
+    // The last numbers given out. They only grow.
+    pub last_session: u64,
+    pub last_semaphore: u64,
+    pub last_order: u64,
+    pub sessions: BTreeMap<SessionId, Session>,
+    pub semaphores: BTreeMap<SemaphoreId, Semaphore>,
+    pub names: BTreeMap<Box<str>, SemaphoreId>,
+    /// Every claim by its session: a session has at most one on a semaphore.
+    pub links: BTreeMap<(SessionId, SemaphoreId), OrderId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Session {
+    pub timeout_ms: u64,
+    pub description: Box<str>,
+    /// Empty: anybody may come back to it.
+    pub protection_key: Box<[u8]>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Semaphore {
+    pub name: Box<str>,
+    pub limit: u64,
+    pub count: u64,
+    pub ephemeral: bool,
+    pub data: Box<[u8]>,
+    pub owners: BTreeMap<OrderId, Claim>,
+    pub waiters: BTreeMap<OrderId, Claim>,
+}
+
+/// Tokens that a session holds or waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub session: SessionId,
+    pub count: u64,
+    pub timeout_ms: u64,
+    /// Grows when a waiter asks again, so that a timeout of the older request cannot end the newer one.
+    pub revision: u32,
+    pub data: Box<[u8]>,
+}
+
+/// The group in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub nodes: u64,
+    pub sessions: u64,
+    pub semaphores: u64,
+    pub bytes: u64,
+}
+
+impl Node {
+    pub fn new(path: Path, config: Config) -> Self {
+        Self {
+            path,
+            config,
+            last_session: 0,
+            last_semaphore: 0,
+            last_order: 0,
+            sessions: BTreeMap::new(),
+            semaphores: BTreeMap::new(),
+            names: BTreeMap::new(),
+            links: BTreeMap::new(),
+        }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        let sessions: u64 = self.sessions.values().map(Session::bytes).sum();
+        sessions + self.semaphores.values().map(Semaphore::bytes).sum::<u64>()
+    }
+}
+
+impl Session {
+    pub fn bytes(&self) -> u64 {
+        SESSION_COST + self.description.len() as u64
+    }
+}
+
+impl Semaphore {
+    pub fn bytes(&self) -> u64 {
+        let claims = self.owners.values().chain(self.waiters.values()).map(Claim::bytes);
+        self.own_bytes() + claims.sum::<u64>()
+    }
+
+    /// Without its claims. The name stands there twice: once for looking it up.
+    pub fn own_bytes(&self) -> u64 {
+        SEMAPHORE_COST + 2 * self.name.len() as u64 + self.data.len() as u64
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.owners.is_empty() && self.waiters.is_empty()
+    }
+
+    /// Whether so many more tokens are free.
+    pub fn has_room_for(&self, count: u64) -> bool {
+        self.limit - self.count >= count
+    }
+}
+
+impl Claim {
+    pub fn bytes(&self) -> u64 {
+        CLAIM_COST + self.data.len() as u64
+    }
+}
+
+impl Coord {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let nodes = self.nodes.values();
+        let (sessions, semaphores) = nodes.fold((0, 0), |(sessions, semaphores), node| {
+            (sessions + node.sessions.len() as u64, semaphores + node.semaphores.len() as u64)
+        });
+        Totals { nodes: self.nodes.len() as u64, sessions, semaphores, bytes: self.bytes }
+    }
+
+    #[must_use]
+    pub fn find_node(&self, path: &str) -> Option<NodeNumber> {
+        self.paths.get(&Path::parse(path)?).copied()
+    }
+
+    #[must_use]
+    pub fn config(&self, node: NodeNumber) -> Option<Config> {
+        self.nodes.get(&node).map(|node| node.config)
+    }
+
+    /// A node's settings and its own name, as its description tells them.
+    #[must_use]
+    pub fn describe_node(&self, path: &str) -> Option<(String, Config)> {
+        let node = &self.nodes[&self.find_node(path)?];
+        Some((node.path.name().to_owned(), node.config))
+    }
+
+    pub fn list_nodes(&self) -> impl Iterator<Item = NodeLine> {
+        self.paths.values().map(|number| {
+            let node = &self.nodes[number];
+            NodeLine {
+                path: node.path.to_string(),
+                config: node.config,
+                sessions: node.sessions.len() as u64,
+                semaphores: node.semaphores.len() as u64,
+            }
+        })
+    }
+
+    #[must_use]
+    pub fn find_semaphore(&self, node: NodeNumber, name: &str) -> Option<SemaphoreId> {
+        self.nodes.get(&node)?.names.get(name).copied()
+    }
+
+    /// Owners and waiters only where they are asked for: they may be many.
+    #[must_use]
+    pub fn describe(&self, node: NodeNumber, name: &str, owners: bool, waiters: bool) -> Option<Description> {
+        let semaphore = &self.nodes.get(&node)?.semaphores[&self.find_semaphore(node, name)?];
+        let line = |(&order, claim): (&OrderId, &Claim)| ClaimLine {
+            order,
+            session: claim.session,
+            timeout_ms: claim.timeout_ms,
+            count: claim.count,
+            data: claim.data.to_vec(),
+        };
+        let owner_line = |found: (&OrderId, &Claim)| ClaimLine { timeout_ms: 0, ..line(found) };
+        Some(Description {
+            name: name.to_owned(),
+            data: semaphore.data.to_vec(),
+            limit: semaphore.limit,
+            count: semaphore.count,
+            ephemeral: semaphore.ephemeral,
+            owners: if owners { semaphore.owners.iter().map(owner_line).collect() } else { Vec::new() },
+            waiters: if waiters { semaphore.waiters.iter().map(line).collect() } else { Vec::new() },
+        })
+    }
+
+    /// Two replicas at the same index have the same.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let mut hash = Xxh3::new();
+        self.each_chunk(|chunk| hash.update(chunk));
+        hash.digest()
+    }
+
+    pub(crate) fn room<'a>(&'a mut self, number: NodeNumber, notices: &'a mut Vec<Notice>) -> Option<Room<'a>> {
+        let node = self.nodes.get_mut(&number)?;
+        Some(Room { number, node, cut: &mut self.cut, bytes: &mut self.bytes, notices })
+    }
+}
+
+/// One node while a command works on it. All changes of sessions and semaphores go through here, so that a running cut
+/// gets what it has not written yet before it changes, and bytes are counted.
+pub(crate) struct Room<'a> {
+    pub number: NodeNumber,
+    pub node: &'a mut Node,
+    cut: &'a mut Option<Cut>,
+    pub bytes: &'a mut u64,
+    pub notices: &'a mut Vec<Notice>,
+}
+
+impl Room<'_> {
+    pub fn place(&self, semaphore: SemaphoreId, order: OrderId) -> Place {
+        Place { node: self.number, semaphore, order }
+    }
+
+    fn save(&mut self, unit: Unit) {
+        if let Some(cut) = self.cut {
+            cut.save_before_change(self.number, self.node, unit);
+        }
+    }
+
+    pub fn session_mut(&mut self, id: SessionId) -> &mut Session {
+        self.save(Unit::Session(id));
+        self.node.sessions.get_mut(&id).expect("the caller has seen it")
+    }
+
+    pub fn add_session(&mut self, session: Session) -> SessionId {
+        self.node.last_session += 1;
+        let id = SessionId(self.node.last_session);
+        *self.bytes += session.bytes();
+        self.node.sessions.insert(id, session);
+        id
+    }
+
+    pub fn remove_session(&mut self, id: SessionId) {
+        self.save(Unit::Session(id));
+        let session = self.node.sessions.remove(&id).expect("the caller has seen it");
+        *self.bytes -= session.bytes();
+    }
+
+    pub fn semaphore(&self, id: SemaphoreId) -> &Semaphore {
+        &self.node.semaphores[&id]
+    }
+
+    pub fn semaphore_mut(&mut self, id: SemaphoreId) -> &mut Semaphore {
+        self.save(Unit::Semaphore(id));
+        self.node.semaphores.get_mut(&id).expect("the caller has seen it")
+    }
+
+    pub fn add_semaphore(&mut self, semaphore: Semaphore) -> SemaphoreId {
+        self.node.last_semaphore += 1;
+        let id = SemaphoreId(self.node.last_semaphore);
+        *self.bytes += semaphore.bytes();
+        self.node.names.insert(semaphore.name.clone(), id);
+        self.node.semaphores.insert(id, semaphore);
+        id
+    }
+
+    pub fn remove_semaphore(&mut self, id: SemaphoreId) {
+        self.save(Unit::Semaphore(id));
+        let semaphore = self.node.semaphores.remove(&id).expect("the caller has seen it");
+        *self.bytes -= semaphore.bytes();
+        self.node.names.remove(&semaphore.name);
+        for claim in semaphore.owners.values().chain(semaphore.waiters.values()) {
+            self.node.links.remove(&(claim.session, id));
+        }
+        self.notices.push(Notice::SemaphoreGone { node: self.number, semaphore: id });
+    }
+}

@@ -1,0 +1,51 @@
+//! The stories of coordination, one script each (STYLE 26). Every outcome is made by a leader and two followers: one that
+//! applies the same entries, and one that is made from a snapshot at the end. All three must be the same.
+
+mod support;
+mod teller;
+mod words;
+
+use std::path::{Path, PathBuf};
+
+use support::script;
+use teller::Desk;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories")
+}
+
+fn run(name: &str) {
+    let mut desk = Desk::open();
+    script::tell(&folder().join(format!("{name}.script")), &mut desk);
+    desk.close();
+}
+
+// In the order in which a newcomer should read them.
+stories! {
+    run:
+    nodes
+    node_names
+    sessions
+    session_limits
+    restoring
+    stealing
+    expiry
+    stop
+    create
+    update
+    delete
+    describe
+    acquire
+    acquire_refused
+    acquire_again
+    fairness
+    release
+    ephemeral
+    watches
+    watches_and_owners
+    watches_are_lost
+    leader_change
+    relaxed_and_strict
+    self_check
+    order_of_requests
+}

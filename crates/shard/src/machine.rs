@@ -1,0 +1,52 @@
+//! What the core asks of a state machine, whichever it is: to be cut into a snapshot, and to be made from one.
+//!
+//! How entries are made, applied and answered is each machine's own business, and stays in its replica
+//! (`docs/adr/0002-two-state-machines.md`).
+
+use shardine_coord::Coord;
+use shardine_model::codec::DecodeError;
+use shardine_records::Records;
+
+pub(crate) trait Machine {
+    fn begin_cut(&mut self);
+
+    /// The next chunk of the cut, or nothing when it is over.
+    fn next_chunk(&mut self) -> Option<Vec<u8>>;
+
+    /// Takes in a chunk; the machine must have begun empty.
+    fn restore_chunk(&mut self, chunk: &[u8]) -> Result<(), DecodeError>;
+}
+
+impl Machine for Records {
+    fn begin_cut(&mut self) {
+        self.begin_cut();
+    }
+
+    fn next_chunk(&mut self) -> Option<Vec<u8>> {
+        match self.cut_step() {
+            shardine_records::CutStep::Chunk(chunk) => Some(chunk),
+            shardine_records::CutStep::Done => None,
+        }
+    }
+
+    fn restore_chunk(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
+        self.restore_chunk(chunk)
+    }
+}
+
+impl Machine for Coord {
+    fn begin_cut(&mut self) {
+        self.begin_cut();
+    }
+
+    fn next_chunk(&mut self) -> Option<Vec<u8>> {
+        match self.cut_step() {
+            shardine_coord::CutStep::Chunk(chunk) => Some(chunk),
+            shardine_coord::CutStep::Done => None,
+        }
+    }
+
+    fn restore_chunk(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
+        self.restore_chunk(chunk)
+    }
+}

@@ -1,0 +1,170 @@
+//! One Session stream: its first message, then requests one way and messages the other, with pings in between.
+//!
+//! A task per stream. It ends with the stream, from whichever side, and then tells the engine, so that the session is
+//! detached and nothing is kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardine_coord::{Message, Refusal, Status as Code, StreamId};
+use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, channel, unbounded_channel};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use crate::convert::{ask_of, failure, opening_of, response_of};
+use crate::engine::Engine;
+use crate::envelope::bad_request;
+use crate::messages::ydb::coordination::session_request::Request;
+use crate::messages::ydb::coordination::session_response::{PingPong, Response};
+use crate::messages::ydb::coordination::{SessionRequest, SessionResponse};
+use crate::pings::{Pings, period};
+
+/// Answers that wait for the network, and how long one may wait before its client counts as gone. No request of a stream is
+/// read meanwhile, so what a client can pile up is bounded.
+const ANSWERS_WAITING: usize = 64;
+const SLOW_CLIENT: Duration = Duration::from_secs(10);
+
+type Answer = Result<SessionResponse, Status>;
+
+/// Serves a stream in a task of its own; what it says comes out of the stream that is returned.
+pub(crate) fn serve(engine: Arc<dyn Engine>, requests: Streaming<SessionRequest>) -> ReceiverStream<Answer> {
+    let (answers, out): (Sender<Answer>, Receiver<Answer>) = channel(ANSWERS_WAITING);
+    tokio::spawn(async move {
+        let mut requests = requests;
+        match first_message(&mut requests).await {
+            Some(Ok(start)) => {
+                let (hear, heard) = unbounded_channel();
+                let opening = opening_of(start);
+                let timeout_ms = opening.timeout_ms;
+                let id = engine.open(opening, Box::new(move |message| drop(hear.send(message))));
+                let held = Held { engine, id };
+                Session { held, requests, heard, answers, pings: Pings::default(), timeout_ms }.run().await;
+            }
+            Some(Err(status)) => drop(answers.send(Err(status)).await),
+            None => {}
+        }
+    });
+    ReceiverStream::new(out)
+}
+
+/// The only thing that a stream may begin with (coordination-semantics 31).
+async fn first_message(
+    requests: &mut Streaming<SessionRequest>,
+) -> Option<Result<crate::messages::ydb::coordination::session_request::SessionStart, Status>> {
+    match requests.message().await {
+        Ok(Some(SessionRequest { request: Some(Request::SessionStart(start)) })) => Some(Ok(start)),
+        Ok(Some(_)) => Some(Err(Status::invalid_argument("First message must be a SessionStart"))),
+        Ok(None) | Err(_) => None,
+    }
+}
+
+/// Tells the engine when the stream is over, however it ends.
+struct Held {
+    engine: Arc<dyn Engine>,
+    id: StreamId,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.engine.close(self.id);
+    }
+}
+
+struct Session {
+    held: Held,
+    requests: Streaming<SessionRequest>,
+    heard: UnboundedReceiver<Message>,
+    answers: Sender<Answer>,
+    pings: Pings,
+    timeout_ms: u64,
+}
+
+/// Why a stream is over.
+enum End {
+    /// The client has left, or has been told everything.
+    Quiet,
+    /// It has to be told.
+    Failure(Refusal),
+}
+
+impl Session {
+    async fn run(mut self) {
+        let end = match self.started().await {
+            Ok(()) => self.talk().await,
+            Err(end) => end,
+        };
+        if let End::Failure(refusal) = end {
+            let _ = self.say(failure(&refusal)).await;
+        }
+    }
+
+    /// Waits for the session. No request is read before that, so none can overtake it.
+    async fn started(&mut self) -> Result<(), End> {
+        let message = tokio::select! {
+            message = self.heard.recv() => message.ok_or(End::Quiet)?,
+            () = self.answers.closed() => return Err(End::Quiet),
+        };
+        self.pass_on(message).await?;
+        self.ping().await
+    }
+
+    async fn talk(&mut self) -> End {
+        let period = period(self.timeout_ms);
+        let mut next_ping = Instant::now() + period;
+        loop {
+            let step = tokio::select! {
+                message = self.heard.recv() => match message {
+                    Some(message) => self.pass_on(message).await,
+                    None => Err(End::Failure(Refusal::new(Code::Unavailable, "the node is stopping"))),
+                },
+                request = self.requests.message() => match request {
+                    Ok(Some(request)) => self.take(request).await,
+                    Ok(None) | Err(_) => Err(End::Quiet),
+                },
+                () = sleep_until(next_ping) => {
+                    next_ping = Instant::now() + period;
+                    self.ping().await
+                }
+            };
+            if let Err(end) = step {
+                return end;
+            }
+        }
+    }
+
+    async fn take(&mut self, message: SessionRequest) -> Result<(), End> {
+        match message.request {
+            None => Err(End::Failure(bad_request("Empty request"))),
+            Some(Request::Ping(ping)) => {
+                self.pings.ping(ping.opaque);
+                self.say(Response::Pong(PingPong { opaque: ping.opaque })).await
+            }
+            Some(Request::Pong(pong)) => self.pings.pong(pong.opaque).map_err(End::Failure),
+            Some(request) => {
+                self.held.engine.ask(self.held.id, ask_of(request).map_err(End::Failure)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// After its last message a stream is over.
+    async fn pass_on(&mut self, message: Message) -> Result<(), End> {
+        let is_last = message.is_last();
+        self.say(response_of(message)).await?;
+        if is_last { Err(End::Quiet) } else { Ok(()) }
+    }
+
+    async fn ping(&mut self) -> Result<(), End> {
+        let opaque = self.pings.next().map_err(End::Failure)?;
+        self.say(Response::Ping(PingPong { opaque })).await
+    }
+
+    async fn say(&mut self, response: Response) -> Result<(), End> {
+        let answer = SessionResponse { response: Some(response) };
+        match timeout(SLOW_CLIENT, self.answers.send(Ok(answer))).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(End::Quiet),
+        }
+    }
+}
