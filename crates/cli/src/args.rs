@@ -119,10 +119,16 @@ pub fn command() -> clap::Command {
     with_environment(Cli::command(), "SHARDINE")
 }
 
+/// `--help`, and `--version` where it asks for the program's own; `flush` has one that names a record's.
+fn is_about_the_program(arg: &clap::Arg) -> bool {
+    use clap::ArgAction::{Help, HelpLong, HelpShort, Version};
+    matches!(arg.get_action(), Help | HelpLong | HelpShort | Version)
+}
+
 fn with_environment(command: clap::Command, prefix: &str) -> clap::Command {
     let own = prefix.to_owned();
     let command = command.mut_args(|arg| match arg.get_long() {
-        Some(long) if arg.get_env().is_none() && !["help", "version"].contains(&long) => {
+        Some(long) if arg.get_env().is_none() && !is_about_the_program(&arg) => {
             let name = format!("{own}_{}", long.replace('-', "_").to_ascii_uppercase());
             // Clap keeps names for the life of the process, and so may we.
             arg.env(&*name.leak())
