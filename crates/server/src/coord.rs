@@ -83,8 +83,8 @@ impl Coordination {
         let tell = move |what: LogNews| {
             let news = news.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let _ = match what {
-                LogNews::Persisted(confirmed) => {
-                    news.send(Letter::Persisted(confirmed.last().map_or(0, |last| last.1)))
+                LogNews::Persisted(synced) => {
+                    news.send(Letter::Persisted(synced.confirmed.last().map_or(0, |last| last.1)))
                 }
                 LogNews::CutNow(GROUP) => news.send(Letter::CutNow),
                 LogNews::CutNow(_) => Ok(()),

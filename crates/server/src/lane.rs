@@ -4,6 +4,7 @@
 mod calls;
 mod connections;
 mod core;
+mod journal;
 mod scan;
 mod sql;
 mod tally;
@@ -163,7 +164,7 @@ impl Lane {
             Letter::Stop => self.stopping = true,
             Letter::Call { call, done } => self.core.call_from_outside(call, done),
             Letter::ToShard { shard, what, done } => self.core.ask_shard(shard, what, done),
-            Letter::Persisted(confirmed) => self.core.persisted(&confirmed),
+            Letter::Persisted(synced) => self.core.persisted(&synced),
             Letter::SnapshotSaved { seat, index } => self.core.snapshot_saved(seat, index),
             Letter::CutNow(shard) => self.core.cut_now(shard),
             Letter::Sql(done) => self.core.sql_done(done),

@@ -9,6 +9,8 @@ use mio::Waker;
 use shardine_model::{Catalogue, ErrorCode, ShardId, TableId};
 use shardine_router::{Call, DeadLetterLine, Response, ShardStatus, TableWriteback, Ticket};
 
+use crate::log_thread::Synced;
+
 pub(crate) type Done = Box<dyn FnOnce(Response) + Send>;
 pub(crate) type ShardDone = Box<dyn FnOnce(Result<u64, ErrorCode>) + Send>;
 
@@ -33,8 +35,8 @@ pub(crate) enum Letter {
         what: ShardCall,
         done: ShardDone,
     },
-    /// These log writes are on disk: (seat, number).
-    Persisted(Vec<(usize, u64)>),
+    /// A log write is on disk.
+    Persisted(Synced),
     /// A snapshot is on disk.
     SnapshotSaved {
         seat: usize,

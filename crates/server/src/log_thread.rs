@@ -1,8 +1,10 @@
-//! The thread that syncs a lane's log writes: the lane goes on reading sockets and serving reads meanwhile.
+//! Log writes, and the thread that syncs them: its lane goes on reading sockets and serving reads meanwhile.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use shardine_model::ShardId;
 use shardine_model::codec::Reader;
@@ -14,7 +16,7 @@ use shardine_store::{LogStore, SnapshotWriter};
 /// quiet shard can hold back the space of all.
 const LOG_BYTES_SOFT_MAX: u64 = 512 << 20;
 /// Writes between two looks at the log's size.
-const LOOK_EVERY: u64 = 1_024;
+pub(crate) const LOOK_EVERY: u64 = 1_024;
 
 pub(crate) enum LogTask {
     /// Everything of one lane turn: (seat, what), in order.
@@ -28,12 +30,47 @@ pub(crate) enum LogTask {
 pub(crate) struct LogThread {
     pub tasks: Sender<LogTask>,
     pub thread: JoinHandle<()>,
+    /// For an owner that can spare the time to write himself.
+    pub writer: LogWriter,
+}
+
+/// What was written.
+pub(crate) struct Synced {
+    /// (seat, number).
+    pub confirmed: Vec<(usize, u64)>,
+    pub took: Duration,
+}
+
+/// Writes turns to the log. Whoever holds one takes care that the turns of a lane are written one after the other.
+#[derive(Clone)]
+pub(crate) struct LogWriter {
+    log: Arc<dyn LogStore>,
+    snapshots: PathBuf,
+}
+
+impl LogWriter {
+    /// Returns when everything is on disk.
+    pub fn write(&self, persists: Vec<(usize, Persist)>) -> Synced {
+        let started = Instant::now();
+        let confirmed = write(&*self.log, &self.snapshots, persists).unwrap_or_else(|error| give_up(&error));
+        Synced { confirmed, took: started.elapsed() }
+    }
+
+    /// The shard to cut when the log has become large.
+    pub fn too_large(&self) -> Option<ShardId> {
+        if self.log.bytes_on_disk() > LOG_BYTES_SOFT_MAX { self.log.oldest_shard() } else { None }
+    }
+}
+
+/// What the disk holds is unknown now. Answering anything more could be a lie; starting again reads the truth.
+fn give_up(error: &shardine_store::Error) -> ! {
+    tracing::error!(%error, "the log cannot be written: stopping at once");
+    std::process::exit(74)
 }
 
 /// What the thread has to tell whoever it writes for.
 pub(crate) enum LogNews {
-    /// These writes are on disk: (seat, number).
-    Persisted(Vec<(usize, u64)>),
+    Persisted(Synced),
     /// The log is large and this shard's entries are the oldest in it.
     CutNow(ShardId),
 }
@@ -41,36 +78,32 @@ pub(crate) enum LogNews {
 pub(crate) fn start(
     name: &str,
     log: Arc<dyn LogStore>,
-    snapshots: std::path::PathBuf,
+    snapshots: PathBuf,
     tell: impl Fn(LogNews) + Send + 'static,
 ) -> std::io::Result<LogThread> {
     let (tasks, receiver) = channel();
     let name = format!("log-{name}");
-    let thread = std::thread::Builder::new().name(name).spawn(move || run(&receiver, &*log, &snapshots, &tell))?;
-    Ok(LogThread { tasks, thread })
+    let writer = LogWriter { log, snapshots };
+    let own = writer.clone();
+    let thread = std::thread::Builder::new().name(name).spawn(move || run(&receiver, &own, &tell))?;
+    Ok(LogThread { tasks, thread, writer })
 }
 
 /// Ends when the lane lets go of its side.
-fn run(tasks: &Receiver<LogTask>, log: &dyn LogStore, snapshots: &std::path::Path, tell: &impl Fn(LogNews)) {
+fn run(tasks: &Receiver<LogTask>, writer: &LogWriter, tell: &impl Fn(LogNews)) {
     let mut writes = 0u64;
     while let Ok(task) = tasks.recv() {
         writes += 1;
         if writes.is_multiple_of(LOOK_EVERY)
-            && log.bytes_on_disk() > LOG_BYTES_SOFT_MAX
-            && let Some(oldest) = log.oldest_shard()
+            && let Some(oldest) = writer.too_large()
         {
             tell(LogNews::CutNow(oldest));
         }
-        let done = match task {
-            LogTask::Write(persists) => write(log, snapshots, persists).map(|confirmed| {
-                tell(LogNews::Persisted(confirmed));
-            }),
-            LogTask::Truncate { shard, below } => log.truncate_before(shard, below),
-        };
-        if let Err(error) = done {
-            // What the disk holds is unknown now. Answering anything more could be a lie; starting again reads the truth.
-            tracing::error!(%error, "the log cannot be written: stopping at once");
-            std::process::exit(74);
+        match task {
+            LogTask::Write(persists) => tell(LogNews::Persisted(writer.write(persists))),
+            LogTask::Truncate { shard, below } => {
+                writer.log.truncate_before(shard, below).unwrap_or_else(|error| give_up(&error));
+            }
         }
     }
 }

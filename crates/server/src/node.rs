@@ -99,7 +99,7 @@ impl Node {
             let news = inbox.clone();
             let tell = move |what| {
                 news.send(match what {
-                    LogNews::Persisted(confirmed) => Letter::Persisted(confirmed),
+                    LogNews::Persisted(synced) => Letter::Persisted(synced),
                     LogNews::CutNow(shard) => Letter::CutNow(shard),
                 });
             };

@@ -1,7 +1,6 @@
 //! What a lane owns besides its connections: its shards, the way to the log, and who waits for what.
 
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
 use shardine_model::{
     Ack, Answer, Backing, Catalogue, ErrorCode, Position, Refusal, Request, RowKey, ShardId, TableId, Timestamp,
@@ -10,10 +9,11 @@ use shardine_router::{Call, DeadLetterLine, Hall, Read, Response, ShardStatus, T
 use shardine_shard::{Actions, Caller, Persist, ReadNow, Replica, Time};
 use slab::Slab;
 
+use super::journal::{Journal, Written};
 use super::sql::SqlJobs;
 use crate::exchange::{Exchange, refused};
 use crate::letter::{Done, LaneStatus, Letter, ShardDone};
-use crate::log_thread::LogTask;
+use crate::log_thread::{LogThread, Synced};
 use crate::snapshot_thread::{Part, SnapshotThread};
 
 /// Callers from outside the lane have this source; their sequence is a place in `Core::outside`.
@@ -60,8 +60,7 @@ pub(crate) struct Core {
     pub(super) sql: SqlJobs,
     pub(super) counters: Counters,
     time: Time,
-    log: Option<Sender<LogTask>>,
-    log_is_busy: bool,
+    journal: Journal,
     /// Log writes that wait for the one on its way.
     queued: Vec<(usize, Persist)>,
     snapshots: Option<SnapshotThread>,
@@ -74,7 +73,7 @@ impl Core {
         number: usize,
         seats: Vec<Seat>,
         exchange: Arc<Exchange>,
-        log: crate::log_thread::LogThread,
+        log: LogThread,
         snapshots: SnapshotThread,
     ) -> Self {
         let catalogue = Arc::default();
@@ -88,8 +87,7 @@ impl Core {
             sql: SqlJobs::new(number),
             counters: Counters::default(),
             time: Time::default(),
-            log: Some(log.tasks),
-            log_is_busy: false,
+            journal: Journal::new(&log),
             queued: Vec::new(),
             snapshots: Some(snapshots),
             answers: Vec::new(),
@@ -191,8 +189,13 @@ impl Core {
         self.seats.binary_search_by_key(&place.shard, |seat| seat.shard).ok()
     }
 
-    pub fn persisted(&mut self, confirmed: &[(usize, u64)]) {
-        self.log_is_busy = false;
+    /// The log thread is done with a write.
+    pub fn persisted(&mut self, synced: &Synced) {
+        self.journal.synced(synced.took);
+        self.confirm(&synced.confirmed);
+    }
+
+    fn confirm(&mut self, confirmed: &[(usize, u64)]) {
         for &(seat, number) in confirmed {
             self.with_replica(seat, |replica, actions| replica.persisted(number, actions));
         }
@@ -210,7 +213,7 @@ impl Core {
 
     /// One log write for all shards of the lane, if the last one is done. Says whether anything was started.
     pub fn flush_if_free(&mut self) -> bool {
-        if self.log_is_busy {
+        if self.journal.is_busy() {
             return false;
         }
         for seat in 0..self.seats.len() {
@@ -223,11 +226,13 @@ impl Core {
         if self.queued.is_empty() {
             return false;
         }
-        self.log_is_busy = true;
         self.counters.log_writes += 1;
-        let task = LogTask::Write(std::mem::take(&mut self.queued));
-        if let Some(log) = &self.log {
-            let _ = log.send(task);
+        let queued = std::mem::take(&mut self.queued);
+        if let Written::Synced { confirmed, too_large } = self.journal.write(queued, self.counters.reads) {
+            self.confirm(&confirmed);
+            if let Some(shard) = too_large {
+                self.cut_now(shard);
+            }
         }
         true
     }
@@ -390,7 +395,7 @@ impl Core {
         if let Some(snapshots) = self.snapshots.take() {
             self.threads.push(snapshots.close());
         }
-        self.log = None;
+        self.journal.close();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

@@ -1,0 +1,119 @@
+//! A lane's way to the log: one synced write at a time. The log thread waits for the disk, unless the lane has nothing better
+//! to do and the disk is quick: then waking a thread, and being woken by it, costs more than the wait.
+
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use shardine_model::ShardId;
+use shardine_shard::Persist;
+
+use crate::log_thread::{LOOK_EVERY, LogTask, LogThread, LogWriter, Synced};
+
+/// A sync that takes longer is long enough to read sockets in.
+const QUICK: Duration = Duration::from_micros(400);
+/// Quick syncs in a row before the disk is called quick. One that is not, and they are counted anew.
+const TRUST_AFTER: u32 = 64;
+/// A larger write is the work of many connections, whose next commands can be read meanwhile.
+const SMALL_BYTES: usize = 16 << 10;
+
+/// What the last syncs told of the disk.
+#[derive(Default)]
+struct Disk {
+    quick_in_a_row: u32,
+}
+
+impl Disk {
+    fn note(&mut self, took: Duration) {
+        self.quick_in_a_row = if took <= QUICK { self.quick_in_a_row.saturating_add(1) } else { 0 };
+    }
+
+    fn is_quick(&self) -> bool {
+        self.quick_in_a_row >= TRUST_AFTER
+    }
+}
+
+pub(super) struct Journal {
+    writer: LogWriter,
+    /// Gone when the lane closes.
+    tasks: Option<Sender<LogTask>>,
+    is_busy: bool,
+    disk: Disk,
+    writes: u64,
+    reads_before: u64,
+}
+
+/// What became of a write.
+pub(super) enum Written {
+    /// The log thread has it, and will tell.
+    UnderWay,
+    /// It is on disk. If the log has become large, this shard should be cut.
+    Synced { confirmed: Vec<(usize, u64)>, too_large: Option<ShardId> },
+}
+
+impl Journal {
+    pub fn new(log: &LogThread) -> Self {
+        let (writer, tasks) = (log.writer.clone(), Some(log.tasks.clone()));
+        Self { writer, tasks, is_busy: false, disk: Disk::default(), writes: 0, reads_before: 0 }
+    }
+
+    pub fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
+    /// The log thread has written what it had.
+    pub fn synced(&mut self, took: Duration) {
+        self.is_busy = false;
+        self.disk.note(took);
+    }
+
+    /// Writes everything of one turn. `reads` is how many the lane has served so far: where there are reads, none shall wait
+    /// behind the disk.
+    pub fn write(&mut self, persists: Vec<(usize, Persist)>, reads: u64) -> Written {
+        let reads_since = reads - std::mem::replace(&mut self.reads_before, reads);
+        self.writes += 1;
+        if reads_since == 0 && self.disk.is_quick() && is_small(&persists) {
+            let Synced { confirmed, took } = self.writer.write(persists);
+            self.disk.note(took);
+            let looks = self.writes.is_multiple_of(LOOK_EVERY);
+            return Written::Synced { confirmed, too_large: looks.then(|| self.writer.too_large()).flatten() };
+        }
+        self.is_busy = true;
+        if let Some(tasks) = &self.tasks {
+            let _ = tasks.send(LogTask::Write(persists));
+        }
+        Written::UnderWay
+    }
+
+    /// Lets the log thread end when it has written what it has.
+    pub fn close(&mut self) {
+        self.tasks = None;
+    }
+}
+
+fn is_small(persists: &[(usize, Persist)]) -> bool {
+    let bytes = |(_, persist): &(usize, Persist)| match &persist.install {
+        Some((_, data)) => data.len(),
+        None => persist.write.entries.iter().map(|entry| entry.data.len()).sum(),
+    };
+    persists.iter().map(bytes).sum::<usize>() <= SMALL_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_quick_after_many_quick_syncs_and_not_after_a_slow_one() {
+        let mut disk = Disk::default();
+        for _ in 0..TRUST_AFTER {
+            assert!(!disk.is_quick());
+            disk.note(QUICK);
+        }
+        assert!(disk.is_quick());
+
+        disk.note(QUICK * 2);
+        assert!(!disk.is_quick());
+        disk.note(QUICK);
+        assert!(!disk.is_quick(), "trust comes back as slowly as it came");
+    }
+}
