@@ -90,11 +90,11 @@ impl Coordination {
                 LogNews::CutNow(_) => Ok(()),
             };
         };
-        let log_thread = log_thread::start("coord", Arc::clone(&log), data.snapshot_dir(), tell)?;
+        let log_thread = log_thread::start("coord", log, data.snapshot_dir(), tell)?;
         let saved_letters = letters.clone();
         let saved = move |_, index| drop(saved_letters.send(Letter::SnapshotSaved(index)));
         let snapshots = snapshot_thread::start("coord", data.snapshot_dir(), saved, log_thread.tasks.clone())?;
-        let room = Room::new(GROUP, replica, mailbox, log, log_thread, snapshots, clock);
+        let room = Room::new(GROUP, replica, mailbox, log_thread, snapshots, clock);
         let thread = std::thread::Builder::new().name("coord".into()).spawn(move || room.run())?;
         Ok(Self { letters, next_stream: Arc::default(), thread })
     }

@@ -1,7 +1,6 @@
 //! The turn of the thread: read all letters that are there, let timers run, hand one log write on, tell what came of it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -11,12 +10,11 @@ use shardine_shard::Persist;
 use shardine_shard::coord::{
     Actions, NodeReply, Opening, Refusal, Replica, StatusCode, StreamId, StreamMessage, Ticket,
 };
-use shardine_store::LogStore;
 use shardine_ydb::Hear;
 
 use super::{Done, Letter};
 use crate::clock::Clock;
-use crate::log_thread::{LogTask, LogThread};
+use crate::log_thread::{LogTask, LogThread, LogWriter};
 use crate::snapshot_thread::{Part, SnapshotThread};
 
 /// One step of the group's timers.
@@ -30,7 +28,6 @@ const CUT_BYTES: usize = 256 << 10;
 
 /// Ticks between two looks at the log: a group that writes little must not hold back the space of the others for ever.
 const LOOK_TICKS: u64 = 100;
-const LOG_BYTES_SOFT_MAX: u64 = 512 << 20;
 
 /// The one seat of this thread, for the log and snapshot threads.
 const SEAT: usize = 0;
@@ -41,8 +38,8 @@ pub(super) struct Room {
     replica: Result<Replica, String>,
     actions: Actions,
     letters: Receiver<Letter>,
-    log_store: Arc<dyn LogStore>,
     log: Sender<LogTask>,
+    writer: LogWriter,
     log_is_busy: bool,
     queued: Vec<(usize, Persist)>,
     snapshots: SnapshotThread,
@@ -61,7 +58,6 @@ impl Room {
         group: ShardId,
         replica: Result<Replica, String>,
         letters: Receiver<Letter>,
-        log_store: Arc<dyn LogStore>,
         log: LogThread,
         snapshots: SnapshotThread,
         clock: Clock,
@@ -71,8 +67,8 @@ impl Room {
             replica,
             actions: Actions::default(),
             letters,
-            log_store,
             log: log.tasks,
+            writer: log.writer,
             log_is_busy: false,
             queued: Vec::new(),
             snapshots,
@@ -194,8 +190,7 @@ impl Room {
         self.next_tick_ms = now_ms + TICK_MS;
         self.act(|replica, actions| replica.tick(now_ms, actions));
         self.ticks += 1;
-        let is_large = self.ticks.is_multiple_of(LOOK_TICKS) && self.log_store.bytes_on_disk() > LOG_BYTES_SOFT_MAX;
-        if is_large && self.log_store.oldest_shard() == Some(self.group) {
+        if self.ticks.is_multiple_of(LOOK_TICKS) && self.writer.too_large() == Some(self.group) {
             self.act(|replica, _| replica.cut_now());
         }
     }
