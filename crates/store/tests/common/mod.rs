@@ -37,11 +37,12 @@ pub fn indexes(log: &SegmentLog, shard: u32) -> Vec<u64> {
     group.entries.iter().map(|entry| entry.index).collect()
 }
 
-/// The directory as it is on disk now, in another place: what a process that is killed leaves behind.
+/// The directory as it is on disk now, in another place: what a process that is killed leaves behind. Without the spare
+/// that the log's own thread is making: it gets another name while this copies, and a restart would remove it.
 pub fn crash(dir: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
-    for file in fs::read_dir(dir).unwrap() {
-        let path = file.unwrap().path();
+    let paths = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+    for path in paths.filter(|path| path.extension().is_none_or(|ending| ending != "filling")) {
         fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
     }
     copy
