@@ -368,6 +368,9 @@ impl Replica {
             self.answer_before_sync(ready.number, actions);
             for entry in ready.committed {
                 self.apply(entry, actions);
+                if self.stopped {
+                    return;
+                }
             }
             for done in ready.reads {
                 self.reads.confirm(done);

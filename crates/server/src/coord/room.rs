@@ -29,6 +29,10 @@ const CUT_BYTES: usize = 256 << 10;
 /// Ticks between two looks at the log: a group that writes little must not hold back the space of the others for ever.
 const LOOK_TICKS: u64 = 100;
 
+/// The reason has paths of this machine in it, which are for those who run it.
+const STOPPED: &str = "coordination has stopped on this node; its log says why and what to do";
+const STOPPING: &str = "the node is stopping";
+
 /// The one seat of this thread, for the log and snapshot threads.
 const SEAT: usize = 0;
 
@@ -133,7 +137,7 @@ impl Room {
                         self.calls.insert(ticket, done);
                         replica.call(ticket, &call, &mut self.actions);
                     }
-                    Err(reason) => done(NodeReply::Refused(unavailable(reason.clone()))),
+                    Err(_) => done(NodeReply::Refused(unavailable(STOPPED))),
                 }
             }
             Letter::Persisted(number) => {
@@ -145,7 +149,7 @@ impl Room {
             Letter::CloseStreams => {
                 self.is_closed = true;
                 for (stream, hear) in std::mem::take(&mut self.ears) {
-                    hear(StreamMessage::Failure(unavailable("the node is stopping".to_owned())));
+                    hear(StreamMessage::Failure(unavailable(STOPPING)));
                     self.act(|replica, _| replica.close(stream));
                 }
             }
@@ -156,8 +160,8 @@ impl Room {
 
     fn open(&mut self, stream: StreamId, opening: &Opening, hear: Hear) {
         let refusal = match &self.replica {
-            Err(reason) => Some(reason.clone()),
-            Ok(_) if self.is_closed => Some("the node is stopping".to_owned()),
+            Err(_) => Some(STOPPED),
+            Ok(_) if self.is_closed => Some(STOPPING),
             Ok(_) => None,
         };
         if let Some(reason) = refusal {
@@ -257,6 +261,6 @@ impl Room {
     }
 }
 
-fn unavailable(reason: String) -> Refusal {
+fn unavailable(reason: &'static str) -> Refusal {
     Refusal::new(StatusCode::Unavailable, reason)
 }

@@ -10,25 +10,35 @@ use shardine_shard::Persist;
 use crate::log_thread::{LOOK_EVERY, LogTask, LogThread, LogWriter, Synced};
 
 /// A sync that takes longer is long enough to read sockets in.
-const QUICK: Duration = Duration::from_micros(400);
-/// Quick syncs in a row before the disk is called quick. One that is not, and they are counted anew.
-const TRUST_AFTER: u32 = 64;
+const QUICK: Duration = Duration::from_millis(1);
+/// Quick syncs that the lane wants to see, for each `QUICK` that a slow one took, before it waits for the disk again: one
+/// hiccup is soon forgotten, a stall is not.
+const PROOFS: u32 = 8;
 /// A larger write is the work of many connections, whose next commands can be read meanwhile.
 const SMALL_BYTES: usize = 16 << 10;
 
 /// What the last syncs told of the disk.
-#[derive(Default)]
 struct Disk {
-    quick_in_a_row: u32,
+    /// Quick syncs that are still to be seen.
+    proofs_left: u32,
 }
 
 impl Disk {
+    fn unknown() -> Self {
+        Self { proofs_left: PROOFS }
+    }
+
     fn note(&mut self, took: Duration) {
-        self.quick_in_a_row = if took <= QUICK { self.quick_in_a_row.saturating_add(1) } else { 0 };
+        self.proofs_left = if took <= QUICK {
+            self.proofs_left.saturating_sub(1)
+        } else {
+            let times = took.as_nanos().div_ceil(QUICK.as_nanos());
+            PROOFS.saturating_mul(u32::try_from(times).unwrap_or(u32::MAX)).max(self.proofs_left)
+        };
     }
 
     fn is_quick(&self) -> bool {
-        self.quick_in_a_row >= TRUST_AFTER
+        self.proofs_left == 0
     }
 }
 
@@ -53,7 +63,7 @@ pub(super) enum Written {
 impl Journal {
     pub fn new(log: &LogThread) -> Self {
         let (writer, tasks) = (log.writer.clone(), Some(log.tasks.clone()));
-        Self { writer, tasks, is_busy: false, disk: Disk::default(), writes: 0, reads_before: 0 }
+        Self { writer, tasks, is_busy: false, disk: Disk::unknown(), writes: 0, reads_before: 0 }
     }
 
     pub fn is_busy(&self) -> bool {
@@ -102,18 +112,30 @@ fn is_small(persists: &[(usize, Persist)]) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_disk_is_quick_after_many_quick_syncs_and_not_after_a_slow_one() {
-        let mut disk = Disk::default();
-        for _ in 0..TRUST_AFTER {
-            assert!(!disk.is_quick());
+    fn syncs_until_quick(disk: &mut Disk) -> u32 {
+        let mut syncs = 0;
+        while !disk.is_quick() {
             disk.note(QUICK);
+            syncs += 1;
         }
-        assert!(disk.is_quick());
+        syncs
+    }
+
+    #[test]
+    fn a_disk_is_quick_after_some_quick_syncs() {
+        assert_eq!(syncs_until_quick(&mut Disk::unknown()), PROOFS);
+    }
+
+    #[test]
+    fn the_longer_a_sync_took_the_longer_it_is_remembered() {
+        let mut disk = Disk::unknown();
+        syncs_until_quick(&mut disk);
 
         disk.note(QUICK * 2);
-        assert!(!disk.is_quick());
-        disk.note(QUICK);
-        assert!(!disk.is_quick(), "trust comes back as slowly as it came");
+        assert_eq!(syncs_until_quick(&mut disk), 2 * PROOFS);
+
+        disk.note(QUICK * 100);
+        disk.note(QUICK * 2);
+        assert_eq!(syncs_until_quick(&mut disk), 100 * PROOFS, "a short one does not excuse the long one before it");
     }
 }

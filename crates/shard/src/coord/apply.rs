@@ -27,6 +27,9 @@ impl Replica {
             self.writes.take(group, &mut ready, &mut self.group, &mut actions.persists, &mut actions.messages);
             for entry in ready.committed {
                 self.apply(&entry, actions);
+                if self.stopped {
+                    return;
+                }
             }
             self.notice_role();
         }

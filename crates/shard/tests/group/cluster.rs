@@ -225,6 +225,12 @@ impl Cluster {
         caller
     }
 
+    pub fn propose(&mut self, node: u64, entry: &Entry<'_>) -> Caller {
+        let caller = self.caller();
+        self.on(node, |replica, actions| replica.propose_for(caller, entry, actions));
+        caller
+    }
+
     pub fn read(&mut self, node: u64, text: &str) -> Caller {
         let caller = self.caller();
         let row = words::address(self.node(node).records().catalogue(), text);
@@ -242,9 +248,7 @@ impl Cluster {
     pub fn define(&mut self, definition: &str) {
         let catalogue = self.node(1).records().catalogue().clone();
         let table = words::table(&catalogue, &definition.split_whitespace().collect::<Vec<_>>());
-        let (caller, leader) = (self.caller(), self.leader());
-        let entry = Entry::Schema(Box::new(table));
-        self.on(leader, |replica, actions| replica.propose_for(caller, &entry, actions));
+        self.propose(self.leader(), &Entry::Schema(Box::new(table)));
         self.settle();
     }
 

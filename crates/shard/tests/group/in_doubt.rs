@@ -1,6 +1,10 @@
 //! A timeout never claims more than it knows (record-cache 34).
 
-use shardine_model::{Answer, ErrorCode};
+use shardine_model::key::Interval;
+use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership, SnapshotMeta};
+use shardine_model::{Answer, Entry, ErrorCode, NodeId, ShardId, Timestamp};
+use shardine_records::Records;
+use shardine_shard::{Actions, Options, Replica, Restored};
 
 use crate::cluster::Cluster;
 
@@ -41,4 +45,56 @@ fn record_cache_34_a_proposal_under_a_snapshot_is_in_doubt() {
 
     cluster.assert_agreement();
     assert_eq!(cluster.answer(open), Some(&Answer::Failed(ErrorCode::InDoubt)));
+}
+
+/// Whoever waits for a shard that stops hears of it at once.
+#[test]
+fn record_cache_62_those_who_wait_for_a_shard_that_stops_are_told() {
+    let mut cluster = Cluster::new();
+    // Everything is committed at once, when the disks of the followers go on.
+    cluster.stick_disk(2);
+    cluster.stick_disk(3);
+    let before = cluster.submit(1, "set kv:a f=1");
+    cluster.on(1, |replica, actions| replica.flush(actions));
+    let unreadable = cluster.propose(1, &Entry::Commands { proposed_at: Timestamp(1), requests: b"no request" });
+    let behind = cluster.submit(1, "set kv:b f=1");
+    cluster.on(1, |replica, actions| replica.flush(actions));
+    cluster.settle();
+    cluster.keep_busy(1, true);
+    let gathered = cluster.submit(1, "set kv:c f=1");
+
+    cluster.free_disk(2);
+    cluster.settle();
+
+    assert!(cluster.stops[0].contains("shard 1 stopped: entry"), "{:?}", cluster.stops);
+    assert_eq!(cluster.version(before), 1);
+    for caller in [unreadable, behind] {
+        assert_eq!(cluster.answer(caller), Some(&Answer::Failed(ErrorCode::InDoubt)));
+    }
+    let told = cluster.answer(gathered);
+    assert!(matches!(told, Some(Answer::Failed(ErrorCode::InDoubt | ErrorCode::NotLeader))), "{told:?}");
+}
+
+#[test]
+fn record_cache_62_nothing_behind_an_entry_that_cannot_be_applied_is_applied() {
+    let entry = |index, entry: &Entry<'_>| {
+        let mut data = Vec::new();
+        entry.encode(&mut data);
+        LogEntry { index, term: 1, kind: LogEntryKind::Normal, data: data.into() }
+    };
+    let unreadable = Entry::Commands { proposed_at: Timestamp(1), requests: b"no request" };
+    let membership = Membership { voters: vec![1], learners: Vec::new() };
+    let restored = Restored {
+        snapshot: SnapshotMeta { membership, ..Default::default() },
+        hard_state: HardState { term: 1, vote: 1, commit: 2 },
+        entries: vec![entry(1, &unreadable), entry(2, &Entry::Suspend)],
+    };
+    let options = Options::new(NodeId(1), ShardId(1), Interval::ALL);
+    let mut replica = Replica::new(options, Records::new(1), restored);
+
+    let mut actions = Actions::default();
+    replica.campaign(&mut actions);
+
+    assert!(actions.stop.is_some());
+    assert_eq!((replica.status().applied, replica.status().is_suspended), (1, false));
 }
