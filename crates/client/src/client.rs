@@ -1,5 +1,7 @@
 //! Where a server is, and what can be asked of it without a session.
 
+use std::time::Duration;
+
 use prost::Message;
 use shardine_proto::MESSAGE_BYTES_MAX;
 use shardine_proto::v1::records_client::RecordsClient;
@@ -8,11 +10,16 @@ use shardine_proto::ydb::coordination::{
     AlterNodeRequest, CreateNodeRequest, DescribeNodeRequest, DescribeNodeResult, DropNodeRequest,
 };
 use shardine_proto::ydb::operations::Operation;
+use tokio::time::{Instant, sleep};
 
 use crate::dial::{Carrier, Dial};
-use crate::error::{Error, check, unexpected};
+use crate::error::{Error, Status, check, unexpected};
 use crate::node::NodeSettings;
 use crate::session::{self, Session, SessionOptions};
+
+/// How long a group may be without a leader before that is an answer, and how often it is asked meanwhile.
+const LEADER_PATIENCE: Duration = Duration::from_secs(10);
+const LEADER_PAUSE: Duration = Duration::from_millis(50);
 
 /// A server's coordination service. Cheap to clone; connects when it is used.
 #[derive(Clone, Debug)]
@@ -42,29 +49,41 @@ impl Client {
     /// Makes a node; one that is there already stays as it is.
     pub async fn create_node(&self, path: &str, settings: NodeSettings) -> Result<(), Error> {
         let request = CreateNodeRequest { path: path.to_owned(), config: Some(settings.to_message()) };
-        let answer = self.coordination().create_node(request).await.map_err(|failure| self.dial.failure(&failure))?;
-        done(answer.into_inner().operation).map(drop)
+        let answer = self.patiently(async || {
+            let answer = self.coordination().create_node(request.clone()).await;
+            done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
+        });
+        answer.await.map(drop)
     }
 
     /// Changes what the settings name, and leaves the rest.
     pub async fn alter_node(&self, path: &str, settings: NodeSettings) -> Result<(), Error> {
         let request = AlterNodeRequest { path: path.to_owned(), config: Some(settings.to_message()) };
-        let answer = self.coordination().alter_node(request).await.map_err(|failure| self.dial.failure(&failure))?;
-        done(answer.into_inner().operation).map(drop)
+        let answer = self.patiently(async || {
+            let answer = self.coordination().alter_node(request.clone()).await;
+            done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
+        });
+        answer.await.map(drop)
     }
 
     /// Removes a node with everything in it; its sessions end.
     pub async fn drop_node(&self, path: &str) -> Result<(), Error> {
         let request = DropNodeRequest { path: path.to_owned() };
-        let answer = self.coordination().drop_node(request).await.map_err(|failure| self.dial.failure(&failure))?;
-        done(answer.into_inner().operation).map(drop)
+        let answer = self.patiently(async || {
+            let answer = self.coordination().drop_node(request.clone()).await;
+            done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
+        });
+        answer.await.map(drop)
     }
 
     /// A node's settings as they were sent.
     pub async fn describe_node(&self, path: &str) -> Result<NodeSettings, Error> {
         let request = DescribeNodeRequest { path: path.to_owned() };
-        let answer = self.coordination().describe_node(request).await.map_err(|failure| self.dial.failure(&failure))?;
-        let packed = done(answer.into_inner().operation)?.result.ok_or_else(|| unexpected("result"))?;
+        let answer = self.patiently(async || {
+            let answer = self.coordination().describe_node(request.clone()).await;
+            done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
+        });
+        let packed = answer.await?.result.ok_or_else(|| unexpected("result"))?;
         let result = DescribeNodeResult::decode(&packed.value[..]).map_err(|_| unexpected("readable result"))?;
         Ok(NodeSettings::from_message(&result.config.unwrap_or_default()))
     }
@@ -72,7 +91,7 @@ impl Client {
     /// Starts a session on a node, or comes back to one ([`SessionOptions::resume`]). Every session has a connection of its
     /// own, so that a lost one concerns nobody else.
     pub async fn start_session(&self, node: &str, options: SessionOptions) -> Result<Session, Error> {
-        session::start(self.dial.clone(), node, options).await
+        self.patiently(async || session::start(self.dial.clone(), node, options.clone()).await).await
     }
 
     /// The record service of the same server, as it is described in `docs/grpc.md`.
@@ -81,6 +100,19 @@ impl Client {
         RecordsClient::new(self.dial.lazily())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    /// Tries again while the group has no leader, as just after a start: UNAVAILABLE says that nothing was done.
+    async fn patiently<T>(&self, mut attempt: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
+        let until = Instant::now() + LEADER_PATIENCE;
+        loop {
+            match attempt().await {
+                Err(Error::Refused { status: Status::Unavailable, .. }) if Instant::now() < until => {
+                    sleep(LEADER_PAUSE).await;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     fn coordination(&self) -> CoordinationServiceClient<Carrier> {

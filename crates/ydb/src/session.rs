@@ -15,10 +15,10 @@ use tonic::{Status, Streaming};
 use crate::convert::{ask_of, failure, opening_of, response_of};
 use crate::engine::Engine;
 use crate::envelope::bad_request;
+use crate::pings::{Pings, period};
 use shardine_proto::ydb::coordination::session_request::Request;
 use shardine_proto::ydb::coordination::session_response::{PingPong, Response};
 use shardine_proto::ydb::coordination::{SessionRequest, SessionResponse};
-use crate::pings::{Pings, period};
 
 /// Answers that wait for the network, and how long one may wait before its client counts as gone. No request of a stream is
 /// read meanwhile, so what a client can pile up is bounded.
