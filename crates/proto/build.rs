@@ -1,4 +1,4 @@
-//! Compiles `proto/` in pure Rust and keeps the descriptor set for reflection.
+//! Compiles `proto/` in pure Rust and keeps the descriptor sets for reflection.
 
 #![allow(clippy::print_stdout, reason = "a build script speaks to cargo by stdout")]
 
@@ -7,16 +7,23 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 4] =
+const OURS: [&str; 4] =
     ["shardine/v1/value.proto", "shardine/v1/records.proto", "shardine/v1/tables.proto", "shardine/v1/cluster.proto"];
+
+const YDBS: [&str; 2] = ["ydb/coordination_v1.proto", "ydb/discovery_v1.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new("../../proto");
     println!("cargo:rerun-if-changed={}", root.display());
-
-    let descriptors = protox::compile(FILES, [root])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
-    std::fs::write(out.join("shardine.v1.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().compile_fds(descriptors)?;
+
+    let ours = protox::compile(OURS, [root])?;
+    std::fs::write(out.join("shardine.v1.bin"), ours.encode_to_vec())?;
+    tonic_prost_build::configure().compile_fds(ours)?;
+
+    // Seven packages that name each other: one file puts them together.
+    let ydbs = protox::compile(YDBS, [root])?;
+    std::fs::write(out.join("ydb.bin"), ydbs.encode_to_vec())?;
+    tonic_prost_build::configure().include_file("ydb_packages.rs").compile_fds(ydbs)?;
     Ok(())
 }

@@ -6,6 +6,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use crate::bench::BenchArgs;
 use crate::cluster::{ExplainArgs, ShardsArgs, StatusArgs};
 use crate::config::ConfigArgs;
+use crate::coord::CoordArgs;
 use crate::doctor::DoctorArgs;
 use crate::reads::{GetArgs, ScanArgs};
 use crate::sql::{VerifyArgs, WritebackArgs};
@@ -80,6 +81,8 @@ pub enum Command {
     /// Where a key lives and how it stands, or which shards a scan visits
     #[command(after_help = "Example:\n  shardine explain users:lili\n  shardine explain --scan users")]
     Explain(ExplainArgs),
+    /// Locks, leaders, discovery and small configuration from the shell
+    Coord(CoordArgs),
     /// How far SQL is behind
     Writeback(WritebackArgs),
     /// Compare memory with SQL while both go on; fails if rows differ

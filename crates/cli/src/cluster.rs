@@ -129,9 +129,24 @@ fn status_text(status: &v1::StatusReply) -> String {
         size(status.log_bytes)
     ));
     text.push_str(&writeback_text(status.writeback.as_ref()));
+    for group in &status.coordination {
+        text.push_str(&group_text(group));
+    }
     text.push_str("\n\n");
     text.push_str(&shards_text(&status.shards));
     text
+}
+
+fn group_text(group: &v1::CoordGroup) -> String {
+    let state = match (group.stopped.is_empty(), group.leader) {
+        (false, _) => format!("STOPPED: {}", group.stopped),
+        (true, None) => "NO LEADER".to_owned(),
+        (true, Some(leader)) => format!("led by {leader}"),
+    };
+    format!(
+        "\ncoordination {state}   {} nodes   {} sessions ({} connected)   {} semaphores   {} waiting   applied {}",
+        group.nodes, group.sessions, group.streams, group.semaphores, group.waiters, group.applied
+    )
 }
 
 fn writeback_text(writeback: Option<&v1::Writeback>) -> String {
@@ -252,7 +267,26 @@ fn status_json(status: &v1::StatusReply) -> Json {
         "log_bytes": value::unsigned(status.log_bytes),
         "shards": status.shards.iter().map(shard_json).collect::<Vec<_>>(),
         "writeback": writeback,
+        "coordination": status.coordination.iter().map(group_json).collect::<Vec<_>>(),
         "counters": counters,
+    })
+}
+
+fn group_json(group: &v1::CoordGroup) -> Json {
+    json!({
+        "group": group.group,
+        "leader": group.leader.map(value::unsigned),
+        "term": value::unsigned(group.term),
+        "applied": value::unsigned(group.applied),
+        "snapshot": value::unsigned(group.snapshot),
+        "nodes": value::unsigned(group.nodes),
+        "sessions": value::unsigned(group.sessions),
+        "semaphores": value::unsigned(group.semaphores),
+        "bytes": value::unsigned(group.bytes),
+        "streams": value::unsigned(group.streams),
+        "watches": value::unsigned(group.watches),
+        "waiters": value::unsigned(group.waiters),
+        "stopped": Some(&group.stopped).filter(|stopped| !stopped.is_empty()),
     })
 }
 

@@ -15,6 +15,7 @@ mod show;
 mod bench;
 mod cluster;
 mod config;
+mod coord;
 mod doctor;
 mod reads;
 mod sql;
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
     };
     let output = Output { json: cli.json };
     match run(cli, output) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(complaint) => {
             complaint.report(output);
             ExitCode::from(complaint.exit)
@@ -57,8 +58,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli, output: Output) -> Result<(), Complaint> {
+fn run(cli: Cli, output: Output) -> Result<ExitCode, Complaint> {
     match cli.command {
+        // Passes on the exit code of a command that it runs.
+        Command::Coord(command) => talk(coord::run(command, output)),
+        command => run_plain(command, output).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn run_plain(command: Command, output: Output) -> Result<(), Complaint> {
+    match command {
+        Command::Coord(_) => unreachable!("run by the caller"),
         Command::Up(up) => up::run(up, output),
         Command::Bench(bench) => bench::run(&bench, output),
         Command::Config(config) => config::run(&config, output),
@@ -88,7 +98,7 @@ fn run(cli: Cli, output: Output) -> Result<(), Complaint> {
 }
 
 /// Runs a command that speaks to a cluster; one thread is enough for one conversation.
-fn talk(command: impl Future<Output = Result<(), Complaint>>) -> Result<(), Complaint> {
+fn talk<T>(command: impl Future<Output = Result<T, Complaint>>) -> Result<T, Complaint> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Complaint::from_io)?;
     runtime.block_on(command)
 }

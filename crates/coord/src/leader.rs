@@ -18,6 +18,7 @@ pub use gathered::{Gathered, Origin, Out};
 pub use message::{Ask, Message, NodeCall, NodeReply, Opening, StreamId, Ticket};
 
 use crate::command::Asker;
+use crate::ids::{NodeNumber, SessionId};
 use crate::outcome::Place;
 use crate::state::Coord;
 use crate::status::{Refusal, Status};
@@ -109,6 +110,12 @@ impl Leader {
             self.timers.clear(at, Timer::Wait(place));
         }
         Some(wait)
+    }
+
+    /// Whether a stream holds the session.
+    #[must_use]
+    pub fn is_attached(&self, node: NodeNumber, session: SessionId) -> bool {
+        self.attachments.get(&Asker { node, session }).is_some_and(|attachment| attachment.stream.is_some())
     }
 
     /// Streams, watches and waiting requests, for `status`.

@@ -32,7 +32,7 @@ pub use config::{Config, Consistency, CountersMode};
 pub use ids::{NodeNumber, OrderId, SemaphoreId, SessionId};
 pub use leader::{Ask, Gathered, Leader, Message, NodeCall, NodeReply, Opening, Origin, Out, StreamId, Ticket};
 pub use limits::*;
-pub use outcome::{ClaimLine, Description, NodeLine, Notice, Outcome};
+pub use outcome::{ClaimLine, Description, NodeLine, Notice, Outcome, Range, SemaphoreLine, SessionLine};
 pub use path::Path;
 pub use snapshot::CutStep;
 pub use state::{Coord, Totals};

@@ -91,6 +91,32 @@ pub struct ClaimLine {
     pub data: Vec<u8>,
 }
 
+/// A session in a list of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionLine {
+    pub id: SessionId,
+    pub timeout_ms: u64,
+    pub description: String,
+    /// Semaphores that it holds or waits for.
+    pub claims: u64,
+}
+
+/// A semaphore in a list of them: the first of its claims, and how many there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SemaphoreLine {
+    pub description: Description,
+    pub owners: u64,
+    pub waiters: u64,
+}
+
+/// Which semaphores of a node a list is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Range<'a> {
+    All,
+    After(&'a str),
+    Named(&'a str),
+}
+
 /// A node in a list of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeLine {

@@ -4,13 +4,14 @@
 //! `links` has exactly one line for it; waiters stand in the order of their numbers; no number is given twice.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::config::Config;
 use crate::ids::{NodeNumber, OrderId, SemaphoreId, SessionId};
 use crate::limits::{CLAIM_COST, SEMAPHORE_COST, SESSION_COST};
-use crate::outcome::{ClaimLine, Description, NodeLine, Notice, Place};
+use crate::outcome::{ClaimLine, Description, NodeLine, Notice, Place, Range, SemaphoreLine, SessionLine};
 use crate::path::Path;
 use crate::snapshot::{Cut, Unit};
 
@@ -118,6 +119,27 @@ impl Semaphore {
         SEMAPHORE_COST + 2 * self.name.len() as u64 + self.data.len() as u64
     }
 
+    /// With so many owners and waiters at most.
+    fn describe(&self, owners_max: usize, waiters_max: usize) -> Description {
+        let line = |(&order, claim): (&OrderId, &Claim)| ClaimLine {
+            order,
+            session: claim.session,
+            timeout_ms: claim.timeout_ms,
+            count: claim.count,
+            data: claim.data.to_vec(),
+        };
+        let owner_line = |found: (&OrderId, &Claim)| ClaimLine { timeout_ms: 0, ..line(found) };
+        Description {
+            name: self.name.to_string(),
+            data: self.data.to_vec(),
+            limit: self.limit,
+            count: self.count,
+            ephemeral: self.ephemeral,
+            owners: self.owners.iter().take(owners_max).map(owner_line).collect(),
+            waiters: self.waiters.iter().take(waiters_max).map(line).collect(),
+        }
+    }
+
     pub fn is_idle(&self) -> bool {
         self.owners.is_empty() && self.waiters.is_empty()
     }
@@ -178,6 +200,42 @@ impl Coord {
         })
     }
 
+    /// Sessions with higher numbers than `after`.
+    pub fn list_sessions(&self, node: NodeNumber, after: u64) -> impl Iterator<Item = SessionLine> {
+        let node = self.nodes.get(&node);
+        let sessions = node.map(|node| node.sessions.range((Bound::Excluded(SessionId(after)), Bound::Unbounded)));
+        sessions.into_iter().flatten().map(move |(&id, session)| {
+            let all = (id, SemaphoreId(0))..=(id, SemaphoreId(u64::MAX));
+            SessionLine {
+                id,
+                timeout_ms: session.timeout_ms,
+                description: session.description.to_string(),
+                claims: node.map_or(0, |node| node.links.range(all).count() as u64),
+            }
+        })
+    }
+
+    /// Semaphores by name, each with so many owners and waiters at most: there may be a million of them.
+    pub fn list_semaphores(
+        &self,
+        number: NodeNumber,
+        range: Range<'_>,
+        claims_max: usize,
+    ) -> impl Iterator<Item = SemaphoreLine> {
+        let bounds: (Bound<&str>, Bound<&str>) = match range {
+            Range::All => (Bound::Unbounded, Bound::Unbounded),
+            Range::After(name) => (Bound::Excluded(name), Bound::Unbounded),
+            Range::Named(name) => (Bound::Included(name), Bound::Included(name)),
+        };
+        let node = self.nodes.get(&number);
+        let found = node.map(|node| node.names.range::<str, _>(bounds).map(|(_, id)| &node.semaphores[id]));
+        found.into_iter().flatten().map(move |semaphore| SemaphoreLine {
+            description: semaphore.describe(claims_max, claims_max),
+            owners: semaphore.owners.len() as u64,
+            waiters: semaphore.waiters.len() as u64,
+        })
+    }
+
     #[must_use]
     pub fn find_semaphore(&self, node: NodeNumber, name: &str) -> Option<SemaphoreId> {
         self.nodes.get(&node)?.names.get(name).copied()
@@ -187,23 +245,8 @@ impl Coord {
     #[must_use]
     pub fn describe(&self, node: NodeNumber, name: &str, owners: bool, waiters: bool) -> Option<Description> {
         let semaphore = &self.nodes.get(&node)?.semaphores[&self.find_semaphore(node, name)?];
-        let line = |(&order, claim): (&OrderId, &Claim)| ClaimLine {
-            order,
-            session: claim.session,
-            timeout_ms: claim.timeout_ms,
-            count: claim.count,
-            data: claim.data.to_vec(),
-        };
-        let owner_line = |found: (&OrderId, &Claim)| ClaimLine { timeout_ms: 0, ..line(found) };
-        Some(Description {
-            name: name.to_owned(),
-            data: semaphore.data.to_vec(),
-            limit: semaphore.limit,
-            count: semaphore.count,
-            ephemeral: semaphore.ephemeral,
-            owners: if owners { semaphore.owners.iter().map(owner_line).collect() } else { Vec::new() },
-            waiters: if waiters { semaphore.waiters.iter().map(line).collect() } else { Vec::new() },
-        })
+        let all = |included| if included { usize::MAX } else { 0 };
+        Some(semaphore.describe(all(owners), all(waiters)))
     }
 
     /// Two replicas at the same index have the same.

@@ -7,8 +7,8 @@ use shardine_model::{
     Ack, AckAfter, Answer, Backing, Catalogue, ErrorCode, Refusal, RowKeyBuf, ShardId, Table, Version, limits,
 };
 use shardine_router::{
-    Call, Engine, EngineStatus, Explanation, FieldSpec, FlushScope, Response, ShardStatus, Switch, TableSpec,
-    VerifyCall, WritebackReport,
+    Call, CoordLook, CoordView, Engine, EngineStatus, Explanation, FieldSpec, FlushScope, Response, ShardStatus,
+    Switch, TableSpec, VerifyCall, WritebackReport,
 };
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -223,6 +223,14 @@ impl Clerk {
     pub async fn writeback(&self, deadline: Instant) -> Result<WritebackReport, Failure> {
         match self.ask(Call::Writeback, Effect::Reads, deadline, "the write-back").await? {
             Response::Writeback(report) => Ok(*report),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Looks at coordination, as this node has it.
+    pub async fn coord(&self, look: CoordLook, deadline: Instant) -> Result<CoordView, Failure> {
+        match self.ask(Call::Coord(look), Effect::Reads, deadline, "coordination").await? {
+            Response::Coord(view) => Ok(view),
             other => Err(unexpected(&other)),
         }
     }

@@ -15,9 +15,10 @@ use shardine_model::{
     RowImage, RowKey, RowKeyBuf, ShardId, Table, Timestamp, Value, ValueRef, Version,
 };
 use shardine_router::{
-    Bound, Call, DeadLetterLine, Difference, DifferenceKind, Engine, EngineStatus, Explanation, FieldSpec, Residence,
-    Response, ScanCall, ScanPage, ScannedRow, ShardStatus, Switch, TableSpec, TableWriteback, VerifiedPage,
-    WritebackReport, WritebackStatus,
+    Bound, Call, CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView,
+    DeadLetterLine, Difference, DifferenceKind, Engine, EngineStatus, Explanation, FieldSpec, Residence, Response,
+    ScanCall, ScanPage, ScannedRow, ShardStatus, Switch, TableSpec, TableWriteback, VerifiedPage, WritebackReport,
+    WritebackStatus,
 };
 
 /// Rows after which a page ends, whatever was asked for.
@@ -179,6 +180,7 @@ impl State {
             Call::DiscardDeadLetter { .. } => Response::Answer(Answer::Many(Vec::new())),
             Call::Verify(_) => Response::Verified(Box::new(self.verify())),
             Call::Explain { row } => Response::Explanation(Box::new(self.explain(&row))),
+            Call::Coord(look) => coord(&look),
         }
     }
 
@@ -436,6 +438,7 @@ impl State {
                 dirty: 0,
                 last_error: None,
             }),
+            coordination: vec![CoordStatus { group: 1 << 30, sessions: 4, ..CoordStatus::default() }],
             counters: vec![("commands", self.executed)],
         }
     }
@@ -551,4 +554,26 @@ fn joined(current: Option<Value>, change: impl FnOnce(&mut Vec<u8>)) -> Value {
     };
     change(&mut bytes);
     if text { Value::Str(String::from_utf8_lossy(&bytes).into_owned()) } else { Value::Blob(bytes) }
+}
+
+/// One node with one session that holds the one semaphore; any other node is missing.
+fn coord(look: &CoordLook) -> Response {
+    let (CoordLook::Sessions { node, .. } | CoordLook::Semaphores { node, .. }) = look else {
+        let node = CoordNode { path: "/local/locks".into(), sessions: 1, semaphores: 1, ..CoordNode::default() };
+        return Response::Coord(CoordView::Nodes(vec![node]));
+    };
+    if node != "/local/locks" {
+        return Response::Refused(Refusal::new(ErrorCode::NotFound, format!("there is no coordination node {node}")));
+    }
+    Response::Coord(match look {
+        CoordLook::Sessions { after, limit, .. } => {
+            let session = CoordSession { id: after + 1, claims: *limit as u64, attached: true, ..Default::default() };
+            CoordView::Sessions(vec![session])
+        }
+        CoordLook::Nodes | CoordLook::Semaphores { .. } => {
+            let owner = CoordClaim { order_id: u64::MAX, session_id: 1, count: 1, data: b"here".to_vec() };
+            let semaphore = CoordSemaphore { name: format!("{look:?}"), owners: vec![owner], ..Default::default() };
+            CoordView::Semaphores(vec![semaphore])
+        }
+    })
 }

@@ -4,7 +4,8 @@ use shardine_desk::{Clerk, DeadLetter, Failure, Found, Verified, Verify};
 use shardine_model::ShardId;
 use shardine_proto::v1;
 use shardine_router::{
-    DifferenceKind, EngineStatus, Explanation, Residence, ShardStatus, Switch, TableWriteback, WritebackStatus,
+    CoordLook, CoordNode, CoordStatus, CoordView, DifferenceKind, EngineStatus, Explanation, Residence, ShardStatus,
+    Switch, TableWriteback, WritebackStatus,
 };
 use tonic::{Request, Response, Status};
 
@@ -99,6 +100,12 @@ impl v1::cluster_server::Cluster for Cluster {
         Ok(Response::new(verified_out(verified.map_err(status_of)?)))
     }
 
+    async fn coord_nodes(&self, request: Request<v1::CoordNodesRequest>) -> Answer<v1::CoordNodesReply> {
+        let view = self.clerk.coord(CoordLook::Nodes, deadline(&request)).await.map_err(status_of)?;
+        let CoordView::Nodes(nodes) = view else { return Err(Status::internal("another view was given")) };
+        Ok(Response::new(v1::CoordNodesReply { nodes: nodes.into_iter().map(coord_node_out).collect() }))
+    }
+
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Answer<v1::ExplainReply> {
         let until = deadline(&request);
         let reply = match request.into_inner().what {
@@ -133,7 +140,38 @@ fn status_out(status: EngineStatus) -> v1::StatusReply {
         log_bytes: status.log_bytes,
         shards: status.shards.into_iter().map(shard_out).collect(),
         writeback: status.writeback.map(writeback_out),
+        coordination: status.coordination.into_iter().map(group_out).collect(),
         counters: status.counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+    }
+}
+
+fn group_out(group: CoordStatus) -> v1::CoordGroup {
+    v1::CoordGroup {
+        group: group.group,
+        leader: group.leader.map(|leader| leader.0),
+        term: group.term,
+        applied: group.applied,
+        snapshot: group.snapshot,
+        nodes: group.nodes,
+        sessions: group.sessions,
+        semaphores: group.semaphores,
+        bytes: group.bytes,
+        streams: group.streams,
+        watches: group.watches,
+        waiters: group.waiters,
+        stopped: group.stopped.unwrap_or_default(),
+    }
+}
+
+fn coord_node_out(node: CoordNode) -> v1::CoordNode {
+    v1::CoordNode {
+        path: node.path,
+        self_check_ms: node.self_check_ms,
+        grace_ms: node.grace_ms,
+        strict_reads: node.strict_reads,
+        strict_attaches: node.strict_attaches,
+        sessions: node.sessions,
+        semaphores: node.semaphores,
     }
 }
 

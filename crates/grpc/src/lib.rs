@@ -22,7 +22,7 @@ use shardine_desk::{Clerk, GateOptions};
 use shardine_proto::v1::cluster_server::ClusterServer;
 use shardine_proto::v1::records_server::RecordsServer;
 use shardine_proto::v1::tables_server::TablesServer;
-use shardine_proto::{DESCRIPTORS, MESSAGE_BYTES_MAX};
+use shardine_proto::{DESCRIPTORS, MESSAGE_BYTES_MAX, YDB_DESCRIPTORS};
 use shardine_router::Engine;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
@@ -50,6 +50,8 @@ pub fn service(engine: Arc<dyn Engine>, options: Options) -> Router {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
+            // Served beside us on the same door, by `shardine-ydb`.
+            .register_encoded_file_descriptor_set(YDB_DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     // Older tools ask for the alpha form of reflection, and cost us one line.

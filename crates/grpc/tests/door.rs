@@ -22,6 +22,10 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
 
 struct Door {
     address: SocketAddr,
@@ -300,4 +304,42 @@ async fn record_cache_67_shards_are_suspended_and_resumed() {
     assert!(cluster.shards(v1::ShardsRequest {}).await.unwrap().into_inner().shards[0].suspended);
     cluster.resume_shards(v1::ResumeShardsRequest { shard: None }).await.unwrap();
     assert!(!cluster.shards(v1::ShardsRequest {}).await.unwrap().into_inner().shards[0].suspended);
+}
+
+/// One question to the reflection service.
+async fn reflect(door: &Door, question: MessageRequest) -> MessageResponse {
+    let request = ServerReflectionRequest { host: String::new(), message_request: Some(question) };
+    let mut client = ServerReflectionClient::new(door.channel.clone());
+    let answers = client.server_reflection_info(tokio_stream::once(request)).await.unwrap();
+    let answer: Option<ServerReflectionResponse> = answers.into_inner().message().await.unwrap();
+    answer.unwrap().message_response.unwrap()
+}
+
+#[tokio::test]
+async fn reflection_lists_our_services_and_ydbs() {
+    let door = open(GateOptions::default()).await;
+
+    let MessageResponse::ListServicesResponse(list) = reflect(&door, MessageRequest::ListServices("*".into())).await
+    else {
+        panic!("no list")
+    };
+    let names: Vec<&str> = list.service.iter().map(|service| service.name.as_str()).collect();
+    for name in ["shardine.v1.Records", "Ydb.Coordination.V1.CoordinationService", "Ydb.Discovery.V1.DiscoveryService"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let symbol = MessageRequest::FileContainingSymbol("Ydb.Coordination.SessionRequest".into());
+
+    assert!(matches!(reflect(&door, symbol).await, MessageResponse::FileDescriptorResponse(_)));
+}
+
+#[tokio::test]
+async fn coordination_nodes_are_listed_and_counted() {
+    let door = open(GateOptions::default()).await;
+    let mut cluster = ClusterClient::new(door.channel.clone());
+
+    let nodes = cluster.coord_nodes(v1::CoordNodesRequest {}).await.unwrap().into_inner().nodes;
+    let status = cluster.status(v1::StatusRequest {}).await.unwrap().into_inner();
+
+    assert_eq!((nodes[0].path.as_str(), nodes[0].sessions), ("/local/locks", 1));
+    assert_eq!(status.coordination[0].sessions, 4);
 }

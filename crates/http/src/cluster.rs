@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use shardine_desk::{RowAddress, address};
 use shardine_model::ErrorCode;
-use shardine_router::{Explanation, Residence, ShardStatus, TableWriteback, WritebackStatus};
+use shardine_router::{CoordStatus, Explanation, Residence, ShardStatus, TableWriteback, WritebackStatus};
 
 use crate::gate::deadline;
 use crate::problem::Problem;
@@ -28,6 +28,7 @@ pub(crate) async fn status(State(door): State<Door>, parts: request::Parts) -> R
         "log_bytes": json::unsigned(status.log_bytes),
         "shards": status.shards.iter().map(shard_out).collect::<Vec<_>>(),
         "writeback": status.writeback.as_ref().map(writeback_out),
+        "coordination": status.coordination.iter().map(group_out).collect::<Vec<_>>(),
         "counters": counters,
     })))
 }
@@ -101,6 +102,24 @@ fn shard_out(shard: &ShardStatus) -> Json {
         "stopped": shard.stopped,
         "suspended": shard.suspended,
         "bytes_max": json::unsigned(shard.bytes_max),
+    })
+}
+
+fn group_out(group: &CoordStatus) -> Json {
+    json!({
+        "group": group.group,
+        "leader": group.leader.map(|leader| json::unsigned(leader.0)),
+        "term": json::unsigned(group.term),
+        "applied": json::unsigned(group.applied),
+        "snapshot": json::unsigned(group.snapshot),
+        "nodes": json::unsigned(group.nodes),
+        "sessions": json::unsigned(group.sessions),
+        "semaphores": json::unsigned(group.semaphores),
+        "bytes": json::unsigned(group.bytes),
+        "streams": json::unsigned(group.streams),
+        "watches": json::unsigned(group.watches),
+        "waiters": json::unsigned(group.waiters),
+        "stopped": group.stopped,
     })
 }
 

@@ -11,6 +11,7 @@ mod scans;
 mod tables;
 // For people and machines that look after the cluster.
 mod cluster;
+mod coord;
 mod health;
 mod metrics;
 mod openapi;
@@ -75,6 +76,9 @@ pub fn router(engine: Arc<dyn Engine>, options: Options) -> Router {
         .route("/v1/shards", get(cluster::shards))
         .route("/v1/explain", get(cluster::explain))
         .route("/v1/writeback", get(cluster::writeback))
+        .route("/v1/coord/nodes", get(coord::nodes))
+        .route("/v1/coord/sessions", get(coord::sessions))
+        .route("/v1/coord/semaphores", get(coord::semaphores))
         .route("/metrics", get(metrics::metrics))
         .route("/openapi.json", get(openapi::document))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::request;
-use shardine_router::{EngineStatus, ShardStatus, TableWriteback};
+use shardine_router::{CoordStatus, EngineStatus, ShardStatus, TableWriteback};
 
 use crate::Door;
 use crate::gate::deadline;
@@ -39,6 +39,23 @@ const SHARD_GAUGES: [Gauge; 8] = [
     }),
 ];
 
+/// A measure of one coordination group.
+type GroupGauge = (&'static str, &'static str, fn(&CoordStatus) -> u64);
+
+const GROUP_GAUGES: [GroupGauge; 9] = [
+    ("shardine_coord_nodes", "Coordination nodes.", |group| group.nodes),
+    ("shardine_coord_sessions", "Sessions, connected or not.", |group| group.sessions),
+    ("shardine_coord_semaphores", "Semaphores, ephemeral ones included.", |group| group.semaphores),
+    ("shardine_coord_waiters", "Acquires that wait.", |group| group.waiters),
+    ("shardine_coord_watches", "Watches that stand.", |group| group.watches),
+    ("shardine_coord_streams", "Session streams that are open.", |group| group.streams),
+    ("shardine_coord_bytes", "Bytes of state.", |group| group.bytes),
+    ("shardine_coord_applied_index", "Last log entry applied.", |group| group.applied),
+    ("shardine_coord_up", "1 if the group has a leader and has not stopped.", |group| {
+        u64::from(group.leader.is_some() && group.stopped.is_none())
+    }),
+];
+
 /// A measure of one table's way to SQL.
 type TableGauge = (&'static str, &'static str, fn(&TableWriteback) -> u64);
 
@@ -63,6 +80,12 @@ fn write(status: &EngineStatus, tables: &[TableWriteback]) -> String {
         page.head(name, "gauge", help);
         for shard in &status.shards {
             page.line(name, &format!("{{shard=\"{}\"}}", shard.shard), read(shard));
+        }
+    }
+    for (name, help, read) in GROUP_GAUGES {
+        page.head(name, "gauge", help);
+        for group in &status.coordination {
+            page.line(name, &format!("{{group=\"{}\"}}", group.group), read(group));
         }
     }
     if let Some(writeback) = &status.writeback {
@@ -118,6 +141,7 @@ mod tests {
         let status = EngineStatus {
             version: "1\"2".into(),
             shards: vec![shard.clone(), ShardStatus { stopped: Some("disk".into()), ..shard }],
+            coordination: vec![CoordStatus { group: 5, sessions: 4, ..CoordStatus::default() }],
             counters: vec![("commands", 3)],
             ..EngineStatus::default()
         };
@@ -125,6 +149,8 @@ mod tests {
         let text = write(&status, &[TableWriteback { table: "users".into(), dirty_rows: 9, ..Default::default() }]);
 
         assert!(text.contains("shardine_writeback_table_dirty_rows{table=\"users\"} 9\n"));
+        assert!(text.contains("# TYPE shardine_coord_sessions gauge\nshardine_coord_sessions{group=\"5\"} 4\n"));
+        assert!(text.contains("shardine_coord_up{group=\"5\"} 0\n"));
         assert!(text.contains("shardine_info{version=\"1\\\"2\"} 1\n"));
         assert!(text.contains("# TYPE shardine_shard_records gauge\nshardine_shard_records{shard=\"0\"} 7\n"));
         assert!(text.contains("# TYPE shardine_commands_total counter\nshardine_commands_total 3\n"));

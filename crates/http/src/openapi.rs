@@ -3,13 +3,13 @@
 use axum::Json as JsonReply;
 use utoipa::OpenApi;
 
-use crate::{cluster, health, metrics, records, scans, tables};
+use crate::{cluster, coord, health, metrics, records, scans, tables};
 
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Shardine",
-        description = "Records, tables and the cluster over HTTP. Errors are application/problem+json with a stable `code` (docs/errors.md). Blobs are base64; integers beyond 2^53 are strings."
+        description = "Records, tables, coordination and the cluster over HTTP. Errors are application/problem+json with a stable `code` (docs/errors.md). Blobs are base64; integers beyond 2^53 are strings."
     ),
     paths(
         records::get,
@@ -29,6 +29,9 @@ use crate::{cluster, health, metrics, records, scans, tables};
         cluster::shards,
         cluster::explain,
         cluster::writeback,
+        coord::nodes,
+        coord::sessions,
+        coord::semaphores,
         health::alive,
         health::ready,
         metrics::metrics,

@@ -317,10 +317,30 @@ async fn the_document_names_every_address() {
         "/v1/shards",
         "/v1/explain",
         "/v1/writeback",
+        "/v1/coord/nodes",
+        "/v1/coord/sessions",
+        "/v1/coord/semaphores",
         "/metrics",
         "/healthz",
         "/readyz",
     ] {
         assert!(paths.contains_key(path), "{path}");
     }
+}
+
+#[tokio::test]
+async fn coordination_is_shown_page_by_page() {
+    let door = open(Options::default()).await;
+
+    assert_eq!(door.get("/v1/coord/nodes").await.json()["nodes"][0]["path"], "/local/locks");
+    let session = &door.get("/v1/coord/sessions?node=/local/locks&after=6&limit=5000").await.json()["sessions"][0];
+    assert_eq!((&session["id"], &session["claims"]), (&json!(7), &json!(1_000)), "a page has its limit");
+    let semaphores = door.get("/v1/coord/semaphores?node=/local/locks&after=a%20b").await.json();
+    let semaphore = &semaphores["semaphores"][0];
+    assert!(semaphore["name"].as_str().unwrap().contains("After(\"a b\"), limit: 100"), "{semaphore}");
+    assert_eq!(semaphore["owners"][0]["order_id"], u64::MAX.to_string());
+    assert_eq!(semaphore["owners"][0]["data"], "aGVyZQ==");
+
+    assert_eq!(door.get("/v1/coord/sessions?node=/local/none").await.code(), (404, "not_found".into()));
+    assert_eq!(door.get("/v1/coord/sessions").await.code(), (400, "bad_request".into()));
 }

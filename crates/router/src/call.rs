@@ -7,6 +7,8 @@ use shardine_model::{
     TableId, Timestamp, Value, Version,
 };
 
+use crate::coord::{CoordLook, CoordStatus, CoordView};
+
 /// Everything a door can ask for beyond the two hot paths of [`crate::Hall`].
 #[derive(Clone, Debug)]
 pub enum Call {
@@ -79,6 +81,8 @@ pub enum Call {
     Explain {
         row: RowKeyBuf,
     },
+    /// A look at coordination.
+    Coord(CoordLook),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +115,7 @@ pub enum Response {
     Verified(Box<VerifiedPage>),
     DeadLetters(Vec<DeadLetterLine>),
     Explanation(Box<Explanation>),
+    Coord(CoordView),
     Done,
     Refused(Refusal),
 }
@@ -192,6 +197,8 @@ pub struct EngineStatus {
     pub log_bytes: u64,
     pub shards: Vec<ShardStatus>,
     pub writeback: Option<WritebackStatus>,
+    /// Coordination groups of this node.
+    pub coordination: Vec<CoordStatus>,
     /// Counters since start, by name, for `INFO` and `/metrics`.
     pub counters: Vec<(&'static str, u64)>,
 }

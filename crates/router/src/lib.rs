@@ -4,6 +4,7 @@
 //! another thread uses [`Engine`], which carries owned calls to the right lane and brings the response back.
 
 mod call;
+mod coord;
 mod hall;
 mod shard_map;
 
@@ -11,6 +12,9 @@ pub use call::{
     Bound, Call, DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, FieldSpec, FlushScope,
     Residence, Response, ScanCall, ScanPage, ScannedRow, ShardStatus, SortRange, Switch, TableSpec, TableWriteback,
     VerifiedPage, VerifyCall, WritebackReport, WritebackStatus,
+};
+pub use coord::{
+    CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, SemaphoreRange,
 };
 pub use hall::{Engine, Hall, Read, Ticket};
 pub use shard_map::{ShardMap, ShardPlace};

@@ -2,20 +2,23 @@
 //!
 //! It is a lane without connections: streams live in the gRPC door (`shardine-ydb`), which hears of them through closures.
 
+mod look;
 mod room;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use shardine_model::{NodeId, ShardId};
+use shardine_model::{ErrorCode, NodeId, ShardId};
+use shardine_router::{CoordLook, CoordStatus, Response};
 use shardine_shard::coord::{Ask, NodeCall, NodeReply, Opening, Options, Replica, StreamId};
 use shardine_store::{DataDir, LogStore};
 use shardine_ydb::{Engine, Hear};
 
 use self::room::Room;
 use crate::clock::Clock;
+use crate::exchange::refused;
 use crate::log_thread::{self, LogNews};
 use crate::{restore, snapshot_thread};
 
@@ -46,6 +49,11 @@ pub(crate) enum Letter {
         call: NodeCall,
         done: Done,
     },
+    Look {
+        look: CoordLook,
+        done: Box<dyn FnOnce(Response) + Send>,
+    },
+    Status(Box<dyn FnOnce(CoordStatus) + Send>),
     /// The log write of this number is on disk.
     Persisted(u64),
     SnapshotSaved(u64),
@@ -104,6 +112,11 @@ impl Coordination {
         Arc::new(Desk { letters: self.letters.clone(), next_stream: Arc::clone(&self.next_stream) })
     }
 
+    /// The way in for those who look.
+    pub fn window(&self) -> Window {
+        Window { letters: self.letters.clone() }
+    }
+
     pub fn close_streams(&self) {
         let _ = self.letters.send(Letter::CloseStreams);
     }
@@ -112,6 +125,26 @@ impl Coordination {
     pub fn stop(self) {
         let _ = self.letters.send(Letter::Stop);
         let _ = self.thread.join();
+    }
+}
+
+/// Looks at the group. Whoever asks is answered, also when the thread has ended.
+pub(crate) struct Window {
+    letters: Sender<Letter>,
+}
+
+impl Window {
+    pub fn look(&self, look: CoordLook, done: Box<dyn FnOnce(Response) + Send>) {
+        if let Err(SendError(Letter::Look { done, .. })) = self.letters.send(Letter::Look { look, done }) {
+            done(refused(ErrorCode::NoLeader));
+        }
+    }
+
+    pub fn status(&self, done: Box<dyn FnOnce(CoordStatus) + Send>) {
+        if let Err(SendError(Letter::Status(done))) = self.letters.send(Letter::Status(done)) {
+            let stopped = Some("the node is stopping".to_owned());
+            done(CoordStatus { group: GROUP.0, stopped, ..CoordStatus::default() });
+        }
     }
 }
 

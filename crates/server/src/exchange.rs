@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use shardine_model::codec::Reader;
 use shardine_model::{Catalogue, ErrorCode, Position, Refusal, Request, ShardId, TableId, Timestamp};
@@ -13,6 +13,7 @@ use shardine_router::{
 use shardine_store::LogStore;
 
 use crate::clock;
+use crate::coord::Window;
 use crate::letter::{Done, Inbox, LaneStatus, Letter, ShardCall, ShardDone};
 use crate::steward::Errand;
 
@@ -27,6 +28,8 @@ pub(crate) struct Exchange {
     pub node: u64,
     pub started: std::time::Instant,
     pub log: Arc<dyn LogStore>,
+    /// Set once coordination runs, which it does before any door opens.
+    pub coord: OnceLock<Window>,
 }
 
 impl Exchange {
@@ -54,7 +57,8 @@ impl Exchange {
             | Call::AddField { .. }
             | Call::DropTable { .. }
             | Call::Status
-            | Call::Writeback => return None,
+            | Call::Writeback
+            | Call::Coord(_) => return None,
         };
         Some(self.map.find(position).lane)
     }
@@ -75,6 +79,10 @@ impl Exchange {
             Call::Suspend { shard, switch } => self.suspend(shard, switch, done),
             Call::Status => self.status(done),
             Call::Writeback => self.writeback(done),
+            Call::Coord(look) => match self.coord.get() {
+                Some(window) => window.look(look, done),
+                None => done(refused(ErrorCode::NoLeader)),
+            },
             Call::DeadLetters { table } => self.dead_letters(table, done),
             Call::RetryDeadLetters(FlushScope::Table(table)) => {
                 self.ask_all(|| ShardCall::RetryDeadLetters(Some(table)), done_only(done));
@@ -171,7 +179,14 @@ impl Exchange {
 
     fn status(self: &Arc<Self>, done: Done) {
         let exchange = Arc::clone(self);
-        let finish = move |lanes| done(Response::Status(Box::new(exchange.join_status(lanes))));
+        let finish = move |lanes| {
+            let mut status = exchange.join_status(lanes);
+            let Some(window) = exchange.coord.get() else { return done(Response::Status(Box::new(status))) };
+            window.status(Box::new(move |coordination| {
+                status.coordination.push(coordination);
+                done(Response::Status(Box::new(status)));
+            }));
+        };
         self.ask_lanes(|done| Letter::Status { done }, finish);
     }
 

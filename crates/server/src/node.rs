@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -87,6 +87,7 @@ impl Node {
             node: NODE.0,
             started: Instant::now(),
             log: Arc::clone(&log),
+            coord: OnceLock::new(),
         });
 
         let clock = Clock::start();
@@ -119,6 +120,7 @@ impl Node {
         steward.start(errand_box)?;
         let engine: Arc<dyn Engine> = Arc::new(Desk(Arc::clone(&exchange)));
         let coord = Coordination::start(NODE, Arc::clone(&log), &data, clock)?;
+        let _ = exchange.coord.set(coord.window());
         let doors = Doors::open(&engine, coord.engine(), options)?;
         exchange.inboxes[0].send(Letter::Listen(listener));
         let addresses = Addresses { redis, grpc: doors.grpc, http: doors.http, sql: sql_url };

@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 
 use shardine_consensus::{Group, Message, Options as GroupOptions, Proposed, Restored, Role};
 pub use shardine_coord::{
-    Ask, Config, Consistency, Coord, CountersMode, Description, Message as StreamMessage, NodeCall, NodeLine,
-    NodeReply, Opening, Path, Refusal, SessionId, Status as StatusCode, StreamId, Ticket, Totals,
+    Ask, ClaimLine, Config, Consistency, Coord, CountersMode, Message as StreamMessage, NodeCall, NodeLine, NodeNumber,
+    NodeReply, Opening, Path, Range, Refusal, SemaphoreLine, SessionId, Status as StatusCode, StreamId, Ticket, Totals,
 };
 use shardine_coord::{Leader, Origin, Out};
 use shardine_model::{NodeId, ShardId};
@@ -145,6 +145,12 @@ impl Replica {
             watches: watches as u64,
             waiting: waiting as u64,
         }
+    }
+
+    /// Whether a client is connected to the session here.
+    #[must_use]
+    pub fn is_attached(&self, node: NodeNumber, session: SessionId) -> bool {
+        self.leader.is_attached(node, session)
     }
 
     /// A leader serves once an entry of its own term is applied: before that it may not know what is committed.

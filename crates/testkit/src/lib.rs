@@ -18,7 +18,7 @@ pub use port::Port;
 pub use process::Process;
 pub use redis_server::{Appendonly, RedisServer};
 pub use resp::{Client, Reply};
-pub use shardine::{Doors, Options, Shardine, Sql, find_binary};
+pub use shardine::{Doors, Options, Shardine, Sql, find_binary, find_example};
 pub use sql_server::SqlServer;
 pub use wait::wait_for;
 

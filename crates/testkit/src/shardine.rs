@@ -190,6 +190,18 @@ pub fn find_binary() -> Result<PathBuf> {
     }
 }
 
+/// Finds a built example of any package: beside the programs, in a folder of its own.
+pub fn find_example(name: &str) -> Result<PathBuf> {
+    let program = env::current_exe()?;
+    let dirs = program.ancestors().skip(1).take(2).map(|dir| dir.join("examples"));
+    match dirs.map(|dir| dir.join(name)).find(|path| path.is_file()) {
+        Some(path) => Ok(path),
+        None => {
+            bail!("no example {name} near {}: run `cargo build --workspace --all-targets` first", program.display())
+        }
+    }
+}
+
 fn up_command(binary: &PathBuf, dir: &Dir, [redis, grpc, http]: [&Port; 3], options: &Options) -> Command {
     let sql = match &options.sql {
         Sql::None => "none".to_owned(),

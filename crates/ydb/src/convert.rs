@@ -5,13 +5,13 @@ use shardine_coord::{
 };
 
 use crate::envelope::{bad_request, issues, outcome};
-use crate::messages::ydb::coordination::session_request::{Request, SessionStart};
-use crate::messages::ydb::coordination::session_response::{
+use shardine_proto::ydb::coordination::session_request::{Request, SessionStart};
+use shardine_proto::ydb::coordination::session_response::{
     AcquireSemaphorePending, AcquireSemaphoreResult, CreateSemaphoreResult, DeleteSemaphoreResult,
     DescribeSemaphoreChanged, DescribeSemaphoreResult, Failure, ReleaseSemaphoreResult, Response, SessionStarted,
     SessionStopped, UpdateSemaphoreResult,
 };
-use crate::messages::ydb::coordination::{
+use shardine_proto::ydb::coordination::{
     Config as ConfigMessage, ConsistencyMode, RateLimiterCountersMode, SemaphoreDescription, SemaphoreSession,
 };
 

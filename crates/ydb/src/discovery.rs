@@ -4,8 +4,8 @@ use tonic::{Request, Response, Status};
 
 use crate::envelope::packed;
 use crate::gate::Dialled;
-use crate::messages::ydb::discovery::v1::discovery_service_server::DiscoveryService;
-use crate::messages::ydb::discovery::{
+use shardine_proto::ydb::discovery::v1::discovery_service_server::DiscoveryService;
+use shardine_proto::ydb::discovery::{
     EndpointInfo, ListEndpointsRequest, ListEndpointsResponse, ListEndpointsResult, WhoAmIRequest, WhoAmIResponse,
     WhoAmIResult,
 };

@@ -4,9 +4,9 @@ use prost::Message;
 use prost_types::Any;
 use shardine_coord::{Refusal, Status};
 
-use crate::messages::ydb::issue::IssueMessage;
-use crate::messages::ydb::operations::Operation;
-use crate::messages::ydb::status_ids::StatusCode;
+use shardine_proto::ydb::issue::IssueMessage;
+use shardine_proto::ydb::operations::Operation;
+use shardine_proto::ydb::status_ids::StatusCode;
 
 /// "Error" among the severities of an issue.
 const SEVERITY_ERROR: u32 = 1;

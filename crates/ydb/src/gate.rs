@@ -8,10 +8,9 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use http::header::HOST;
 use http::uri::Authority;
+use shardine_proto::YDB_TICKET_METADATA as TICKET;
 use subtle::ConstantTimeEq;
 use tonic::Status;
-
-const TICKET: &str = "x-ydb-auth-ticket";
 
 type Token = Option<Arc<[u8]>>;
 

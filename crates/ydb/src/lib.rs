@@ -15,21 +15,14 @@ mod convert;
 mod envelope;
 mod pings;
 
-/// The messages, one module per package.
-#[allow(clippy::all, clippy::pedantic, missing_docs, reason = "generated")]
-mod messages {
-    include!(concat!(env!("OUT_DIR"), "/messages.rs"));
-}
-
 use std::sync::Arc;
 
 use axum::Router;
 
 pub use engine::{Engine, Hear};
-pub use messages::ydb;
 
-use crate::messages::ydb::coordination::v1::coordination_service_server::CoordinationServiceServer;
-use crate::messages::ydb::discovery::v1::discovery_service_server::DiscoveryServiceServer;
+use shardine_proto::ydb::coordination::v1::coordination_service_server::CoordinationServiceServer;
+use shardine_proto::ydb::discovery::v1::discovery_service_server::DiscoveryServiceServer;
 
 /// Bytes of one message. A name and two times 1 MiB of data fit well; a description with many owners may be larger.
 const REQUEST_BYTES_MAX: usize = 4 << 20;

@@ -12,13 +12,13 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::convert::{config_of, message_of};
 use crate::engine::Engine;
 use crate::envelope::{bad_request, done, packed};
-use crate::messages::ydb::coordination::v1::coordination_service_server::CoordinationService;
-use crate::messages::ydb::coordination::{
+use crate::session;
+use shardine_proto::ydb::coordination::v1::coordination_service_server::CoordinationService;
+use shardine_proto::ydb::coordination::{
     AlterNodeRequest, AlterNodeResponse, CreateNodeRequest, CreateNodeResponse, DescribeNodeRequest,
     DescribeNodeResponse, DescribeNodeResult, DropNodeRequest, DropNodeResponse, SessionRequest, SessionResponse,
 };
-use crate::messages::ydb::scheme::{Entry, entry::Type};
-use crate::session;
+use shardine_proto::ydb::scheme::{Entry, entry::Type};
 
 /// Names the database of a call; may be missing (coordination-semantics 212).
 const DATABASE: &str = "x-ydb-database";

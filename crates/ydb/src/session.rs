@@ -15,10 +15,10 @@ use tonic::{Status, Streaming};
 use crate::convert::{ask_of, failure, opening_of, response_of};
 use crate::engine::Engine;
 use crate::envelope::bad_request;
-use crate::messages::ydb::coordination::session_request::Request;
-use crate::messages::ydb::coordination::session_response::{PingPong, Response};
-use crate::messages::ydb::coordination::{SessionRequest, SessionResponse};
 use crate::pings::{Pings, period};
+use shardine_proto::ydb::coordination::session_request::Request;
+use shardine_proto::ydb::coordination::session_response::{PingPong, Response};
+use shardine_proto::ydb::coordination::{SessionRequest, SessionResponse};
 
 /// Answers that wait for the network, and how long one may wait before its client counts as gone. No request of a stream is
 /// read meanwhile, so what a client can pile up is bounded.
@@ -51,7 +51,7 @@ pub(crate) fn serve(engine: Arc<dyn Engine>, requests: Streaming<SessionRequest>
 /// The only thing that a stream may begin with (coordination-semantics 31).
 async fn first_message(
     requests: &mut Streaming<SessionRequest>,
-) -> Option<Result<crate::messages::ydb::coordination::session_request::SessionStart, Status>> {
+) -> Option<Result<shardine_proto::ydb::coordination::session_request::SessionStart, Status>> {
     match requests.message().await {
         Ok(Some(SessionRequest { request: Some(Request::SessionStart(start)) })) => Some(Ok(start)),
         Ok(Some(_)) => Some(Err(Status::invalid_argument("First message must be a SessionStart"))),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Problem;
 
 /// A room and the rooms that it may depend on.
-const ROOMS: [(&str, &[&str]); 22] = [
+const ROOMS: [(&str, &[&str]); 23] = [
     ("model", &[]),
     ("proto", &[]),
     ("records", &["model"]),
@@ -21,10 +21,11 @@ const ROOMS: [(&str, &[&str]); 22] = [
     ("desk", &["model", "router"]),
     ("resp", &["model", "router"]),
     ("grpc", &["model", "router", "proto", "desk", "accept"]),
-    ("ydb", &["coord"]),
+    ("ydb", &["coord", "proto"]),
+    ("client", &["proto"]),
     ("http", &["model", "router", "desk", "accept"]),
     ("server", EVERYTHING_SERVED),
-    ("cli", &["server", "model", "proto", "desk"]),
+    ("cli", &["server", "client", "model", "proto", "desk"]),
     ("sim", &["model", "records", "coord", "consensus", "shard"]),
     ("testkit", &[]),
     ("bench", &["model", "records", "store", "testkit"]),
@@ -64,7 +65,7 @@ const GUARDED: [(&str, &[&str]); 10] = [
     ("tokio-postgres", &["writeback", "bench"]),
     ("mysql_async", &["writeback", "bench"]),
     ("mio", &["server"]),
-    ("tonic", &["grpc", "ydb", "proto", "server", "cli"]),
+    ("tonic", &["grpc", "ydb", "proto", "client", "server", "cli"]),
     ("axum", &["accept", "http", "grpc", "ydb", "server"]),
     ("mimalloc", &["cli", "server"]), // The allocator is the choice of a program: server has one among its examples.
     ("libfuzzer-sys", &[]),           // Needs a C++ compiler; lives outside of the workspace.

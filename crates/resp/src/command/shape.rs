@@ -131,6 +131,7 @@ pub(crate) fn failure_of(response: &Response) -> Failure {
         | Response::Table(_)
         | Response::Status(_)
         | Response::Writeback(_)
+        | Response::Coord(_)
         | Response::Verified(_)
         | Response::DeadLetters(_)
         | Response::Explanation(_)

@@ -12,7 +12,7 @@ use shardine_shard::coord::{
 };
 use shardine_ydb::Hear;
 
-use super::{Done, Letter};
+use super::{Done, Letter, look};
 use crate::clock::Clock;
 use crate::log_thread::{LogTask, LogThread, LogWriter};
 use crate::snapshot_thread::{Part, SnapshotThread};
@@ -140,6 +140,8 @@ impl Room {
                     Err(_) => done(NodeReply::Refused(unavailable(STOPPED))),
                 }
             }
+            Letter::Look { look, done } => done(look::look(&self.replica, &look)),
+            Letter::Status(done) => done(look::status(self.group, &self.replica)),
             Letter::Persisted(number) => {
                 self.log_is_busy = false;
                 self.act(|replica, actions| replica.persisted(number, actions));

@@ -49,7 +49,8 @@ impl Core {
             | Call::AddField { .. }
             | Call::DropTable { .. }
             | Call::Status
-            | Call::Writeback => unreachable!("such calls concern several shards and are dealt out by the exchange"),
+            | Call::Writeback
+            | Call::Coord(_) => unreachable!("such calls concern several shards and are dealt out by the exchange"),
         };
         let Some(seat) = self.seat_of(position) else { return Some(refused(ErrorCode::StaleRoute)) };
         if self.seats[seat].replica.is_err() && !matches!(call, Call::Explain { .. }) {

@@ -1,0 +1,85 @@
+//! Runs a command while a session holds a semaphore, and not a moment longer than that is known.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitCode, ExitStatus};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use shardine_client::Session;
+use shardine_model::ErrorCode;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::complaint::Complaint;
+
+/// Where the command finds the order of the acquire.
+const FENCE: &str = "SHARDINE_FENCE";
+
+/// What a shell adds to the number of the signal that ended a command.
+const SIGNAL_BASE: i32 = 128;
+
+pub async fn run(session: Session, command: &[OsString], fence: u64) -> Result<ExitCode, Complaint> {
+    let (mut child, deputy) = spawn(command, fence)?;
+    let mut ended = tokio::task::spawn_blocking(move || child.wait());
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(Complaint::from_io)?;
+    let mut terminations = signal(SignalKind::terminate()).map_err(Complaint::from_io)?;
+    let status = loop {
+        tokio::select! {
+            ended = &mut ended => break ended.map_err(|error| Complaint::from_io(error.into()))?,
+            // To be looked at first would be no better: the command may have ended at the same moment.
+            _ = session.over() => {
+                deputy.send(Signal::KILL);
+                let _ = ended.await;
+                let cause = "the server could not be reached for its timeout; somebody else may hold it by now";
+                return Err(Complaint::failed("the session expired, so the command was killed", cause,
+                    "a longer --session-timeout; make the command safe to run again").coded(ErrorCode::InDoubt));
+            }
+            // What it makes of them is its own affair; the semaphore is held until it has ended.
+            _ = interrupts.recv() => deputy.send(Signal::INT),
+            _ = terminations.recv() => deputy.send(Signal::TERM),
+        }
+    };
+    // If that fails, the session has ended by itself.
+    let _ = session.stop().await;
+    Ok(exit_code(status.map_err(Complaint::from_io)?))
+}
+
+/// Whom signals go to.
+enum Deputy {
+    /// The command and all that it has started.
+    Group(Pid),
+    /// The command alone. At a terminal it stays in our group, or it could not read what is typed.
+    Process(Pid),
+}
+
+impl Deputy {
+    /// It may be gone already.
+    fn send(&self, signal: Signal) {
+        let _ = match self {
+            Self::Group(pid) => kill_process_group(*pid, signal),
+            Self::Process(pid) => kill_process(*pid, signal),
+        };
+    }
+}
+
+fn spawn(command: &[OsString], fence: u64) -> Result<(std::process::Child, Deputy), Complaint> {
+    let (program, words) = command.split_first().expect("the caller has seen a command");
+    let at_terminal = std::io::stdin().is_terminal();
+    let mut command = Command::new(program);
+    command.args(words).env(FENCE, fence.to_string());
+    if !at_terminal {
+        command.process_group(0);
+    }
+    let child = command.spawn().map_err(|error| {
+        let what = format!("{} cannot be run", program.to_string_lossy());
+        Complaint::failed(what, error.to_string(), "the name and path of the command").coded(ErrorCode::BadRequest)
+    })?;
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("a child has a number");
+    Ok((child, if at_terminal { Deputy::Process(pid) } else { Deputy::Group(pid) }))
+}
+
+/// As a shell passes it on.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().unwrap_or_else(|| SIGNAL_BASE + status.signal().unwrap_or(0));
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}

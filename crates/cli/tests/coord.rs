@@ -1,0 +1,268 @@
+//! Coordination from the shell and for those who look, against a real server.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Output;
+
+use rustix::process::Signal;
+use serde_json::{Value as Json, json};
+use shardine_testkit::{Dir, Options, PATIENCE, Process, Shardine, wait_for};
+
+struct Shell {
+    server: Shardine,
+    dir: Dir,
+}
+
+impl Shell {
+    fn start() -> Self {
+        let binary = Some(env!("CARGO_BIN_EXE_shardine").into());
+        let server = Shardine::start_with(Options { binary, ..Options::default() }).unwrap();
+        Self { server, dir: Dir::new().unwrap() }
+    }
+
+    fn run(&self, line: &[&str]) -> Output {
+        self.server.command(&[&["coord"], line].concat()).output().unwrap()
+    }
+
+    /// The JSON of a command that must succeed.
+    fn json(&self, line: &[&str]) -> Json {
+        let output = self.run(&[line, &["--json"]].concat());
+        assert!(output.status.success(), "{line:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// The exit code and error code of a command that must fail, with nothing on stdout.
+    fn failure(&self, line: &[&str]) -> (i32, String) {
+        let output = self.run(&[line, &["--json"]].concat());
+        assert_eq!(output.stdout, b"", "{line:?}");
+        let error: Json = serde_json::from_slice(&output.stderr).unwrap();
+        (output.status.code().unwrap(), error["error"]["code"].as_str().unwrap().to_owned())
+    }
+
+    /// A command that runs beside the test.
+    fn spawn(&self, name: &str, line: &[&str]) -> Process {
+        let mut command = self.server.command(&[&["coord"], line].concat());
+        Process::spawn(name, &mut command, &self.dir.join(format!("{name}.log"))).unwrap()
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.server.http().address()).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+}
+
+/// Holds a lock while a command runs that tells its number and the number of its own child, and ends when a file is there.
+const HOLD: &str = "sleep 600 & echo pids $$ $!; while [ ! -e \"$0\" ]; do sleep 0.02; done; kill $!; exit 7";
+
+/// Whether a process of this number runs; one that waits to be buried does not.
+fn runs(pid: &str) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.trim().starts_with('Z')))
+}
+
+fn pids(line: &str) -> Vec<String> {
+    line.split_whitespace().skip(1).map(str::to_owned).collect()
+}
+
+/// coordination-semantics 10, 20, 23, 25.
+#[test]
+fn nodes_are_made_shown_altered_listed_and_dropped() {
+    let shell = Shell::start();
+
+    shell.json(&["node", "create", "/local/one", "--self-check-ms", "700"]);
+    assert_eq!(shell.json(&["node", "show", "/local/one"])["self_check_ms"], 700);
+    assert_eq!(shell.json(&["node", "alter", "/local/one", "--reads", "strict"])["reads"], "strict");
+    let nodes = shell.json(&["node", "list"]);
+    assert_eq!(nodes, json!({ "nodes": [{ "path": "/local/one", "sessions": 0, "semaphores": 0 }] }));
+    assert_eq!(shell.failure(&["node", "drop", "/local/one"]), (2, "bad_request".into()), "nobody confirms it");
+    shell.json(&["node", "drop", "/local/one", "--yes"]);
+
+    assert_eq!(shell.failure(&["node", "show", "/local/one"]), (1, "not_found".into()));
+    assert_eq!(shell.failure(&["sem", "describe", "x", "--node", "/local/one"]), (1, "not_found".into()));
+}
+
+/// coordination-semantics 84, 85, 95, 101, 102.
+#[test]
+fn a_semaphore_from_create_to_delete() {
+    let shell = Shell::start();
+
+    shell.json(&["sem", "create", "jobs", "--limit", "2", "--data", "one"]);
+    assert_eq!(shell.failure(&["sem", "create", "jobs", "--limit", "2"]), (1, "exists".into()));
+    shell.json(&["sem", "update", "jobs", "two"]);
+    let found = shell.json(&["sem", "describe", "jobs"]);
+    assert_eq!((&found["data"], &found["limit"], &found["count"]), (&json!("two"), &json!(2), &json!(0)));
+    shell.json(&["sem", "delete", "jobs"]);
+
+    assert_eq!(shell.failure(&["sem", "delete", "jobs"]), (1, "not_found".into()));
+    // Questions leave no sessions behind.
+    assert_eq!(shell.json(&["node", "list"])["nodes"][0]["sessions"], 0);
+}
+
+/// coordination-semantics 73, 115, 119: held while the command runs, and its exit code is ours.
+#[test]
+fn a_command_runs_under_its_lock_and_its_exit_code_is_passed_on() {
+    let shell = Shell::start();
+    let file = shell.dir.join("go");
+    let go = file.to_str().unwrap();
+    let mut holder = shell.spawn("holder", &["sem", "acquire", "lock", "--ephemeral", "--", "sh", "-c", HOLD, go]);
+    holder.wait_for_line("pids", PATIENCE).unwrap();
+
+    let held = shell.json(&["sem", "describe", "lock"]);
+    assert_eq!(held["owners"].as_array().unwrap().len(), 1);
+    let now = ["sem", "acquire", "lock", "--ephemeral", "--wait", "0", "--", "true"];
+    assert_eq!(shell.failure(&now), (1, "busy".into()));
+    fs::write(&file, "").unwrap();
+    assert_eq!(holder.wait(PATIENCE).unwrap().code(), Some(7));
+
+    assert_eq!(shell.failure(&["sem", "describe", "lock"]), (1, "not_found".into()), "ephemeral, and free at once");
+    let fence = ["sem", "acquire", "lock", "--ephemeral", "--", "sh", "-c", "echo $SHARDINE_FENCE"];
+    let fence: u64 = String::from_utf8(shell.run(&fence).stdout).unwrap().trim().parse().unwrap();
+    assert!(fence > held["owners"][0]["order_id"].as_u64().unwrap());
+    let missing = shell.run(&["sem", "acquire", "lock", "--ephemeral", "--", "/no/such/command"]);
+    assert_eq!(missing.status.code(), Some(1));
+}
+
+/// coordination-semantics 55: when the session cannot be kept, the command does not outlive it, nor does what it started.
+#[test]
+fn a_command_is_killed_when_its_session_expires() {
+    let mut shell = Shell::start();
+    let file = shell.dir.join("never");
+    let acquire = ["sem", "acquire", "lock", "--ephemeral", "--session-timeout", "0.9", "--", "sh", "-c", HOLD];
+    let mut holder = shell.spawn("holder", &[&acquire[..], &[file.to_str().unwrap()]].concat());
+    let pids = pids(&holder.wait_for_line("pids", PATIENCE).unwrap());
+    assert!(pids.iter().all(|pid| runs(pid)), "{pids:?}");
+
+    shell.server.kill9().unwrap();
+
+    assert_eq!(holder.wait(PATIENCE).unwrap().code(), Some(1));
+    assert!(holder.output().contains("the session expired, so the command was killed"), "{}", holder.output());
+    for pid in &pids {
+        wait_for("the command to die", PATIENCE, || Ok((!runs(pid)).then_some(()))).unwrap();
+    }
+}
+
+/// coordination-semantics 56: a short absence of the server is none of the command's business.
+#[test]
+fn a_command_runs_on_through_a_restart_of_the_server() {
+    let mut shell = Shell::start();
+    let file = shell.dir.join("go");
+    let acquire = ["sem", "acquire", "lock", "--ephemeral", "--session-timeout", "120", "--", "sh", "-c", HOLD];
+    let mut holder = shell.spawn("holder", &[&acquire[..], &[file.to_str().unwrap()]].concat());
+    holder.wait_for_line("pids", PATIENCE).unwrap();
+
+    shell.server.kill9().unwrap();
+    shell.server.restart().unwrap();
+
+    assert_eq!(shell.json(&["sem", "describe", "lock"])["owners"].as_array().unwrap().len(), 1);
+    fs::write(&file, "").unwrap();
+    assert_eq!(holder.wait(PATIENCE).unwrap().code(), Some(7));
+}
+
+#[test]
+fn signals_go_to_the_command() {
+    let shell = Shell::start();
+    let script = "trap 'exit 5' TERM; echo ready; while true; do sleep 0.02; done";
+    let mut holder = shell.spawn("holder", &["sem", "acquire", "lock", "--ephemeral", "--", "sh", "-c", script]);
+    holder.wait_for_line("ready", PATIENCE).unwrap();
+
+    holder.signal(Signal::TERM).unwrap();
+
+    assert_eq!(holder.wait(PATIENCE).unwrap().code(), Some(5));
+    assert_eq!(shell.failure(&["sem", "describe", "lock"]), (1, "not_found".into()));
+}
+
+/// coordination-semantics 53, 56, 149, 151.
+#[test]
+fn a_lock_without_a_command_is_held_by_a_session_that_can_be_come_back_to() {
+    let shell = Shell::start();
+    let acquire = ["sem", "acquire", "lock", "--ephemeral", "--wait", "0", "--session-timeout", "120"];
+
+    let session = shell.json(&acquire)["session"].to_string();
+    assert_eq!(shell.failure(&acquire), (1, "busy".into()));
+    let renewed = shell.json(&[&acquire[..], &["--session", &session]].concat());
+    assert_eq!(renewed["session"].to_string(), session);
+    assert_eq!(shell.json(&["sem", "release", "lock", "--session", &session])["released"], true);
+
+    assert_eq!(shell.failure(&["sem", "release", "lock", "--session", &session]), (1, "not_found".into()));
+    shell.json(&acquire);
+}
+
+/// coordination-semantics 164, 167.
+#[test]
+fn a_watch_prints_every_change() {
+    let shell = Shell::start();
+    shell.json(&["sem", "create", "config", "--limit", "1", "--data", "one"]);
+
+    let mut watcher = shell.spawn("watcher", &["sem", "watch", "config"]);
+    let mut once = shell.spawn("once", &["sem", "watch", "config", "--once"]);
+    watcher.wait_for_line("data: one", PATIENCE).unwrap();
+    once.wait_for_line("data: one", PATIENCE).unwrap();
+    shell.json(&["sem", "update", "config", "two"]);
+    watcher.wait_for_line("data: two", PATIENCE).unwrap();
+    assert!(once.wait(PATIENCE).unwrap().success());
+    shell.run(&["sem", "acquire", "config", "--", "true"]);
+    watcher.wait_for_line("held by session", PATIENCE).unwrap();
+
+    assert!(watcher.is_running());
+}
+
+/// coordination-semantics 110-113, for those who only look.
+#[test]
+fn nodes_sessions_and_semaphores_are_shown_over_http() {
+    let shell = Shell::start();
+    let file = shell.dir.join("go");
+    let acquire = ["sem", "acquire", "lock", "--ephemeral", "--data", "me", "--", "sh", "-c", HOLD];
+    let mut holder = shell.spawn("holder", &[&acquire[..], &[file.to_str().unwrap()]].concat());
+    holder.wait_for_line("pids", PATIENCE).unwrap();
+    let mut waiter = shell.spawn("waiter", &["sem", "acquire", "lock", "--ephemeral", "--", "true"]);
+    let address = "/v1/coord/semaphores?node=/local/locks&name=lock";
+    let semaphore = wait_for("somebody to wait", PATIENCE, || {
+        let found: Json = serde_json::from_str(&shell.get(address))?;
+        Ok((found["semaphores"][0]["waiters_total"] == 1).then(|| found["semaphores"][0].clone()))
+    })
+    .unwrap();
+
+    assert_eq!((&semaphore["ephemeral"], &semaphore["owners_total"]), (&json!(true), &json!(1)));
+    assert_eq!(semaphore["owners"][0]["data"], "bWU=");
+    assert_eq!(semaphore["limit"], u64::MAX.to_string());
+    let nodes: Json = serde_json::from_str(&shell.get("/v1/coord/nodes")).unwrap();
+    assert_eq!((&nodes["nodes"][0]["path"], &nodes["nodes"][0]["grace_ms"]), (&json!("/local/locks"), &json!(10_000)));
+    let sessions: Json = serde_json::from_str(&shell.get("/v1/coord/sessions?node=/local/locks&limit=1")).unwrap();
+    assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1);
+    assert_eq!((&sessions["sessions"][0]["attached"], &sessions["sessions"][0]["claims"]), (&json!(true), &json!(1)));
+    assert!(shell.get("/v1/coord/sessions?node=/local/none").contains("\"not_found\""));
+    let metrics = shell.get("/metrics");
+    for line in ["shardine_coord_sessions", "shardine_coord_semaphores", "shardine_coord_waiters"] {
+        assert!(metrics.contains(&format!("{line}{{group=\"1073741824\"}} ")), "{metrics}");
+    }
+    finish(&file, &mut holder);
+    assert!(waiter.wait(PATIENCE).unwrap().success());
+}
+
+fn finish(file: &Path, holder: &mut Process) {
+    fs::write(file, "").unwrap();
+    holder.wait(PATIENCE).unwrap();
+}
+
+#[test]
+fn status_has_a_line_for_the_group() {
+    let shell = Shell::start();
+    shell.json(&["sem", "create", "jobs", "--limit", "1"]);
+
+    let text = shell.server.command(&["status"]).output().unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("coordination led by 1   1 nodes"), "{text}");
+    let status = shell.server.command(&["status", "--json"]).output().unwrap();
+    let status: Json = serde_json::from_slice(&status.stdout).unwrap();
+
+    let group = &status["coordination"][0];
+    assert_eq!((&group["leader"], &group["semaphores"], &group["sessions"]), (&json!(1), &json!(1), &json!(0)));
+    assert!(group["applied"].as_u64().unwrap() > 0);
+}

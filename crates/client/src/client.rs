@@ -1,0 +1,127 @@
+//! Where a server is, and what can be asked of it without a session.
+
+use std::time::Duration;
+
+use prost::Message;
+use shardine_proto::MESSAGE_BYTES_MAX;
+use shardine_proto::v1::records_client::RecordsClient;
+use shardine_proto::ydb::coordination::v1::coordination_service_client::CoordinationServiceClient;
+use shardine_proto::ydb::coordination::{
+    AlterNodeRequest, CreateNodeRequest, DescribeNodeRequest, DescribeNodeResult, DropNodeRequest,
+};
+use shardine_proto::ydb::operations::Operation;
+use tokio::time::{Instant, sleep};
+
+use crate::dial::{Carrier, Dial};
+use crate::error::{Error, Status, check, unexpected};
+use crate::node::NodeSettings;
+use crate::session::{self, Session, SessionOptions};
+
+/// How long a group may be without a leader before that is an answer, and how often it is asked meanwhile.
+const LEADER_PATIENCE: Duration = Duration::from_secs(10);
+const LEADER_PAUSE: Duration = Duration::from_millis(50);
+
+/// A server's coordination service. Cheap to clone; connects when it is used.
+#[derive(Clone, Debug)]
+pub struct Client {
+    dial: Dial,
+}
+
+impl Client {
+    /// A client of the gRPC door at `host:port`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Misused`] if that is no address. Whether anybody is there shows when it is used.
+    pub fn new(address: &str) -> Result<Self, Error> {
+        Ok(Self { dial: Dial::new(address)? })
+    }
+
+    /// The token that the server was started with.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Misused`] if it cannot be sent.
+    pub fn with_token(self, token: &str) -> Result<Self, Error> {
+        Ok(Self { dial: self.dial.with_token(token)? })
+    }
+
+    /// Makes a node; one that is there already stays as it is.
+    pub async fn create_node(&self, path: &str, settings: NodeSettings) -> Result<(), Error> {
+        let request = CreateNodeRequest { path: path.to_owned(), config: Some(settings.to_message()) };
+        let answer = self.patiently(async || {
+            let answer = self.coordination().create_node(request.clone()).await;
+            done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
+        });
+        answer.await.map(drop)
+    }
+
+    /// Changes what the settings name, and leaves the rest.
+    pub async fn alter_node(&self, path: &str, settings: NodeSettings) -> Result<(), Error> {
+        let request = AlterNodeRequest { path: path.to_owned(), config: Some(settings.to_message()) };
+        let answer = self.patiently(async || {
+            let answer = self.coordination().alter_node(request.clone()).await;
+            done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
+        });
+        answer.await.map(drop)
+    }
+
+    /// Removes a node with everything in it; its sessions end.
+    pub async fn drop_node(&self, path: &str) -> Result<(), Error> {
+        let request = DropNodeRequest { path: path.to_owned() };
+        let answer = self.patiently(async || {
+            let answer = self.coordination().drop_node(request.clone()).await;
+            done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
+        });
+        answer.await.map(drop)
+    }
+
+    /// A node's settings as they were sent.
+    pub async fn describe_node(&self, path: &str) -> Result<NodeSettings, Error> {
+        let request = DescribeNodeRequest { path: path.to_owned() };
+        let answer = self.patiently(async || {
+            let answer = self.coordination().describe_node(request.clone()).await;
+            done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
+        });
+        let packed = answer.await?.result.ok_or_else(|| unexpected("result"))?;
+        let result = DescribeNodeResult::decode(&packed.value[..]).map_err(|_| unexpected("readable result"))?;
+        Ok(NodeSettings::from_message(&result.config.unwrap_or_default()))
+    }
+
+    /// Starts a session on a node, or comes back to one ([`SessionOptions::resume`]). Every session has a connection of its
+    /// own, so that a lost one concerns nobody else.
+    pub async fn start_session(&self, node: &str, options: SessionOptions) -> Result<Session, Error> {
+        self.patiently(async || session::start(self.dial.clone(), node, options.clone()).await).await
+    }
+
+    /// The record service of the same server, as it is described in `docs/grpc.md`.
+    #[must_use]
+    pub fn records(&self) -> RecordsClient<Carrier> {
+        RecordsClient::new(self.dial.lazily())
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    /// Tries again while the group has no leader, as just after a start: UNAVAILABLE says that nothing was done.
+    async fn patiently<T>(&self, mut attempt: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
+        let until = Instant::now() + LEADER_PATIENCE;
+        loop {
+            match attempt().await {
+                Err(Error::Refused { status: Status::Unavailable, .. }) if Instant::now() < until => {
+                    sleep(LEADER_PAUSE).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn coordination(&self) -> CoordinationServiceClient<Carrier> {
+        CoordinationServiceClient::new(self.dial.lazily())
+    }
+}
+
+fn done(operation: Option<Operation>) -> Result<Operation, Error> {
+    let operation = operation.ok_or_else(|| unexpected("operation"))?;
+    check(operation.status, &operation.issues)?;
+    Ok(operation)
+}

@@ -1,0 +1,153 @@
+//! The way to the server: one stream after the other, and until when the server is known to keep the session.
+
+use std::time::Duration;
+
+use shardine_proto::ydb::coordination::session_request::{PingPong, Request, SessionStart};
+use shardine_proto::ydb::coordination::session_response::Response;
+use shardine_proto::ydb::coordination::v1::coordination_service_client::CoordinationServiceClient;
+use shardine_proto::ydb::coordination::{SessionRequest, SessionResponse};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::Streaming;
+
+use crate::dial::Dial;
+use crate::error::{Error, check, unexpected};
+
+/// Bytes of one response: a description with many owners may be large.
+const RESPONSE_BYTES_MAX: usize = 64 << 20;
+
+/// Between two pings, and for how long one may stay unanswered.
+const PERIOD_MAX: Duration = Duration::from_secs(2);
+
+/// How long one attempt to open a stream may take: a machine that has vanished does not say so.
+const ATTEMPT_MAX: Duration = Duration::from_secs(5);
+
+/// Between two attempts: twice as long each time, give or take.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// Our pings are numbered from here: one that repeats the server's number would count as the answer to its ping.
+const FIRST_PING: u64 = 1 << 63;
+
+pub(super) struct Line {
+    dial: Dial,
+    start: SessionStart,
+    timeout: Duration,
+    /// When something was sent that the server has answered: it had the session then.
+    proven_at: Instant,
+}
+
+impl Line {
+    pub fn new(dial: Dial, start: SessionStart, timeout: Duration) -> Self {
+        Self { dial, start, timeout, proven_at: Instant::now() }
+    }
+
+    pub fn session_id(&self) -> u64 {
+        self.start.session_id
+    }
+
+    /// A third of the timeout: one ping may be lost, and there is still time to come back.
+    pub fn period(&self) -> Duration {
+        (self.timeout / 3).min(PERIOD_MAX)
+    }
+
+    pub fn prove(&mut self, sent_at: Instant) {
+        self.proven_at = self.proven_at.max(sent_at);
+    }
+
+    /// One attempt.
+    pub async fn open(&mut self) -> Result<Stream, Error> {
+        let limit = self.timeout.min(ATTEMPT_MAX);
+        self.start.seq_no += 1;
+        let sent_at = Instant::now();
+        let opened = timeout(limit, open(&self.dial, self.start.clone())).await;
+        let (stream, session_id) = opened.map_err(|_| self.dial.unreachable(format!("no answer in {limit:?}")))??;
+        self.start.session_id = session_id;
+        self.prove(sent_at);
+        Ok(stream)
+    }
+
+    /// Attempts until one succeeds, or it is certain that none will, or too late to trust one.
+    pub async fn come_back(&mut self) -> Option<Stream> {
+        let deadline = self.proven_at + self.timeout;
+        let attempts = async {
+            let mut pause = PAUSE_MIN;
+            loop {
+                match self.open().await {
+                    Ok(stream) => return Some(stream),
+                    Err(error) if !error.is_passing() => return None,
+                    Err(_) => sleep(pause.mul_f64(rand::random_range(0.5..1.0))).await,
+                }
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        };
+        timeout_at(deadline, attempts).await.ok().flatten()
+    }
+}
+
+async fn open(dial: &Dial, start: SessionStart) -> Result<(Stream, u64), Error> {
+    let (requests, sent) = unbounded_channel();
+    // The first message stands in line before the call is made, because nothing is answered before it.
+    let _ = requests.send(SessionRequest { request: Some(Request::SessionStart(start)) });
+    let mut client =
+        CoordinationServiceClient::new(dial.connect().await?).max_decoding_message_size(RESPONSE_BYTES_MAX);
+    let answered = client.session(UnboundedReceiverStream::new(sent)).await;
+    let mut responses = answered.map_err(|failure| dial.failure(&failure))?.into_inner();
+    match responses.message().await.map_err(|failure| dial.failure(&failure))?.and_then(|first| first.response) {
+        Some(Response::SessionStarted(started)) => {
+            Ok((Stream { requests, responses, last_ping: FIRST_PING, unanswered: None }, started.session_id))
+        }
+        Some(Response::Failure(failure)) => {
+            check(failure.status, &failure.issues)?;
+            Err(unexpected("status of a failure"))
+        }
+        Some(_) | None => Err(dial.unreachable("the stream ended at once".to_owned())),
+    }
+}
+
+/// An open stream that holds the session.
+pub(super) struct Stream {
+    /// Unbounded, because whoever asks waits for the answer: there are never more requests than callers.
+    requests: UnboundedSender<SessionRequest>,
+    responses: Streaming<SessionResponse>,
+    last_ping: u64,
+    unanswered: Option<Instant>,
+}
+
+impl Stream {
+    /// What cannot be sent any more is noticed where responses are read.
+    pub fn say(&self, request: Request) {
+        let _ = self.requests.send(SessionRequest { request: Some(request) });
+    }
+
+    /// `None` when the stream is over.
+    pub async fn next(&mut self) -> Option<Response> {
+        loop {
+            let message: SessionResponse = self.responses.message().await.ok().flatten()?;
+            if message.response.is_some() {
+                return message.response;
+            }
+        }
+    }
+
+    pub fn pong(&self, opaque: u64) {
+        self.say(Request::Pong(PingPong { opaque }));
+    }
+
+    /// Sends the next ping; false if the one before has no answer yet.
+    pub fn ping(&mut self) -> bool {
+        if self.unanswered.is_some() {
+            return false;
+        }
+        self.last_ping += 1;
+        self.unanswered = Some(Instant::now());
+        self.say(Request::Ping(PingPong { opaque: self.last_ping }));
+        true
+    }
+
+    /// When the ping was sent that this answers.
+    pub fn heard_pong(&mut self, opaque: u64) -> Option<Instant> {
+        if opaque == self.last_ping { self.unanswered.take() } else { None }
+    }
+}

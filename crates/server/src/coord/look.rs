@@ -1,0 +1,106 @@
+//! Answers to those who only look.
+
+use shardine_model::{ErrorCode, NodeId, Refusal, ShardId};
+use shardine_router::{
+    CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, Response, SemaphoreRange,
+};
+use shardine_shard::coord::{ClaimLine, Coord, NodeNumber, Range, Replica, SemaphoreLine};
+
+/// Owners and waiters shown of one semaphore.
+const CLAIMS_MAX: usize = 100;
+
+pub(super) fn look(replica: &Result<Replica, String>, look: &CoordLook) -> Response {
+    let replica = match replica {
+        Ok(replica) => replica,
+        Err(reason) => return Response::Refused(Refusal::new(ErrorCode::NoLeader, reason.clone())),
+    };
+    let coord = replica.coord();
+    match look {
+        CoordLook::Nodes => Response::Coord(CoordView::Nodes(nodes(coord))),
+        CoordLook::Sessions { node, after, limit } => with_node(coord, node, |number| {
+            let lines = coord.list_sessions(number, *after).take(*limit).map(|line| CoordSession {
+                id: line.id.0,
+                timeout_ms: line.timeout_ms,
+                description: line.description,
+                attached: replica.is_attached(number, line.id),
+                claims: line.claims,
+            });
+            CoordView::Sessions(lines.collect())
+        }),
+        CoordLook::Semaphores { node, which, limit } => with_node(coord, node, |number| {
+            let range = match which {
+                SemaphoreRange::All => Range::All,
+                SemaphoreRange::After(name) => Range::After(name),
+                SemaphoreRange::Named(name) => Range::Named(name),
+            };
+            let found = coord.list_semaphores(number, range, CLAIMS_MAX).take(*limit).map(semaphore);
+            CoordView::Semaphores(found.collect())
+        }),
+    }
+}
+
+fn with_node(coord: &Coord, path: &str, view: impl FnOnce(NodeNumber) -> CoordView) -> Response {
+    match coord.find_node(path) {
+        Some(number) => Response::Coord(view(number)),
+        None => {
+            let message = format!("there is no coordination node {path}");
+            Response::Refused(Refusal::new(ErrorCode::NotFound, message))
+        }
+    }
+}
+
+fn nodes(coord: &Coord) -> Vec<CoordNode> {
+    let lines = coord.list_nodes().map(|line| CoordNode {
+        path: line.path,
+        self_check_ms: line.config.self_check_ms(),
+        grace_ms: line.config.grace_ms(),
+        strict_reads: line.config.reads_are_strict(),
+        strict_attaches: line.config.attaches_are_strict(),
+        sessions: line.sessions,
+        semaphores: line.semaphores,
+    });
+    lines.collect()
+}
+
+fn semaphore(line: SemaphoreLine) -> CoordSemaphore {
+    let found = line.description;
+    CoordSemaphore {
+        name: found.name,
+        data: found.data,
+        limit: found.limit,
+        count: found.count,
+        ephemeral: found.ephemeral,
+        owners_total: line.owners,
+        owners: found.owners.into_iter().map(claim).collect(),
+        waiters_total: line.waiters,
+        waiters: found.waiters.into_iter().map(claim).collect(),
+    }
+}
+
+fn claim(line: ClaimLine) -> CoordClaim {
+    CoordClaim { order_id: line.order.0, session_id: line.session.0, count: line.count, data: line.data }
+}
+
+pub(super) fn status(group: ShardId, replica: &Result<Replica, String>) -> CoordStatus {
+    let status = match replica {
+        Ok(replica) => replica.status(),
+        Err(reason) => {
+            return CoordStatus { group: group.0, stopped: Some(reason.clone()), ..CoordStatus::default() };
+        }
+    };
+    CoordStatus {
+        group: group.0,
+        leader: status.leader.map(NodeId),
+        term: status.term,
+        applied: status.applied,
+        snapshot: status.snapshot,
+        nodes: status.totals.nodes,
+        sessions: status.totals.sessions,
+        semaphores: status.totals.semaphores,
+        bytes: status.totals.bytes,
+        streams: status.streams,
+        watches: status.watches,
+        waiters: status.waiting,
+        stopped: None,
+    }
+}
