@@ -17,7 +17,7 @@ pub struct Passed {
 }
 
 pub fn bench(passed: &Passed) -> Result<ExitCode> {
-    setup::run()?;
+    setup::for_measuring()?;
     // The server is a program of another package, so `cargo run` would not build it.
     build(&["-p", "shardine", "-p", "shardine-bench"])?;
     run("shardine-bench", passed)

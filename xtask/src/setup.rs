@@ -30,6 +30,9 @@ const PACKAGES: [Package; 10] = [
     Package { name: "python3-venv", probe: "python3 -c 'import ensurepip, venv'" },
 ];
 
+/// For the measurements only: the tests do without the rival.
+const RIVALS: [Package; 1] = [Package { name: "etcd-server", probe: "command -v etcd" }];
+
 /// For the fuzz targets only, which are skipped where it cannot be had.
 const COMPILER: Package = Package { name: "g++", probe: "command -v c++" };
 
@@ -37,8 +40,17 @@ const COMPILER: Package = Package { name: "g++", probe: "command -v c++" };
 const PYTHON_PACKAGES: [&str; 2] = ["redis>=5,<9", "ydb>=3.23,<4"];
 
 pub fn run() -> Result<()> {
-    install_packages()?;
+    install(&PACKAGES)?;
+    if !COMPILER.is_there() && apt_get(&["install", "--yes", "--no-install-recommends", COMPILER.name]).is_err() {
+        eprintln!("no C++ compiler could be installed: the fuzz targets will be skipped");
+    }
     make_python_environment()
+}
+
+/// What the measurements use beyond what the tests do.
+pub fn for_measuring() -> Result<()> {
+    run()?;
+    install(&RIVALS)
 }
 
 /// Says whether the fuzz targets can be built here.
@@ -53,16 +65,13 @@ impl Package {
     }
 }
 
-fn install_packages() -> Result<()> {
+fn install(packages: &[Package]) -> Result<()> {
     let missing: Vec<&str> =
-        PACKAGES.iter().filter(|package| !package.is_there()).map(|package| package.name).collect();
+        packages.iter().filter(|package| !package.is_there()).map(|package| package.name).collect();
     if !missing.is_empty() {
         apt_get(&["update"])?;
         let install = ["install", "--yes", "--no-install-recommends"];
         apt_get(&[&install[..], &missing].concat()).with_context(|| format!("install {}", missing.join(" ")))?;
-    }
-    if !COMPILER.is_there() && apt_get(&["install", "--yes", "--no-install-recommends", COMPILER.name]).is_err() {
-        eprintln!("no C++ compiler could be installed: the fuzz targets will be skipped");
     }
     Ok(())
 }

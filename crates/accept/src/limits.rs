@@ -38,9 +38,15 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// gRPC clients keep one connection and speak when they have something to say.
+    /// gRPC clients keep one connection and speak when they have something to say. Every process that holds a session of
+    /// coordination has one, and one address may stand for all of them.
     #[must_use]
     pub fn grpc() -> Self {
-        Self { idle_time: Duration::from_secs(600), ..Self::default() }
+        Self {
+            connections_max: 16_000,
+            connections_per_address_max: 12_000,
+            idle_time: Duration::from_secs(600),
+            ..Self::default()
+        }
     }
 }

@@ -1,7 +1,8 @@
-//! The rows of the speed table, each measured on the reference (redis-server) and on the subject in turns, so that whatever
+//! The rows of the speed table, each measured on the reference (redis-server, etcd, a database) and on the subject in turns, so that whatever
 //! else the machine does falls on both. Reports medians and their ratio, and the spread of the ratios of single rounds.
 
 mod args;
+mod coord;
 mod machine;
 mod memory;
 mod procfs;

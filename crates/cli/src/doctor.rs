@@ -17,8 +17,8 @@ use crate::complaint::Complaint;
 use crate::session::Session;
 use crate::show::{self, Output};
 
-/// Files that one node may want: 10,000 Redis connections, 4,096 others, log and snapshots.
-const FILES_WANTED: u64 = 16_384;
+/// Files that one node may want: 10,000 Redis connections, 16,000 of gRPC, 2,048 of HTTP, log and snapshots.
+const FILES_WANTED: u64 = 32_768;
 const SPACE_WANTED: u64 = 1 << 30;
 const SYNC_GOOD: Duration = Duration::from_millis(10);
 const SYNC_ROUNDS: usize = 32;
@@ -198,7 +198,8 @@ fn ms(time: Duration) -> f64 {
 
 fn file_limit() -> Finding {
     const CHECK: &str = "open files";
-    match getrlimit(Resource::Nofile).current {
+    // The softer limit is raised by `up` itself.
+    match getrlimit(Resource::Nofile).maximum {
         Some(limit) if limit < FILES_WANTED => Finding::warning(
             CHECK,
             format!("limit {limit}"),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use shardine_model::{ErrorCode, Refusal};
 use shardine_server::{Addresses, Flushing, Node, Stopped, UpOptions};
@@ -76,6 +77,7 @@ pub fn run(args: UpArgs, output: Output) -> Result<(), Complaint> {
         return Err(complaint.coded(ErrorCode::Unsupported));
     }
     log_to_stderr();
+    raise_file_limit(output);
     let options = options(args)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Complaint::from_io)?;
     // Signals are listened for before the node starts, so that one during a long recovery is not lost.
@@ -132,6 +134,15 @@ fn options(args: UpArgs) -> Result<UpOptions, Complaint> {
         memory_max: args.memory_max.or(file.memory_max).unwrap_or(default.memory_max),
         flush_timeout: args.flush_timeout.or(file.flush_timeout).map_or(default.flush_timeout, Duration::from_secs),
     })
+}
+
+/// Every connection is a file. The softer of the two limits is there for programs that cannot count beyond it.
+fn raise_file_limit(output: Output) {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        output.note(&format!("the limit of open files stays where it is: {error}"));
+    }
 }
 
 fn log_to_stderr() {

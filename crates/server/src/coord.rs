@@ -19,7 +19,7 @@ use shardine_ydb::{Engine, Hear};
 use self::room::Room;
 use crate::clock::Clock;
 use crate::exchange::refused;
-use crate::log_thread::{self, LogNews};
+use crate::log_thread::{self, LogNews, Synced};
 use crate::{restore, snapshot_thread};
 
 /// Coordination groups are numbered from here; shards of records stay below.
@@ -54,8 +54,7 @@ pub(crate) enum Letter {
         done: Box<dyn FnOnce(Response) + Send>,
     },
     Status(Box<dyn FnOnce(CoordStatus) + Send>),
-    /// The log write of this number is on disk.
-    Persisted(u64),
+    Persisted(Synced),
     SnapshotSaved(u64),
     CutNow,
     /// End all streams and take no more; calls are still answered.
@@ -91,9 +90,7 @@ impl Coordination {
         let tell = move |what: LogNews| {
             let news = news.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let _ = match what {
-                LogNews::Persisted(synced) => {
-                    news.send(Letter::Persisted(synced.confirmed.last().map_or(0, |last| last.1)))
-                }
+                LogNews::Persisted(synced) => news.send(Letter::Persisted(synced)),
                 LogNews::CutNow(GROUP) => news.send(Letter::CutNow),
                 LogNews::CutNow(_) => Ok(()),
             };

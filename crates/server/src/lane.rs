@@ -4,7 +4,6 @@
 mod calls;
 mod connections;
 mod core;
-mod journal;
 mod scan;
 mod sql;
 mod tally;

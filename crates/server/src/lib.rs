@@ -9,6 +9,7 @@ mod clock;
 mod coord;
 mod doors;
 mod exchange;
+mod journal;
 mod lane;
 mod letter;
 mod log_thread;

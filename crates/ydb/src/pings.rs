@@ -4,13 +4,19 @@ use std::time::Duration;
 
 use shardine_coord::{Refusal, Status};
 
-/// The Python SDK gives up after three seconds of silence, so YDB's five are too long for it.
-const PERIOD_MAX: Duration = Duration::from_secs(2);
 const PERIOD_MIN: Duration = Duration::from_millis(10);
 
-/// A third of the session's timeout, within reason.
-pub(crate) fn period(timeout_ms: u64) -> Duration {
-    Duration::from_millis(timeout_ms / 3).clamp(PERIOD_MIN, PERIOD_MAX)
+/// How a client shows that it is there. Each ping costs both sides a wake-up, so none is sent that proves nothing new.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Manner {
+    /// Nothing is known yet, or it sends our pings back as its own: that is the Python SDK, which leaves after three seconds
+    /// of silence.
+    #[default]
+    Echoes,
+    /// It answers as it should. The Go SDK leaves after ten seconds of silence.
+    Answers,
+    /// It pings by itself, and hears our answers.
+    Asks,
 }
 
 #[derive(Debug, Default)]
@@ -18,6 +24,7 @@ pub(crate) struct Pings {
     /// Grows with every ping; never 0, which the Python SDK ignores.
     last: u64,
     answered: bool,
+    manner: Manner,
 }
 
 impl Pings {
@@ -36,14 +43,32 @@ impl Pings {
             return Err(Refusal::new(Status::BadRequest, "Pong data mismatch"));
         }
         self.answered = true;
+        if self.manner == Manner::Echoes {
+            self.manner = Manner::Answers;
+        }
         Ok(())
     }
 
-    /// The Python SDK answers a ping with a ping: its echo counts, whatever else a ping may mean.
-    pub(crate) fn ping(&mut self, opaque: u64) {
+    /// The Python SDK answers a ping with a ping: its echo counts, whatever else a ping may mean. One that is the client's
+    /// own shows that it is there; says so, for then nobody has to ask.
+    pub(crate) fn ping(&mut self, opaque: u64) -> bool {
         if opaque == self.last {
             self.answered = true;
+            return false;
         }
+        self.manner = Manner::Asks;
+        true
+    }
+
+    /// How long to wait before the next ping: a third of the session's timeout, within reason. Whoever pings by itself does
+    /// so as often, and is asked only when that fails.
+    pub(crate) fn period(&self, timeout_ms: u64) -> Duration {
+        let (share, max_ms) = match self.manner {
+            Manner::Echoes => (3, 2_000),
+            Manner::Answers => (3, 8_000),
+            Manner::Asks => (2, 15_000),
+        };
+        Duration::from_millis((timeout_ms / share).min(max_ms)).max(PERIOD_MIN)
     }
 }
 
@@ -90,9 +115,22 @@ mod tests {
 
     /// coordination-semantics 52.
     #[test]
-    fn the_period_follows_the_timeout() {
-        assert_eq!(period(0), Duration::from_millis(10));
-        assert_eq!(period(3_000), Duration::from_secs(1));
-        assert_eq!(period(30_000), Duration::from_secs(2));
+    fn the_period_follows_the_timeout_and_the_client() {
+        let mut pings = Pings::default();
+        assert_eq!(pings.period(0), Duration::from_millis(10));
+        assert_eq!(pings.period(3_000), Duration::from_secs(1));
+        assert_eq!(pings.period(30_000), Duration::from_secs(2), "the Python SDK must not leave");
+
+        let opaque = pings.next().unwrap();
+        assert!(!pings.ping(opaque), "an echo");
+        assert_eq!(pings.period(30_000), Duration::from_secs(2));
+
+        let opaque = pings.next().unwrap();
+        pings.pong(opaque).unwrap();
+        assert_eq!(pings.period(30_000), Duration::from_secs(8), "the Go SDK must not leave");
+        assert_eq!(pings.period(3_000), Duration::from_secs(1));
+
+        assert!(pings.ping(1 << 40), "its own");
+        assert_eq!(pings.period(30_000), Duration::from_secs(15), "nobody asks whoever speaks by itself");
     }
 }

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use shardine_coord::{Message, Refusal, Status as Code, StreamId};
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, channel, unbounded_channel};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use crate::convert::{ask_of, failure, opening_of, response_of};
 use crate::engine::Engine;
 use crate::envelope::bad_request;
-use crate::pings::{Pings, period};
+use crate::pings::Pings;
 use shardine_proto::ydb::coordination::session_request::Request;
 use shardine_proto::ydb::coordination::session_response::{PingPong, Response};
 use shardine_proto::ydb::coordination::{SessionRequest, SessionResponse};
@@ -110,8 +110,8 @@ impl Session {
     }
 
     async fn talk(&mut self) -> End {
-        let period = period(self.timeout_ms);
-        let mut next_ping = Instant::now() + period;
+        let next_ping = sleep(self.pings.period(self.timeout_ms));
+        tokio::pin!(next_ping);
         loop {
             let step = tokio::select! {
                 message = self.heard.recv() => match message {
@@ -119,11 +119,16 @@ impl Session {
                     None => Err(End::Failure(Refusal::new(Code::Unavailable, "the node is stopping"))),
                 },
                 request = self.requests.message() => match request {
-                    Ok(Some(request)) => self.take(request).await,
+                    Ok(Some(request)) => {
+                        if self.is_ping_of_its_own(&request) {
+                            next_ping.as_mut().reset(Instant::now() + self.pings.period(self.timeout_ms));
+                        }
+                        self.take(request).await
+                    }
                     Ok(None) | Err(_) => Err(End::Quiet),
                 },
-                () = sleep_until(next_ping) => {
-                    next_ping = Instant::now() + period;
+                () = &mut next_ping => {
+                    next_ping.as_mut().reset(Instant::now() + self.pings.period(self.timeout_ms));
                     self.ping().await
                 }
             };
@@ -133,11 +138,15 @@ impl Session {
         }
     }
 
+    /// Notes a ping, also one that is the echo of ours.
+    fn is_ping_of_its_own(&mut self, message: &SessionRequest) -> bool {
+        matches!(&message.request, Some(Request::Ping(ping)) if self.pings.ping(ping.opaque))
+    }
+
     async fn take(&mut self, message: SessionRequest) -> Result<(), End> {
         match message.request {
             None => Err(End::Failure(bad_request("Empty request"))),
             Some(Request::Ping(ping)) => {
-                self.pings.ping(ping.opaque);
                 self.say(Response::Pong(PingPong { opaque: ping.opaque })).await
             }
             Some(Request::Pong(pong)) => self.pings.pong(pong.opaque).map_err(End::Failure),

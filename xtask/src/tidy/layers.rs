@@ -28,7 +28,7 @@ const ROOMS: [(&str, &[&str]); 23] = [
     ("cli", &["server", "client", "model", "proto", "desk"]),
     ("sim", &["model", "records", "coord", "consensus", "shard"]),
     ("testkit", &[]),
-    ("bench", &["model", "records", "store", "testkit"]),
+    ("bench", &["client", "model", "records", "store", "testkit"]),
     ("fuzz-targets", &["model", "records", "store", "resp", "router"]),
     ("xtask", &["testkit"]),
 ];

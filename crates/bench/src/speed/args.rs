@@ -6,7 +6,7 @@ use clap::{Parser, ValueEnum};
 
 use super::server::Kind;
 
-/// Measures Shardine against redis-server on this machine, in turns, and prints a table of ratios.
+/// Measures Shardine against redis-server, SQL databases and etcd on this machine, in turns, and prints a table of ratios.
 ///
 /// Example: shardine-bench --only hget,hset --rounds 7
 #[derive(Clone, Debug, Parser)]
@@ -21,7 +21,7 @@ pub struct Options {
     pub subject_bin: Option<PathBuf>,
 
     /// Rows to measure.
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "memory", "restart", "sql"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "memory", "restart", "sql", "coord"])]
     pub only: Vec<Work>,
 
     /// Measurements per row and server.
@@ -89,4 +89,6 @@ pub enum Work {
     Restart,
     /// In front of PostgreSQL, MariaDB and SQLite: write-back, read-through, hot keys, an outage.
     Sql,
+    /// Coordination: locks against etcd's, hand-over, idle sessions.
+    Coord,
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Options, Work},
+    coord,
     machine, memory,
     procfs::Bystanders,
     restart,
@@ -35,6 +36,7 @@ impl Report {
                 Work::Memory => memory::measure(&place, &options)?,
                 Work::Restart => restart::measure(&place, &options)?,
                 Work::Sql => sql::measure(&place, &options)?,
+                Work::Coord => coord::measure(&place, &options)?,
             });
         }
         facts.push(("cores taken by others during the run", format!("{:.2}", bystanders.cores_taken()?)));
@@ -94,6 +96,7 @@ fn amount(unit: Unit, value: f64) -> String {
         Unit::RowsPerSecond => format!("{} rows/s", thousands(value)),
         Unit::Rows => format!("{} rows", thousands(value)),
         Unit::MicrosPerOp => format!("{value:.2} µs"),
+        Unit::MicrosPerSecond => format!("{} µs a second", thousands(value)),
         Unit::BytesPerRecord => format!("{value:.1} B"),
         Unit::Millis => format!("{} ms", thousands(value)),
     }

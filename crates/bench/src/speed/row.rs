@@ -16,6 +16,7 @@ pub enum Unit {
     RowsPerSecond,
     Rows,
     MicrosPerOp,
+    MicrosPerSecond,
     BytesPerRecord,
     Millis,
 }

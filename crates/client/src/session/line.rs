@@ -18,7 +18,7 @@ use crate::error::{Error, check, unexpected};
 const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
 /// Between two pings, and for how long one may stay unanswered.
-const PERIOD_MAX: Duration = Duration::from_secs(2);
+const PERIOD_MAX: Duration = Duration::from_secs(10);
 
 /// How long one attempt to open a stream may take: a machine that has vanished does not say so.
 const ATTEMPT_MAX: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! The turn of the thread: read all letters that are there, let timers run, hand one log write on, tell what came of it.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use shardine_ydb::Hear;
 
 use super::{Done, Letter, look};
 use crate::clock::Clock;
-use crate::log_thread::{LogTask, LogThread, LogWriter};
+use crate::journal::{Journal, Written};
+use crate::log_thread::LogThread;
 use crate::snapshot_thread::{Part, SnapshotThread};
 
 /// One step of the group's timers.
@@ -42,9 +43,7 @@ pub(super) struct Room {
     replica: Result<Replica, String>,
     actions: Actions,
     letters: Receiver<Letter>,
-    log: Sender<LogTask>,
-    writer: LogWriter,
-    log_is_busy: bool,
+    journal: Journal,
     queued: Vec<(usize, Persist)>,
     snapshots: SnapshotThread,
     log_thread: JoinHandle<()>,
@@ -71,9 +70,7 @@ impl Room {
             replica,
             actions: Actions::default(),
             letters,
-            log: log.tasks,
-            writer: log.writer,
-            log_is_busy: false,
+            journal: Journal::new(&log),
             queued: Vec::new(),
             snapshots,
             log_thread: log.thread,
@@ -93,7 +90,7 @@ impl Room {
         self.settle();
         while self.turn() {}
         // What was handed to the log is written before the thread ends.
-        drop(self.log);
+        self.journal.close();
         let _ = self.snapshots.close().join();
         let _ = self.log_thread.join();
     }
@@ -142,9 +139,9 @@ impl Room {
             }
             Letter::Look { look, done } => done(look::look(&self.replica, &look)),
             Letter::Status(done) => done(look::status(self.group, &self.replica)),
-            Letter::Persisted(number) => {
-                self.log_is_busy = false;
-                self.act(|replica, actions| replica.persisted(number, actions));
+            Letter::Persisted(synced) => {
+                self.journal.synced(synced.took);
+                self.confirm(&synced.confirmed);
             }
             Letter::SnapshotSaved(index) => self.act(|replica, _| replica.snapshot_saved(index)),
             Letter::CutNow => self.act(|replica, _| replica.cut_now()),
@@ -196,7 +193,7 @@ impl Room {
         self.next_tick_ms = now_ms + TICK_MS;
         self.act(|replica, actions| replica.tick(now_ms, actions));
         self.ticks += 1;
-        if self.ticks.is_multiple_of(LOOK_TICKS) && self.writer.too_large() == Some(self.group) {
+        if self.ticks.is_multiple_of(LOOK_TICKS) && self.journal.too_large() == Some(self.group) {
             self.act(|replica, _| replica.cut_now());
         }
     }
@@ -208,7 +205,7 @@ impl Room {
                 self.act(|replica, actions| replica.cut_some(CUT_BYTES, actions));
             }
             self.perform();
-            if self.log_is_busy {
+            if self.journal.is_busy() {
                 return;
             }
             self.act(|replica, actions| {
@@ -220,8 +217,17 @@ impl Room {
             if self.queued.is_empty() {
                 return;
             }
-            self.log_is_busy = true;
-            let _ = self.log.send(LogTask::Write(std::mem::take(&mut self.queued)));
+            // Nearly everything that is asked here goes through the log: nobody is kept waiting by waiting for the disk.
+            let reads = 0;
+            if let Written::Synced { confirmed, .. } = self.journal.write(std::mem::take(&mut self.queued), reads) {
+                self.confirm(&confirmed);
+            }
+        }
+    }
+
+    fn confirm(&mut self, confirmed: &[(usize, u64)]) {
+        for &(_, number) in confirmed {
+            self.act(|replica, actions| replica.persisted(number, actions));
         }
     }
 

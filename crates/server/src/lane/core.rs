@@ -9,9 +9,9 @@ use shardine_router::{Call, DeadLetterLine, Hall, Read, Response, ShardStatus, T
 use shardine_shard::{Actions, Caller, Persist, ReadNow, Replica, Time};
 use slab::Slab;
 
-use super::journal::{Journal, Written};
 use super::sql::SqlJobs;
 use crate::exchange::{Exchange, refused};
+use crate::journal::{Journal, Written};
 use crate::letter::{Done, LaneStatus, Letter, ShardDone};
 use crate::log_thread::{LogThread, Synced};
 use crate::snapshot_thread::{Part, SnapshotThread};

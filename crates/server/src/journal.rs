@@ -1,5 +1,6 @@
-//! A lane's way to the log: one synced write at a time. The log thread waits for the disk, unless the lane has nothing better
-//! to do and the disk is quick: then waking a thread, and being woken by it, costs more than the wait.
+//! The way to the log for whoever owns groups, a lane or the thread of coordination: one synced write at a time. The log
+//! thread waits for the disk, unless the owner has nothing better to do and the disk is quick: then waking a thread, and being
+//! woken by it, costs more than the wait.
 
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::log_thread::{LOOK_EVERY, LogTask, LogThread, LogWriter, Synced};
 
 /// A sync that takes longer is long enough to read sockets in.
 const QUICK: Duration = Duration::from_millis(1);
-/// Quick syncs that the lane wants to see, for each `QUICK` that a slow one took, before it waits for the disk again: one
+/// Quick syncs that an owner wants to see, for each `QUICK` that a slow one took, before it waits for the disk again: one
 /// hiccup is soon forgotten, a stall is not.
 const PROOFS: u32 = 8;
 /// A larger write is the work of many connections, whose next commands can be read meanwhile.
@@ -42,9 +43,9 @@ impl Disk {
     }
 }
 
-pub(super) struct Journal {
+pub(crate) struct Journal {
     writer: LogWriter,
-    /// Gone when the lane closes.
+    /// Gone when the owner closes.
     tasks: Option<Sender<LogTask>>,
     is_busy: bool,
     disk: Disk,
@@ -53,7 +54,7 @@ pub(super) struct Journal {
 }
 
 /// What became of a write.
-pub(super) enum Written {
+pub(crate) enum Written {
     /// The log thread has it, and will tell.
     UnderWay,
     /// It is on disk. If the log has become large, this shard should be cut.
@@ -76,7 +77,7 @@ impl Journal {
         self.disk.note(took);
     }
 
-    /// Writes everything of one turn. `reads` is how many the lane has served so far: where there are reads, none shall wait
+    /// Writes everything of one turn. `reads` is how many the owner has served so far: where there are reads, none shall wait
     /// behind the disk.
     pub fn write(&mut self, persists: Vec<(usize, Persist)>, reads: u64) -> Written {
         let reads_since = reads - std::mem::replace(&mut self.reads_before, reads);
@@ -92,6 +93,11 @@ impl Journal {
             let _ = tasks.send(LogTask::Write(persists));
         }
         Written::UnderWay
+    }
+
+    /// The shard to cut when the log has become large.
+    pub fn too_large(&self) -> Option<ShardId> {
+        self.writer.too_large()
     }
 
     /// Lets the log thread end when it has written what it has.
