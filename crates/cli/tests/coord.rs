@@ -30,14 +30,14 @@ impl Shell {
 
     /// The JSON of a command that must succeed.
     fn json(&self, line: &[&str]) -> Json {
-        let output = self.run(&[line, &["--json"]].concat());
+        let output = self.run(&[&["--json"], line].concat());
         assert!(output.status.success(), "{line:?}: {}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
     /// The exit code and error code of a command that must fail, with nothing on stdout.
     fn failure(&self, line: &[&str]) -> (i32, String) {
-        let output = self.run(&[line, &["--json"]].concat());
+        let output = self.run(&[&["--json"], line].concat());
         assert_eq!(output.stdout, b"", "{line:?}");
         let error: Json = serde_json::from_slice(&output.stderr).unwrap();
         (output.status.code().unwrap(), error["error"]["code"].as_str().unwrap().to_owned())
@@ -127,6 +127,8 @@ fn a_command_runs_under_its_lock_and_its_exit_code_is_passed_on() {
     assert!(fence > held["owners"][0]["order_id"].as_u64().unwrap());
     let missing = shell.run(&["sem", "acquire", "lock", "--ephemeral", "--", "/no/such/command"]);
     assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(shell.failure(&["sem", "acquire", "none", "--", "true"]), (1, "not_found".into()));
+    assert_eq!(shell.json(&["node", "list"])["nodes"][0]["sessions"], 0, "nobody is left behind");
 }
 
 /// coordination-semantics 55: when the session cannot be kept, the command does not outlive it, nor does what it started.
@@ -134,7 +136,7 @@ fn a_command_runs_under_its_lock_and_its_exit_code_is_passed_on() {
 fn a_command_is_killed_when_its_session_expires() {
     let mut shell = Shell::start();
     let file = shell.dir.join("never");
-    let acquire = ["sem", "acquire", "lock", "--ephemeral", "--session-timeout", "0.9", "--", "sh", "-c", HOLD];
+    let acquire = ["sem", "acquire", "lock", "--ephemeral", "--session-timeout", "2.5", "--", "sh", "-c", HOLD];
     let mut holder = shell.spawn("holder", &[&acquire[..], &[file.to_str().unwrap()]].concat());
     let pids = pids(&holder.wait_for_line("pids", PATIENCE).unwrap());
     assert!(pids.iter().all(|pid| runs(pid)), "{pids:?}");
@@ -163,6 +165,27 @@ fn a_command_runs_on_through_a_restart_of_the_server() {
     assert_eq!(shell.json(&["sem", "describe", "lock"])["owners"].as_array().unwrap().len(), 1);
     fs::write(&file, "").unwrap();
     assert_eq!(holder.wait(PATIENCE).unwrap().code(), Some(7));
+}
+
+/// coordination-semantics 146: whoever is told to end leaves the queue at once.
+#[test]
+fn a_signal_ends_the_wait() {
+    let shell = Shell::start();
+    let session = shell.json(&["sem", "acquire", "lock", "--ephemeral", "--session-timeout", "120"])["session"].clone();
+    let mut waiter = shell.spawn("waiter", &["sem", "acquire", "lock", "--ephemeral", "--", "true"]);
+    let waiting = |count: usize| {
+        wait_for("the queue to change", PATIENCE, || {
+            let found = shell.json(&["sem", "describe", "lock"]);
+            Ok((found["waiters"].as_array().unwrap().len() == count).then_some(()))
+        })
+    };
+    waiting(1).unwrap();
+
+    waiter.signal(Signal::TERM).unwrap();
+
+    assert_eq!(waiter.wait(PATIENCE).unwrap().code(), Some(1));
+    let left = shell.json(&["sem", "describe", "lock"]);
+    assert_eq!((left["waiters"].as_array().unwrap().len(), &left["owners"][0]["session_id"]), (0, &session));
 }
 
 #[test]

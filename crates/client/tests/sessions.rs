@@ -142,7 +142,7 @@ async fn a_session_comes_back_after_kill_9_with_what_it_held() {
 #[tokio::test]
 async fn a_session_that_cannot_come_back_says_that_it_has_expired() {
     let (mut server, client) = start().await;
-    let options = SessionOptions { timeout: Duration::from_millis(600), ..SessionOptions::default() };
+    let options = SessionOptions { timeout: Duration::from_secs(2), ..SessionOptions::default() };
     let short = client.start_session(NODE, options).await.unwrap();
     short.acquire("lock", Acquire::exclusive().ephemeral()).await.unwrap();
 
@@ -158,7 +158,7 @@ async fn a_session_that_cannot_come_back_says_that_it_has_expired() {
 #[tokio::test]
 async fn a_paused_server_is_not_believed_in() {
     let (mut server, client) = start().await;
-    let options = SessionOptions { timeout: Duration::from_millis(900), ..SessionOptions::default() };
+    let options = SessionOptions { timeout: Duration::from_secs(3), ..SessionOptions::default() };
     let short = client.start_session(NODE, options).await.unwrap();
 
     server.process().pause().unwrap();

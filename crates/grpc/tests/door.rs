@@ -324,7 +324,8 @@ async fn reflection_lists_our_services_and_ydbs() {
         panic!("no list")
     };
     let names: Vec<&str> = list.service.iter().map(|service| service.name.as_str()).collect();
-    for name in ["shardine.v1.Records", "Ydb.Coordination.V1.CoordinationService", "Ydb.Discovery.V1.DiscoveryService"] {
+    for name in ["shardine.v1.Records", "Ydb.Coordination.V1.CoordinationService", "Ydb.Discovery.V1.DiscoveryService"]
+    {
         assert!(names.contains(&name), "{names:?}");
     }
     let symbol = MessageRequest::FileContainingSymbol("Ydb.Coordination.SessionRequest".into());

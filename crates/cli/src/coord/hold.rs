@@ -19,29 +19,49 @@ const FENCE: &str = "SHARDINE_FENCE";
 const SIGNAL_BASE: i32 = 128;
 
 pub async fn run(session: Session, command: &[OsString], fence: u64) -> Result<ExitCode, Complaint> {
-    let (mut child, deputy) = spawn(command, fence)?;
-    let mut ended = tokio::task::spawn_blocking(move || child.wait());
+    // Caught before there is a command that they could miss.
     let mut interrupts = signal(SignalKind::interrupt()).map_err(Complaint::from_io)?;
     let mut terminations = signal(SignalKind::terminate()).map_err(Complaint::from_io)?;
+    let (mut child, deputy) = match spawn(command, fence) {
+        Ok(spawned) => spawned,
+        Err(complaint) => {
+            let _ = session.stop().await;
+            return Err(complaint);
+        }
+    };
+    let mut ended = tokio::task::spawn_blocking(move || child.wait());
     let status = loop {
         tokio::select! {
             ended = &mut ended => break ended.map_err(|error| Complaint::from_io(error.into()))?,
-            // To be looked at first would be no better: the command may have ended at the same moment.
             _ = session.over() => {
                 deputy.send(Signal::KILL);
                 let _ = ended.await;
-                let cause = "the server could not be reached for its timeout; somebody else may hold it by now";
-                return Err(Complaint::failed("the session expired, so the command was killed", cause,
-                    "a longer --session-timeout; make the command safe to run again").coded(ErrorCode::InDoubt));
+                return Err(expired());
             }
             // What it makes of them is its own affair; the semaphore is held until it has ended.
-            _ = interrupts.recv() => deputy.send(Signal::INT),
+            _ = interrupts.recv() => deputy.interrupt(),
             _ = terminations.recv() => deputy.send(Signal::TERM),
         }
     };
     // If that fails, the session has ended by itself.
     let _ = session.stop().await;
     Ok(exit_code(status.map_err(Complaint::from_io)?))
+}
+
+fn expired() -> Complaint {
+    let cause = "the server could not be reached for its timeout; somebody else may hold it by now";
+    let remedy = "a longer --session-timeout; make the command safe to run again";
+    Complaint::failed("the session expired, so the command was killed", cause, remedy).coded(ErrorCode::InDoubt)
+}
+
+/// Waits for a signal that asks this program to end.
+pub async fn interrupted() {
+    let caught = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    let (Ok(mut interrupts), Ok(mut terminations)) = caught else { return std::future::pending().await };
+    tokio::select! {
+        _ = interrupts.recv() => {}
+        _ = terminations.recv() => {}
+    }
 }
 
 /// Whom signals go to.
@@ -53,6 +73,14 @@ enum Deputy {
 }
 
 impl Deputy {
+    /// A terminal has sent it to everybody in its group already.
+    fn interrupt(&self) {
+        match self {
+            Self::Group(_) => self.send(Signal::INT),
+            Self::Process(_) => {}
+        }
+    }
+
     /// It may be gone already.
     fn send(&self, signal: Signal) {
         let _ = match self {

@@ -80,12 +80,12 @@ pub enum SemCommand {
 }
 
 const ACQUIRE_HELP: &str = "\
-With COMMAND it is held while the command runs, whose exit code is passed on. If the session expires, because the server could
-not be reached for its timeout, the command is killed: somebody else may hold the semaphore by then. The command finds its
-fencing token in SHARDINE_FENCE.
+With COMMAND it is held while the command runs, whose exit code is passed on. \
+If the session expires, because the server could not be reached for its timeout, the command is killed: \
+somebody else may hold the semaphore by then. The command finds its fencing token in SHARDINE_FENCE.
 
-Without COMMAND it is held for --session-timeout, by a session whose number is printed: come back to it with --session to hold it
-longer, or end it with release.
+Without COMMAND it is held for --session-timeout, by a session whose number is printed: \
+come back to it with --session to hold it longer, or end it with release.
 
 Example:
   shardine coord sem acquire backup --ephemeral -- ./backup.sh
@@ -199,13 +199,14 @@ async fn acquire(args: AcquireArgs, output: Output) -> Result<ExitCode, Complain
     let mut how = Acquire::tokens(args.count.unwrap_or(everything)).data(args.data);
     how = if args.ephemeral { how.ephemeral() } else { how };
     how = args.wait.map_or(how.clone(), |wait| how.within(wait));
-    if !session.acquire(&args.name, how).await.map_err(complaint)? {
-        let _ = session.stop().await;
-        let what = format!("{} was not free in time", args.name);
-        return Err(Complaint::failed(what, "others hold it", format!("shardine coord sem describe {}", args.name))
-            .coded(ErrorCode::Busy));
-    }
-    let fence = session.fence(&args.name).await.map_err(complaint)?.unwrap_or_default();
+    let fence = match take(&session, &args.name, how).await {
+        Ok(fence) => fence,
+        Err(complaint) => {
+            // Else it would stay in line, or hold what nobody uses, until its timeout.
+            let _ = session.stop().await;
+            return Err(complaint);
+        }
+    };
     if !args.command.is_empty() {
         return hold::run(session, &args.command, fence).await;
     }
@@ -218,4 +219,20 @@ async fn acquire(args: AcquireArgs, output: Output) -> Result<ExitCode, Complain
         || json!({ "session": value::unsigned(id), "order_id": value::unsigned(fence) }),
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for the tokens, and says with which order they are held.
+async fn take(session: &Session, name: &str, how: Acquire) -> Result<u64, Complaint> {
+    let acquired = tokio::select! {
+        acquired = session.acquire(name, how) => acquired.map_err(complaint)?,
+        () = hold::interrupted() => {
+            let what = format!("{name} was not waited for any longer");
+            return Err(Complaint::failed(what, "a signal came", "the same again").coded(ErrorCode::Expired));
+        }
+    };
+    if !acquired {
+        let (what, remedy) = (format!("{name} was not free in time"), format!("shardine coord sem describe {name}"));
+        return Err(Complaint::failed(what, "others hold it", remedy).coded(ErrorCode::Busy));
+    }
+    Ok(session.fence(name).await.map_err(complaint)?.unwrap_or_default())
 }

@@ -58,11 +58,11 @@ impl Line {
 
     /// One attempt.
     pub async fn open(&mut self) -> Result<Stream, Error> {
-        let limit = self.timeout.min(ATTEMPT_MAX);
         self.start.seq_no += 1;
         let sent_at = Instant::now();
-        let opened = timeout(limit, open(&self.dial, self.start.clone())).await;
-        let (stream, session_id) = opened.map_err(|_| self.dial.unreachable(format!("no answer in {limit:?}")))??;
+        let opened = timeout(ATTEMPT_MAX, open(&self.dial, self.start.clone())).await;
+        let silence = |_| self.dial.unreachable(format!("no answer in {ATTEMPT_MAX:?}"));
+        let (stream, session_id) = opened.map_err(silence)??;
         self.start.session_id = session_id;
         self.prove(sent_at);
         Ok(stream)
