@@ -84,6 +84,8 @@ pub struct SqlPurge {
     pub term: u64,
     pub table: TableId,
     pub rows: Vec<(RowKeyBuf, Version)>,
+    /// As for a write.
+    pub begin_by_ms: u64,
 }
 
 #[derive(Clone, Debug)]

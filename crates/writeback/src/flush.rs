@@ -29,9 +29,7 @@ fn write_halving(
     rows: &[FlushRow],
     results: &mut Results,
 ) -> Result<(), Error> {
-    if job.begin_by.is_some_and(|last| Instant::now() > last) {
-        return Err(Error::busy("too much waits for SQL: the time in which this batch might begin is over"));
-    }
+    check_time(job.begin_by)?;
     match (database.write(&job.table, rows), rows) {
         (Ok(held), rows) => {
             assert_eq!(held.len(), rows.len(), "a write answers for every row");
@@ -50,6 +48,14 @@ fn write_halving(
         }
         (Err(error), _) => Err(error),
     }
+}
+
+/// Whether a transaction that changes rows may still begin: later, somebody else may hold the lease (record-cache 78).
+pub(crate) fn check_time(begin_by: Option<Instant>) -> Result<(), Error> {
+    if begin_by.is_some_and(|last| Instant::now() > last) {
+        return Err(Error::busy("too much waits for SQL: the time in which this batch might begin is over"));
+    }
+    Ok(())
 }
 
 /// SQL below us is no breach of the fence but somebody else's doing: a trigger that swallowed the row.

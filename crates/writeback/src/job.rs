@@ -51,6 +51,8 @@ pub struct PurgeJob {
     pub table: Arc<Table>,
     /// All in one transaction.
     pub rows: Vec<(RowKeyBuf, Version)>,
+    /// As for a flush.
+    pub begin_by: Option<Instant>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

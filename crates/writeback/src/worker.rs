@@ -92,6 +92,7 @@ impl Worker {
             }
             Job::Flush(job) => Done::Flushed { ticket: job.ticket, rows: flush::write_all(database, &job)? },
             Job::Purge(job) => {
+                flush::check_time(job.begin_by)?;
                 database.purge(&job.table, &job.rows)?;
                 Done::Purged { ticket: job.ticket }
             }

@@ -138,7 +138,8 @@ impl Core {
             self.sql.purges.insert(ticket, purge.rows.clone());
             let replica = self.seats[seat].replica.as_ref().ok();
             let table = replica.and_then(|replica| replica.records().catalogue().get(purge.table).cloned());
-            let job = table.map(|table| Job::Purge(PurgeJob { ticket, table, rows: purge.rows }));
+            let begin_by = Some(self.sql.clock.moment(purge.begin_by_ms));
+            let job = table.map(|table| Job::Purge(PurgeJob { ticket, table, rows: purge.rows, begin_by }));
             self.submit_sql(ticket, job);
         }
     }
