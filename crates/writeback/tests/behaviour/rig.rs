@@ -32,7 +32,7 @@ pub struct Rig {
 /// The database itself, to be looked at behind Shardine's back.
 enum Place {
     Sqlite { _dir: TempDir },
-    Server { database: Database, _shared: Option<Shared> },
+    Server { database: Database, _shared: Option<Box<Shared>> },
 }
 
 impl Rig {
@@ -52,7 +52,7 @@ impl Rig {
     pub fn server(kind: Kind, adjust: impl Fn(&mut Options)) -> Rig {
         let shared = Shared::database(kind).unwrap();
         let database = shared.database.clone();
-        Self::at(database.url().parse().unwrap(), Place::Server { database, _shared: Some(shared) }, adjust)
+        Self::at(database.url().parse().unwrap(), Place::Server { database, _shared: Some(Box::new(shared)) }, adjust)
     }
 
     /// On a server of the test's own, which may be treated badly.
