@@ -123,3 +123,66 @@ fn record_cache_107_a_table_with_foreign_keys_is_refused_and_named() {
         assert!(!String::from_utf8_lossy(&run(&server, "table list").stdout).contains("orders"));
     }
 }
+
+/// The rows that `verify` names, with what is wrong with each, and its sums.
+fn verify(server: &Shardine) -> (Vec<(String, String)>, serde_json::Value) {
+    let output = run(server, "verify clients --page 2 --json");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let mut lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let sums = lines.pop().unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    let text = |line: &serde_json::Value, name: &str| line[name].as_str().unwrap().to_owned();
+    let mut found: Vec<_> = lines.iter().map(|line| (text(line, "row"), text(line, "kind"))).collect();
+    found.sort();
+    assert_eq!(output.status.code(), Some(i32::from(!found.is_empty())));
+    (found, sums["tables"][0].clone())
+}
+
+/// SQL cannot be walked in the order of positions, but it can be asked for every row that memory holds.
+#[test]
+fn a_mapped_table_is_compared_row_by_row_with_what_memory_holds() {
+    for kind in [Kind::Postgres, Kind::MariaDb] {
+        let shared = customers(kind);
+        shared
+            .database
+            .sql("INSERT INTO customers (id, full_name, years) VALUES (43, 'Bob', 3), (44, 'Zoe', 4)")
+            .unwrap();
+        let server = start(&shared.database);
+        assert!(run(&server, &format!("{MAP} --map-version rev")).status.success());
+        let mut client = server.client().unwrap();
+        for id in [42, 43] {
+            call(&mut client, &format!("HGET clients:{id} name"));
+        }
+        call(&mut client, "HSET clients:7 name Ann age 1");
+        assert_eq!(call(&mut client, "EXISTS clients:99"), Reply::Int(0));
+        assert_eq!(call(&mut client, "REC.FLUSH clients"), Reply::ok());
+
+        let (found, sums) = verify(&server);
+        assert_eq!((found, &sums["equal"]), (Vec::new(), &4.into()), "{sums}");
+
+        shared.database.sql("UPDATE customers SET years = 11 WHERE id = 42").unwrap();
+        shared.database.sql("UPDATE customers SET rev = 9 WHERE id = 43").unwrap();
+        shared.database.sql("DELETE FROM customers WHERE id = 7").unwrap();
+        shared.database.sql("INSERT INTO customers (id) VALUES (99)").unwrap();
+        let (found, sums) = verify(&server);
+
+        let expected =
+            [("clients:42", "content"), ("clients:43", "newer"), ("clients:7", "missing"), ("clients:99", "newer")];
+        assert_eq!(found, expected.map(|(row, kind)| (row.to_owned(), kind.to_owned())), "{sums}");
+    }
+}
+
+/// SQL is well and asking again will not help, so the scan is not called unavailable.
+#[test]
+fn a_mapped_table_is_not_scanned_as_a_whole_and_says_why() {
+    let shared = customers(Kind::Postgres);
+    let server = start(&shared.database);
+    assert!(run(&server, MAP).status.success());
+
+    for line in ["scan clients", "table warm clients"] {
+        let refused = run(&server, line);
+
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{line}: {told}");
+        assert!(told.contains("error[unsupported]") && told.contains("keeps no positions"), "{line}: {told}");
+    }
+}

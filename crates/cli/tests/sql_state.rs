@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-use std::process::Output;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value as Json;
@@ -105,6 +105,61 @@ fn verify_is_not_misled_by_rows_that_change() {
             let seen: u64 =
                 ["equal", "dirty", "not_in_memory", "changing"].map(|n| sums[n].as_u64().unwrap()).iter().sum();
             assert_eq!(seen, 200, "{sums}");
+        }
+    });
+}
+
+/// The processes in which PostgreSQL reads for Shardine, which can be held while those that write go on.
+struct Readers(Vec<String>);
+
+impl Readers {
+    fn of(database: &Database) -> Readers {
+        let select = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
+                      AND application_name = 'shardine' AND query LIKE 'SELECT%__key__%'";
+        Readers(database.sql(select).unwrap().lines().map(str::to_owned).collect())
+    }
+
+    fn signal(&self, signal: &str) {
+        assert!(Command::new("kill").arg(signal).args(&self.0).status().unwrap().success());
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg("-CONT").args(&self.0).status();
+    }
+}
+
+/// Between a look at memory and what SQL answers the row is changed and written, at nearly every look.
+#[test]
+fn verify_looks_again_where_a_row_changed_while_sql_was_read() {
+    let shared = Shared::database(Kind::Postgres).unwrap();
+    let server = start(&shared.database);
+    let mut client = server.client().unwrap();
+    write(&mut client, 0..50, "1");
+    // One connection has scanned, and one has loaded.
+    assert_eq!(client.call(&["REC.FLUSH", "users"]).unwrap(), Reply::ok());
+    assert_eq!(client.call(&["REC.KICK", "users:0"]).unwrap(), Reply::ok());
+    assert_eq!(client.call(&["HGET", "users:0", "age"]).unwrap(), Reply::bulk("1"));
+    assert!(run(&server, &["verify", "users"]).0.status.success());
+    let readers = Readers::of(&shared.database);
+    assert_eq!(readers.0.len(), 2);
+
+    std::thread::scope(|scope| {
+        let verifying = scope.spawn(|| [(); 3].map(|()| run(&server, &["verify", "users", "--page", "20"])));
+        for round in (2..).take_while(|_| !verifying.is_finished()) {
+            readers.signal("-STOP");
+            for age in [round * 2, round * 2 + 1] {
+                write(&mut client, 0..50, &age.to_string());
+                assert_eq!(client.call(&["REC.FLUSH", "users"]).unwrap(), Reply::ok());
+            }
+            readers.signal("-CONT");
+        }
+        for (output, lines) in verifying.join().unwrap() {
+            assert!(output.status.success(), "{lines:?} {}", String::from_utf8_lossy(&output.stderr));
+            let sums = &lines.last().unwrap()["tables"][0];
+            let seen = ["equal", "dirty", "changing"].map(|name| sums[name].as_u64().unwrap());
+            assert_eq!(seen.iter().sum::<u64>(), 50, "{sums}");
         }
     });
 }

@@ -108,7 +108,7 @@ impl Node {
             let log_thread = log_thread::start(&name, Arc::clone(&log), data.snapshot_dir(), tell)?;
             let saved = move |seat, index| inbox.send(Letter::SnapshotSaved { seat, index });
             let snapshots = snapshot_thread::start(&name, data.snapshot_dir(), saved, log_thread.tasks.clone())?;
-            let core = Core::new(number, seats, Arc::clone(&exchange), log_thread, snapshots);
+            let core = Core::new(number, seats, Arc::clone(&exchange), log_thread, snapshots, clock);
             let connections = lane::Connections::new(Arc::clone(&resp), options.connections_max);
             let mut lane = Lane::new(poll, mailbox, core, connections, Arc::clone(&exchange), clock);
             lane.bring_up();

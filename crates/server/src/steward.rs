@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use shardine_model::{Backing, Catalogue, Entry, ErrorCode, Field, FieldId, Refusal, ShardId, Table, limits};
 use shardine_router::{Call, FieldSpec, Response, TableSpec};
-use shardine_writeback::{Change, Done as SqlDone, Job, JobId, TableJob};
+use shardine_writeback::{Change, Done as SqlDone, Job, JobId, TableJob, Why};
 
 use crate::exchange::Exchange;
 use crate::letter::{Done, ShardCall};
@@ -192,7 +192,10 @@ impl Steward {
         self.jobs += 1;
         let ticket = JobId(STEWARD_LANE << 48 | self.jobs);
         let job = Job::Table(TableJob { ticket, table: Arc::new(table.clone()), change });
-        sql.submit(job).map_err(|rejected| unavailable(format!("SQL takes no jobs: {:?}", rejected.why)))?;
+        sql.submit(job).map_err(|rejected| match rejected.why {
+            Why::Full => Refusal::new(ErrorCode::Busy, "too many jobs wait for SQL"),
+            Why::Stopped => unavailable("the node is stopping".into()),
+        })?;
         match self.sql.recv() {
             Ok(SqlDone::Failed { error, .. }) => Err(unavailable(error.to_string())),
             Ok(SqlDone::Checked { drift, .. }) if !drift.is_empty() => {

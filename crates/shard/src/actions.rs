@@ -74,6 +74,8 @@ pub struct SqlWrite {
     pub term: u64,
     pub table: TableId,
     pub rows: Vec<FlushRow>,
+    /// By the host's monotonic clock: no statement of it may begin later, when the lease may be another's (record-cache 78).
+    pub begin_by_ms: u64,
 }
 
 /// Tombstones of one table to be deleted in SQL, each only if it stands there at exactly this version.
@@ -82,6 +84,8 @@ pub struct SqlPurge {
     pub term: u64,
     pub table: TableId,
     pub rows: Vec<(RowKeyBuf, Version)>,
+    /// As for a write.
+    pub begin_by_ms: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -111,6 +115,9 @@ pub enum Class {
     Row,
     /// Not ours to mend: that table waits long, and the operator is told.
     Fatal,
+    /// SQL was not asked, because too many jobs wait for it, or was asked for a part only before its time was over: nothing is
+    /// learned about the database.
+    Busy,
 }
 
 /// A failure of a statement, in the database's words.

@@ -247,12 +247,12 @@ impl Replica {
             self.note_load_trouble(row.table, trouble);
         }
         for row in rows {
-            if self.fail_settlement(question, row, actions) || !self.takes_answer(question, row) {
+            if self.fail_settlement(question, row, trouble.code(), actions) || !self.takes_answer(question, row) {
                 continue;
             }
             let parked = self.loads.take(row);
             let callers = parked.into_iter().map(|parked| parked.caller).collect();
-            fail(actions, callers, ErrorCode::BackendUnavailable);
+            fail(actions, callers, trouble.code());
         }
     }
 
@@ -266,8 +266,9 @@ impl Replica {
                 self.loads.health.settled();
                 self.loads.pauses.entry(table).or_default().begin(now, definition, trouble.class);
             }
-            // What SQL holds there cannot be read as a record; SQL itself is well (record-cache 49).
-            Class::Row => self.loads.health.settled(),
+            // What SQL holds there cannot be read as a record, SQL itself is well (record-cache 49); or it was not asked, and
+            // the next one tries again at once (record-cache 48).
+            Class::Row | Class::Busy => self.loads.health.settled(),
         }
     }
 

@@ -13,6 +13,8 @@ pub enum Class {
     Row,
     /// Not ours to mend: no permission, a damaged file, no database at all. Pause and tell the operator.
     Fatal,
+    /// Its time was over before its turn came. Says nothing about the database.
+    Busy,
 }
 
 impl Class {
@@ -23,6 +25,7 @@ impl Class {
             Self::Definition => "definition",
             Self::Row => "row",
             Self::Fatal => "fatal",
+            Self::Busy => "busy",
         }
     }
 }
@@ -52,6 +55,10 @@ impl Error {
 
     pub(crate) fn row(message: impl Into<String>) -> Self {
         Self { class: Class::Row, message: message.into() }
+    }
+
+    pub(crate) fn busy(message: impl Into<String>) -> Self {
+        Self { class: Class::Busy, message: message.into() }
     }
 
     pub(crate) fn fatal(message: impl Into<String>) -> Self {

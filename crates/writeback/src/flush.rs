@@ -1,32 +1,36 @@
 //! Writes a batch so that one bad row costs nobody else their write (record-cache 99). The same for all databases.
 
-use shardine_model::{RowKeyBuf, Table, Version, limits};
+use std::time::Instant;
+
+use shardine_model::{RowKeyBuf, Version, limits};
 
 use crate::database::Database;
 use crate::error::{Class, Error};
-use crate::job::{FlushResult, FlushRow};
+use crate::job::{FlushJob, FlushResult, FlushRow};
 
 pub(crate) type Results = Vec<(RowKeyBuf, FlushResult)>;
 
 /// Fails as a whole only for reasons that concern all rows. What was written by then stays: repeating it is harmless.
-pub(crate) fn write_all(database: &mut dyn Database, table: &Table, rows: &[FlushRow]) -> Result<Results, Error> {
+pub(crate) fn write_all(database: &mut dyn Database, job: &FlushJob) -> Result<Results, Error> {
+    let table = &job.table;
     if table.sql.is_read_only() {
         return Err(Error::definition(format!("table {} has no version column in SQL and is only read", table.name)));
     }
-    let mut results = Vec::with_capacity(rows.len());
-    for batch in rows.chunks(limits::FLUSH_ROWS_MAX) {
-        write_halving(database, table, batch, &mut results)?;
+    let mut results = Vec::with_capacity(job.rows.len());
+    for batch in job.rows.chunks(limits::FLUSH_ROWS_MAX) {
+        write_halving(database, job, batch, &mut results)?;
     }
     Ok(results)
 }
 
 fn write_halving(
     database: &mut dyn Database,
-    table: &Table,
+    job: &FlushJob,
     rows: &[FlushRow],
     results: &mut Results,
 ) -> Result<(), Error> {
-    match (database.write(table, rows), rows) {
+    check_time(job.begin_by)?;
+    match (database.write(&job.table, rows), rows) {
         (Ok(held), rows) => {
             assert_eq!(held.len(), rows.len(), "a write answers for every row");
             let outcomes = rows.iter().zip(held).map(|(row, held)| (row.row.clone(), result_of(row.version, held)));
@@ -39,11 +43,19 @@ fn write_halving(
         }
         (Err(error), rows) if error.class == Class::Row => {
             let (left, right) = rows.split_at(rows.len() / 2);
-            write_halving(database, table, left, results)?;
-            write_halving(database, table, right, results)
+            write_halving(database, job, left, results)?;
+            write_halving(database, job, right, results)
         }
         (Err(error), _) => Err(error),
     }
+}
+
+/// Whether a transaction that changes rows may still begin: later, somebody else may hold the lease (record-cache 78).
+pub(crate) fn check_time(begin_by: Option<Instant>) -> Result<(), Error> {
+    if begin_by.is_some_and(|last| Instant::now() > last) {
+        return Err(Error::busy("too much waits for SQL: the time in which this batch might begin is over"));
+    }
+    Ok(())
 }
 
 /// SQL below us is no breach of the fence but somebody else's doing: a trigger that swallowed the row.

@@ -2,6 +2,7 @@
 //! outcome does not depend on when a worker gets to it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use shardine_model::key::Interval;
 use shardine_model::{FieldId, RowImage, RowKeyBuf, Table, Version};
@@ -38,6 +39,8 @@ pub struct FlushJob {
     pub table: Arc<Table>,
     /// At most `limits::FLUSH_ROWS_MAX` go into one transaction; more are written by several.
     pub rows: Vec<FlushRow>,
+    /// When its turn comes later than this, it is not begun, and after this no further transaction of it (record-cache 78).
+    pub begin_by: Option<Instant>,
 }
 
 /// Deletes tombstones of one table that are old enough, each only if it stands there at exactly this version
@@ -48,6 +51,8 @@ pub struct PurgeJob {
     pub table: Arc<Table>,
     /// All in one transaction.
     pub rows: Vec<(RowKeyBuf, Version)>,
+    /// As for a flush.
+    pub begin_by: Option<Instant>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -82,6 +82,9 @@ impl Counters {
     }
 
     pub(crate) fn failed(&self, error: &Error) {
+        if error.class == Class::Busy {
+            return;
+        }
         self.jobs_failed.fetch_add(1, Ordering::Relaxed);
         let is_reached = matches!(error.class, Class::Definition | Class::Row);
         self.connected.store(is_reached, Ordering::Relaxed);

@@ -90,10 +90,9 @@ impl Worker {
                 self.counters.count_statement();
                 Done::Loaded { ticket: job.ticket, found }
             }
-            Job::Flush(job) => {
-                Done::Flushed { ticket: job.ticket, rows: flush::write_all(database, &job.table, &job.rows)? }
-            }
+            Job::Flush(job) => Done::Flushed { ticket: job.ticket, rows: flush::write_all(database, &job)? },
             Job::Purge(job) => {
+                flush::check_time(job.begin_by)?;
                 database.purge(&job.table, &job.rows)?;
                 Done::Purged { ticket: job.ticket }
             }
@@ -118,7 +117,7 @@ impl Worker {
     fn after(&mut self, error: &Error) {
         match error.class {
             Class::Retryable | Class::Fatal => self.connection = None,
-            Class::Definition | Class::Row => {}
+            Class::Definition | Class::Row | Class::Busy => {}
         }
         warn!(role = self.role.name(), class = error.class.name(), %error, "SQL job failed");
     }

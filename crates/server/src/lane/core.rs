@@ -10,6 +10,7 @@ use shardine_shard::{Actions, Caller, Persist, ReadNow, Replica, Time};
 use slab::Slab;
 
 use super::sql::SqlJobs;
+use crate::clock::Clock;
 use crate::exchange::{Exchange, refused};
 use crate::journal::{Journal, Written};
 use crate::letter::{Done, LaneStatus, Letter, ShardDone};
@@ -75,6 +76,7 @@ impl Core {
         exchange: Arc<Exchange>,
         log: LogThread,
         snapshots: SnapshotThread,
+        clock: Clock,
     ) -> Self {
         let catalogue = Arc::default();
         Self {
@@ -84,7 +86,7 @@ impl Core {
             catalogue,
             actions: Actions::default(),
             outside: Slab::new(),
-            sql: SqlJobs::new(number),
+            sql: SqlJobs::new(number, clock),
             counters: Counters::default(),
             time: Time::default(),
             journal: Journal::new(&log),

@@ -20,13 +20,14 @@ use shardine_model::key::Interval;
 use shardine_model::{Backing, ErrorCode, Position, Refusal, RowKeyBuf, Table, TableId, Timestamp};
 use shardine_records::{Page, Scan, ScanFrom};
 use shardine_router::{Response, ScanCall, ScannedRow};
-use shardine_shard::Caller;
+use shardine_shard::{Caller, Trouble};
 use shardine_writeback::{Found, Job, JobId, ScanJob, Scope};
 
 pub(super) use self::cursor::Cursor;
 use self::page::{Draft, Reach};
 use self::range::Range;
 use super::core::Core;
+use super::sql;
 use crate::exchange::refused;
 
 /// Pages of one lane that wait for SQL. Each holds what memory knew, at most `limits::SCAN_BYTES_MAX` of it.
@@ -59,6 +60,11 @@ impl Core {
             return Some(refused(ErrorCode::Suspended));
         }
         let tables = self.sql_tables(seat, call);
+        if let (None, [table]) = (&call.partition, &tables[..])
+            && table.sql.mapping.is_some()
+        {
+            return Some(no_order(table));
+        }
         let looked = match (&call.partition, call.table) {
             (Some(key), Some(table)) => self.look_at_partition(seat, table, key, call),
             (Some(_), None) => None,
@@ -169,9 +175,9 @@ impl Core {
     }
 
     /// Without SQL nobody knows what a page lacks: it is refused whole.
-    pub(super) fn scan_failed(&mut self, underway: &Underway, why: &str) {
-        let message = format!("SQL cannot be read, and without it a scan would miss rows: {why}");
-        self.respond_to(underway.caller, Response::Refused(Refusal::new(ErrorCode::BackendUnavailable, message)));
+    pub(super) fn scan_failed(&mut self, underway: &Underway, trouble: &Trouble) {
+        let message = format!("SQL cannot be read, and without it a scan would miss rows: {}", trouble.message);
+        self.respond_to(underway.caller, sql::refusal(trouble, message));
     }
 }
 
@@ -254,6 +260,16 @@ fn scanned(row: shardine_model::RowKey<'_>, view: &shardine_model::RowView<'_>) 
         fields: view.fields.to_image(),
         in_memory: true,
     }
+}
+
+/// Said before SQL is asked: it is well, and asking again will not help.
+fn no_order(table: &Table) -> Response {
+    let message = format!(
+        "table {} is mapped to an SQL table that keeps no positions, so it cannot be scanned as a whole: read it by key, or \
+         ask SQL itself",
+        table.name
+    );
+    Response::Refused(Refusal::new(ErrorCode::Unsupported, message))
 }
 
 fn bad_cursor() -> Response {

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use shardine_model::{RowKeyBuf, Version};
+use shardine_model::{ErrorCode, Refusal, RowKeyBuf, Version};
+use shardine_router::Response;
 use shardine_shard::{Class, FlushResult, LoadedRow, Question, SqlLoad, SqlPurge, SqlWrite, Trouble};
-use shardine_writeback::{Done, FlushJob, FlushRow, Job, JobId, LoadJob, PurgeJob};
+use shardine_writeback::{Done, FlushJob, FlushRow, Job, JobId, LoadJob, PurgeJob, Why};
 
 use super::core::Core;
 use super::scan;
 use super::tally::Tallies;
 use super::verify;
+use crate::clock::Clock;
 
 /// What is known of a job that is under way.
 struct Underway {
@@ -26,6 +28,7 @@ enum What {
 }
 
 pub(crate) struct SqlJobs {
+    clock: Clock,
     next: u64,
     underway: BTreeMap<JobId, Underway>,
     /// Pages of scans that wait for SQL, with their seats.
@@ -37,8 +40,9 @@ pub(crate) struct SqlJobs {
 }
 
 impl SqlJobs {
-    pub fn new(lane: usize) -> Self {
+    pub fn new(lane: usize, clock: Clock) -> Self {
         Self {
+            clock,
             next: (lane as u64) << LANE_SHIFT,
             underway: BTreeMap::new(),
             pages: BTreeMap::new(),
@@ -121,7 +125,8 @@ impl Core {
             let rows = write.rows.into_iter();
             let rows =
                 rows.map(|flush| FlushRow { row: flush.row, version: flush.version, fields: flush.fields }).collect();
-            let job = table.map(|table| Job::Flush(FlushJob { ticket, table, rows }));
+            let begin_by = Some(self.sql.clock.moment(write.begin_by_ms));
+            let job = table.map(|table| Job::Flush(FlushJob { ticket, table, rows, begin_by }));
             self.submit_sql(ticket, job);
         }
     }
@@ -133,18 +138,19 @@ impl Core {
             self.sql.purges.insert(ticket, purge.rows.clone());
             let replica = self.seats[seat].replica.as_ref().ok();
             let table = replica.and_then(|replica| replica.records().catalogue().get(purge.table).cloned());
-            let job = table.map(|table| Job::Purge(PurgeJob { ticket, table, rows: purge.rows }));
+            let begin_by = Some(self.sql.clock.moment(purge.begin_by_ms));
+            let job = table.map(|table| Job::Purge(PurgeJob { ticket, table, rows: purge.rows, begin_by }));
             self.submit_sql(ticket, job);
         }
     }
 
-    /// A job that cannot be started fails like one that SQL refused: the shard tries again later.
+    /// A job that cannot be started fails at once, by the way of one that SQL has failed: the shard tries again later.
     pub(super) fn submit_sql(&mut self, ticket: JobId, job: Option<Job>) {
         let sql = self.exchange.sql.clone();
         let trouble = match (job, sql) {
             (Some(job), Some(sql)) => match sql.submit(job) {
                 Ok(()) => return,
-                Err(_) => trouble(Class::Retryable, "too many jobs wait for SQL"),
+                Err(rejected) => not_taken(rejected.why),
             },
             (None, _) => trouble(Class::Definition, "the table is not known here"),
             (_, None) => trouble(Class::Fatal, "there is no SQL database"),
@@ -220,10 +226,10 @@ impl Core {
 
     fn sql_failed(&mut self, ticket: JobId, trouble: &Trouble) {
         if let Some((_, page)) = self.sql.end_page(ticket) {
-            return self.scan_failed(&page, &trouble.message);
+            return self.scan_failed(&page, trouble);
         }
         if let Some((_, comparison)) = self.sql.end_comparison(ticket) {
-            return self.verify_failed(&comparison, &trouble.message);
+            return self.verify_failed(&comparison, trouble);
         }
         let Some(job) = self.sql.underway.remove(&ticket) else { return };
         if let (What::Write { .. }, Some(row)) = (job.what, job.rows.first()) {
@@ -238,6 +244,23 @@ impl Core {
     }
 }
 
+/// A full queue is no outage: SQL works, and there is more of it to do than it can (record-cache 48).
+fn not_taken(why: Why) -> Trouble {
+    match why {
+        Why::Full => trouble(Class::Busy, "too many jobs wait for SQL"),
+        Why::Stopped => trouble(Class::Retryable, "the node is stopping"),
+    }
+}
+
+/// What whoever asked for a page hears of it.
+pub(super) fn refusal(trouble: &Trouble, message: String) -> Response {
+    let code = match trouble.class {
+        Class::Busy => ErrorCode::Busy,
+        Class::Retryable | Class::Definition | Class::Row | Class::Fatal => ErrorCode::BackendUnavailable,
+    };
+    Response::Refused(Refusal::new(code, message))
+}
+
 fn trouble(class: Class, message: &str) -> Trouble {
     Trouble { class, message: message.to_owned() }
 }
@@ -248,6 +271,7 @@ fn class_of(class: shardine_writeback::Class) -> Class {
         shardine_writeback::Class::Definition => Class::Definition,
         shardine_writeback::Class::Row => Class::Row,
         shardine_writeback::Class::Fatal => Class::Fatal,
+        shardine_writeback::Class::Busy => Class::Busy,
     }
 }
 
@@ -256,5 +280,23 @@ fn flush_result(result: shardine_writeback::FlushResult) -> FlushResult {
         shardine_writeback::FlushResult::Written => FlushResult::Written,
         shardine_writeback::FlushResult::Newer(version) => FlushResult::Newer(version),
         shardine_writeback::FlushResult::Refused(message) => FlushResult::Refused(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// record-cache 48: a queue that is full is no outage, and one that takes nothing more is.
+    #[test]
+    fn record_cache_48_a_full_queue_of_sql_is_busy_and_not_an_outage() {
+        let code = |why| match refusal(&not_taken(why), String::new()) {
+            Response::Refused(refusal) => refusal.code,
+            other => panic!("{other:?}"),
+        };
+
+        assert_eq!((not_taken(Why::Full).class, code(Why::Full)), (Class::Busy, ErrorCode::Busy));
+        let stopped = (not_taken(Why::Stopped).class, code(Why::Stopped));
+        assert_eq!(stopped, (Class::Retryable, ErrorCode::BackendUnavailable));
     }
 }

@@ -9,15 +9,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shardine_model::key::Interval;
-use shardine_model::{Backing, ErrorCode, Position, Refusal, RowKeyBuf, Table};
-use shardine_records::{Lookup, Page, Scan, ScanFrom};
+use shardine_model::{Backing, ErrorCode, Position, RowKeyBuf, Table, TableId};
+use shardine_records::{Lookup, Page, Records, Scan, ScanFrom};
 use shardine_router::{Difference, Response, VerifiedPage, VerifyCall};
-use shardine_shard::Caller;
+use shardine_shard::{Caller, Trouble};
 use shardine_writeback::{Found, Job, JobId, LoadJob, ScanJob, Scope};
 
 use self::sides::{Held, Stored, Verdict, judge};
 use super::core::Core;
 use super::scan::Cursor;
+use super::sql;
 use crate::exchange::refused;
 
 /// Looks at one row before it is said to change all the time.
@@ -36,9 +37,16 @@ pub(super) struct Underway {
 
 enum Step {
     /// The rows of a range, as memory had them when SQL was asked.
-    Range { held: BTreeMap<Place, Held>, reach: Option<Place> },
+    Range(Memory),
     /// Rows that looked wrong.
     Again { held: Vec<(RowKeyBuf, Option<Held>)>, look: u32 },
+}
+
+/// What memory holds of a table from a place on, and how far that reaches: `None` if there is no more in the shard.
+#[derive(Default)]
+struct Memory {
+    held: BTreeMap<Place, Held>,
+    reach: Option<Place>,
 }
 
 /// Routing order inside one table.
@@ -60,41 +68,68 @@ impl Core {
         }
         let cursor = call.cursor.as_deref().map(Cursor::read).transpose();
         let Ok(cursor) = cursor else { return Some(refused(ErrorCode::BadRequest)) };
-        let (from, after) = cursor.map_or((self.seats[seat].lo, None), |cursor| (cursor.position, cursor.row));
-        let scan_from = after
-            .as_ref()
-            .map_or(ScanFrom::Position(from), |row| ScanFrom::After { position: from, row: row.as_ref() });
-        let scan = Scan { table: Some(table.id), from: scan_from, limit: call.limit, whole_positions: false };
-        let (mut held, mut last) = (BTreeMap::new(), None);
-        let end = replica.records().scan_resident(&scan, |_, row, view| {
-            last = Some(row);
-            held.insert(place(&row.to_owned()), Held::of(&view));
-        });
-        let reach = last.filter(|_| end == Page::More).map(|row| place(&row.to_owned()));
-        let hi = reach.as_ref().and_then(|(position, ..)| position.0.checked_add(1).map(Position));
+        let cursor = cursor.unwrap_or_else(|| Cursor::at(self.seats[seat].lo));
+        let memory = Memory::look(replica.records(), table.id, &cursor, call.limit);
+        if table.sql.mapping.is_some() {
+            return self.compare_by_key(seat, caller, table, memory);
+        }
+        self.read_range(seat, caller, table, memory, cursor, call.limit);
+        None
+    }
+
+    /// Asks SQL for the range that memory was looked at in.
+    fn read_range(
+        &mut self,
+        seat: usize,
+        caller: Caller,
+        table: Arc<Table>,
+        memory: Memory,
+        from: Cursor,
+        rows_max: usize,
+    ) {
+        let hi = memory.reach.as_ref().and_then(|(position, ..)| position.0.checked_add(1).map(Position));
         let hi = match (hi, self.seats[seat].hi) {
             (Some(near), Some(far)) => Some(near.min(far)),
             (near, far) => near.or(far),
         };
-        let step = Step::Range { held, reach };
-        let underway = Underway { caller, table: Arc::clone(&table), page: VerifiedPage::default(), step };
-        let ticket = self.sql.begin_comparison(seat, underway);
-        let scope = Scope::Positions(Interval { lo: from, hi });
-        let job = ScanJob { ticket, table, scope, after, rows_max: call.limit };
+        let (page, step) = (VerifiedPage::default(), Step::Range(memory));
+        let ticket = self.sql.begin_comparison(seat, Underway { caller, table: Arc::clone(&table), page, step });
+        let scope = Scope::Positions(Interval { lo: from.position, hi });
+        let job = ScanJob { ticket, table, scope, after: from.row, rows_max };
         self.submit_sql(ticket, Some(Job::Scan(Box::new(job))));
+    }
+
+    /// A mapped table keeps no positions, so SQL cannot be walked beside memory: it is asked for the rows that memory holds.
+    fn compare_by_key(&mut self, seat: usize, caller: Caller, table: Arc<Table>, memory: Memory) -> Option<Response> {
+        let page = VerifiedPage { next: self.behind(seat, table.id, memory.reach), ..VerifiedPage::default() };
+        if memory.held.is_empty() {
+            return Some(Response::Verified(Box::new(page)));
+        }
+        let row = |(_, key, sort)| RowKeyBuf { table: table.id, key, sort };
+        let rows = memory.held.into_keys().map(row).collect();
+        let step = Step::Again { held: Vec::new(), look: 0 };
+        self.look_again(seat, Underway { caller, table, page, step }, rows, 1);
         None
+    }
+
+    /// Where the next page begins, in this shard or in the next one.
+    fn behind(&self, seat: usize, table: TableId, reach: Option<Place>) -> Option<Vec<u8>> {
+        match reach {
+            Some((_, key, sort)) => Some(Cursor::behind(RowKeyBuf { table, key, sort }).write()),
+            None => self.seats[seat].hi.map(|hi| Cursor::at(hi).write()),
+        }
     }
 
     /// SQL has read the range: what agrees is counted, what does not is looked at again.
     pub(super) fn verified_range(&mut self, ticket: JobId, found: Found, next: Option<RowKeyBuf>) {
         let Some((seat, mut underway)) = self.sql.end_comparison(ticket) else { return };
-        let Step::Range { held, reach } = &mut underway.step else { return };
+        let Step::Range(memory) = &mut underway.step else { return };
+        let Memory { mut held, reach } = std::mem::take(memory);
         let sql_reach = next.as_ref().map(place);
-        let reach = match (reach.take(), sql_reach) {
+        let reach = match (reach, sql_reach) {
             (Some(memory), Some(sql)) => Some(memory.min(sql)),
             (memory, sql) => memory.or(sql),
         };
-        let mut held = std::mem::take(held);
         held.retain(|place, _| reach.as_ref().is_none_or(|reach| place <= reach));
         let mut doubtful = Vec::new();
         for (row, stored) in Stored::all(found) {
@@ -113,10 +148,7 @@ impl Core {
                 doubtful.push(RowKeyBuf { table: underway.table.id, key, sort });
             }
         }
-        underway.page.next = match reach {
-            Some((_, key, sort)) => Some(Cursor::behind(RowKeyBuf { table: underway.table.id, key, sort }).write()),
-            None => self.seats[seat].hi.map(|hi| Cursor::at(hi).write()),
-        };
+        underway.page.next = self.behind(seat, underway.table.id, reach);
         self.look_again(seat, underway, doubtful, 1);
     }
 
@@ -154,9 +186,9 @@ impl Core {
         self.look_again(seat, underway, moving, look + 1);
     }
 
-    pub(super) fn verify_failed(&mut self, underway: &Underway, why: &str) {
-        let message = format!("SQL cannot be read: {why}");
-        self.respond_to(underway.caller, Response::Refused(Refusal::new(ErrorCode::BackendUnavailable, message)));
+    pub(super) fn verify_failed(&mut self, underway: &Underway, trouble: &Trouble) {
+        let message = format!("SQL cannot be read: {}", trouble.message);
+        self.respond_to(underway.caller, sql::refusal(trouble, message));
     }
 
     fn held(&self, seat: usize, row: &RowKeyBuf) -> Option<Held> {
@@ -166,6 +198,24 @@ impl Core {
             Lookup::Absent { version, sql_version } => Some(Held::absent(version, sql_version)),
             Lookup::NotResident | Lookup::UnknownTable => None,
         }
+    }
+}
+
+impl Memory {
+    fn look(records: &Records, table: TableId, from: &Cursor, limit: usize) -> Self {
+        let position = from.position;
+        let from = match &from.row {
+            None => ScanFrom::Position(position),
+            Some(row) => ScanFrom::After { position, row: row.as_ref() },
+        };
+        let scan = Scan { table: Some(table), from, limit, whole_positions: false };
+        let (mut held, mut last) = (BTreeMap::new(), None);
+        let end = records.scan_resident(&scan, |_, row, view| {
+            last = Some(row);
+            held.insert(place(&row.to_owned()), Held::of(&view));
+        });
+        let reach = last.filter(|_| end == Page::More).map(|row| place(&row.to_owned()));
+        Self { held, reach }
     }
 }
 

@@ -28,6 +28,11 @@ impl Lease {
         now_ms < self.trusted_until_ms
     }
 
+    /// Until when the holder may begin a write.
+    pub fn trusted_until_ms(&self) -> u64 {
+        self.trusted_until_ms
+    }
+
     pub fn let_go(&mut self) {
         self.trusted_until_ms = 0;
         self.held_since_ms = None;

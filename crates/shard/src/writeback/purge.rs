@@ -76,7 +76,8 @@ impl Replica {
             return;
         }
         self.writeback.purges.under_way = rows.iter().cloned().collect();
-        actions.purges.push(SqlPurge { term: self.group.term(), table, rows });
+        let begin_by_ms = self.writeback.lease.trusted_until_ms();
+        actions.purges.push(SqlPurge { term: self.group.term(), table, rows, begin_by_ms });
     }
 
     fn must_raise_floor(&self, table: TableId, highest: u64) -> bool {

@@ -1,6 +1,6 @@
 //! Batches on their way to SQL, and what SQL says to them.
 
-use shardine_model::{Entry, ErrorCode, RowKey, RowKeyBuf, Table, TableId, Version, WriteMode, limits};
+use shardine_model::{Entry, RowKey, RowKeyBuf, Table, TableId, Version, WriteMode, limits};
 use shardine_records::{Lookup, Records};
 
 use super::letters::Quarrels;
@@ -31,7 +31,8 @@ impl Replica {
             let rows = self.next_batch(table, now);
             if !rows.is_empty() {
                 self.writeback.health.sent();
-                actions.writes.push(SqlWrite { term: self.group.term(), table, rows });
+                let begin_by_ms = self.writeback.lease.trusted_until_ms();
+                actions.writes.push(SqlWrite { term: self.group.term(), table, rows, begin_by_ms });
             }
         }
     }
@@ -115,7 +116,8 @@ impl Replica {
         self.write_back(actions);
     }
 
-    /// The whole batch failed, or nobody knows whether it did: it is written again, which is harmless (record-cache 93).
+    /// The whole batch failed, or nobody knows whether it did: it is written again, which is harmless (record-cache 93). One
+    /// that found no room goes again soon, and whoever waits for its rows waits on.
     pub fn flush_failed(&mut self, term: u64, rows: &[RowKeyBuf], trouble: &Trouble) {
         if term != self.group.term() || !self.is_serving() {
             return;
@@ -130,9 +132,13 @@ impl Replica {
                 continue;
             }
             queue.file(row.clone(), sent.place, sent.since_ms);
-            self.writeback.kicks.fail(row, ErrorCode::BackendUnavailable);
+            if trouble.was_sent() {
+                self.writeback.kicks.fail(row, trouble.code());
+            }
         }
-        self.writeback.purges.lost_sight(self.time.monotonic_ms);
+        if trouble.was_sent() {
+            self.writeback.purges.lost_sight(self.time.monotonic_ms);
+        }
         if let Some(row) = rows.first() {
             self.note_trouble(row.table, trouble);
         }

@@ -78,11 +78,17 @@ impl Replica {
     }
 
     /// SQL could not be asked. Whoever discards a letter hears so; where SQL is to win, it is asked again later.
-    pub(crate) fn fail_settlement(&mut self, question: Question, row: &RowKeyBuf, actions: &mut Actions) -> bool {
+    pub(crate) fn fail_settlement(
+        &mut self,
+        question: Question,
+        row: &RowKeyBuf,
+        code: ErrorCode,
+        actions: &mut Actions,
+    ) -> bool {
         let Some(asked) = self.writeback.settling.take(question, row) else { return false };
         let now = self.time.monotonic_ms;
         match asked.caller {
-            Some(caller) => actions.answers.push((caller, Answer::Failed(ErrorCode::BackendUnavailable))),
+            Some(caller) => actions.answers.push((caller, Answer::Failed(code))),
             None => {
                 let queue = self.writeback.tables.entry(row.table).or_default();
                 queue.file(row.clone(), Place::PutOff { until_ms: now + ASK_AGAIN_MS }, now);

@@ -1,7 +1,7 @@
 //! What becomes of the next try after SQL failed: how long to wait, and how carefully to begin again (record-cache 111,
 //! 112). Counts on the host's clock; its chance is a hash, so that a run can be repeated.
 
-use shardine_model::limits;
+use shardine_model::{ErrorCode, limits};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::actions::{Class, Trouble};
@@ -14,6 +14,8 @@ const DEFINITION_PAUSE_MS: u64 = 10_000;
 /// The same for trouble that only an operator can mend: asked seldom, so that a wrong password locks nobody out.
 const FATAL_FIRST_MS: u64 = 1_000;
 const FATAL_LAST_MS: u64 = 30_000;
+/// The pause of a table whose batch found no room: long enough not to be in the way of those who have one.
+const BUSY_PAUSE_MS: u64 = 100;
 
 /// One way to the database: all writes, or all loads. While it is down one probe at a time goes out, and after that more
 /// and more, so that a database that comes back is not run over (record-cache 111).
@@ -103,6 +105,7 @@ impl Pause {
         self.definition = definition;
         let pause = match class {
             Class::Fatal => doubled(FATAL_FIRST_MS, FATAL_LAST_MS, self.tries),
+            Class::Busy => BUSY_PAUSE_MS,
             Class::Definition | Class::Row | Class::Retryable => DEFINITION_PAUSE_MS,
         };
         self.until_ms = now_ms + pause;
@@ -113,6 +116,19 @@ impl Trouble {
     /// Whether it concerns the way to the database rather than one table.
     pub(crate) fn is_of_the_database(&self) -> bool {
         self.class == Class::Retryable
+    }
+
+    /// Whether something of the job may still be under way in SQL.
+    pub(crate) fn was_sent(&self) -> bool {
+        self.class != Class::Busy
+    }
+
+    /// What whoever waits for the job hears.
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self.class {
+            Class::Busy => ErrorCode::Busy,
+            Class::Retryable | Class::Definition | Class::Row | Class::Fatal => ErrorCode::BackendUnavailable,
+        }
     }
 }
 

@@ -182,6 +182,10 @@ impl Cluster {
         }
     }
 
+    pub fn now_ms(&self) -> u64 {
+        self.time.monotonic_ms
+    }
+
     pub fn tick_clocks(&mut self) {
         self.time.monotonic_ms += TICK_MS;
         self.time.wall = self.time.wall.plus_ms(TICK_MS);

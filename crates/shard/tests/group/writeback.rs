@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use shardine_model::{Answer, RowKeyBuf, Version};
-use shardine_shard::{FlushResult, FlushRow};
+use shardine_shard::{FlushResult, FlushRow, LEASE_TRUST_MS, SqlWrite};
 
 use crate::cluster::Cluster;
 
@@ -146,6 +146,16 @@ fn one_row_under_way() -> Cluster {
     cluster
 }
 
+/// record-cache 78, 81: a batch says until when it may begin: not beyond the time for which the lease is trusted.
+#[test]
+fn record_cache_78_81_a_batch_may_begin_while_the_lease_is_trusted() {
+    let cluster = one_row_under_way();
+
+    let (now, begin_by) = (cluster.now_ms(), cluster.writes[0].1.begin_by_ms);
+
+    assert!((now + 1..=now + LEASE_TRUST_MS).contains(&begin_by), "{begin_by} at {now}");
+}
+
 /// record-cache 77, 83: whoever leads next writes and kicks nothing before the lease of the one before is over, and then
 /// begins with what is dirty.
 #[test]
@@ -188,6 +198,49 @@ fn record_cache_85_an_answer_of_sql_counts_in_the_term_it_was_asked_in() {
     cluster.settle();
 
     assert_eq!(cluster.node(1).status().dirty, 1, "it leads again, in another term");
+}
+
+/// Node 1 has led, has sent a row to SQL, has lost the lead before SQL answered, and leads again. Gives what SQL was sent.
+fn one_row_under_way_in_a_lost_term() -> (Cluster, SqlWrite) {
+    let mut cluster = one_row_under_way();
+    let (_, write) = cluster.writes.pop().unwrap();
+    cluster.cut_off(1);
+    cluster.elect(2);
+    cluster.heal();
+    cluster.tick(5);
+    assert!(!cluster.node(1).is_serving());
+    cluster.cut_off(2);
+    cluster.elect(1);
+    (cluster, write)
+}
+
+/// record-cache 85: a row may be under way again, in a newer version, when SQL answers for the one of a lost term.
+#[test]
+fn record_cache_85_an_answer_of_a_lost_term_does_not_confirm_a_new_write() {
+    let (mut cluster, old) = one_row_under_way_in_a_lost_term();
+    cluster.submit(1, "set users:lili age=2");
+    cluster.settle();
+    cluster.tick(3);
+    let versions: Vec<_> = cluster.writes.iter().map(|(node, write)| (*node, write.rows[0].version)).collect();
+    assert_eq!(versions.last(), Some(&(1, Version(2))), "{versions:?}");
+
+    let results: Vec<_> = old.rows.iter().map(|row| (row.row.clone(), FlushResult::Written)).collect();
+    cluster.on(1, |replica, actions| replica.flushed(old.term, &results, actions));
+    cluster.settle();
+
+    assert_eq!(cluster.node(1).status().dirty, 1, "SQL has said nothing of version 2");
+}
+
+/// record-cache 85: what was under way when the lead was lost is forgotten with it, else it would be waited for in vain.
+#[test]
+fn record_cache_85_what_was_under_way_in_a_lost_term_goes_again() {
+    let (mut cluster, _unanswered) = one_row_under_way_in_a_lost_term();
+
+    cluster.tick(3);
+
+    assert_eq!(sql_writes(&mut cluster, 1).into_values().collect::<Vec<_>>(), [1]);
+    cluster.settle();
+    assert_eq!(cluster.node(1).status().dirty, 0);
 }
 
 /// record-cache 106: a confirmation that is lost with its leader costs one more write, of the same version.

@@ -27,6 +27,7 @@ stories! {
     load_on_miss
     joined_loads
     load_fails
+    too_many_jobs
     load_answers_too_late
     outage
     a_table_that_sql_refuses

@@ -384,6 +384,7 @@ impl Desk {
             "definition" => Class::Definition,
             "row" => Class::Row,
             "fatal" => Class::Fatal,
+            "busy" => Class::Busy,
             other => panic!("no trouble is called {other:?}"),
         };
         let trouble = Trouble { class, message: "out of order".to_owned() };

@@ -7,6 +7,7 @@ mod flush;
 mod load;
 mod mapped;
 mod order;
+mod overtime;
 mod purge;
 mod rig;
 mod scan;

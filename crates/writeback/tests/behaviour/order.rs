@@ -91,7 +91,14 @@ fn record_cache_93_two_writers_never_take_a_row_backwards() {
         for magnitude in 1..=CHANGES {
             for handle in [&rig.handle, &other] {
                 let rows = KEYS.iter().map(|key| state(key, magnitude)).collect();
-                handle.submit(Job::Flush(FlushJob { ticket: JobId(0), table: Arc::clone(&users()), rows })).unwrap();
+                handle
+                    .submit(Job::Flush(FlushJob {
+                        ticket: JobId(0),
+                        table: Arc::clone(&users()),
+                        rows,
+                        begin_by: None,
+                    }))
+                    .unwrap();
             }
         }
         for _ in 1..=CHANGES {

@@ -8,7 +8,8 @@ use shardine_writeback::{Done, Job, PurgeJob};
 use crate::rig::{Rig, aged, at, message, messages, user, users};
 
 fn purge(rig: &Rig, table: &Arc<Table>, rows: Vec<(RowKeyBuf, Version)>) {
-    let done = rig.perform(Job::Purge(PurgeJob { ticket: rig.ticket(), table: Arc::clone(table), rows }));
+    let done =
+        rig.perform(Job::Purge(PurgeJob { ticket: rig.ticket(), table: Arc::clone(table), rows, begin_by: None }));
     assert!(matches!(done, Done::Purged { .. }), "{done:?}");
 }
 

@@ -11,7 +11,7 @@ use shardine_model::table::SortPart;
 use shardine_model::{
     Backing, Field, FieldId, FieldRef, FieldType, FieldValue, RowImage, RowKeyBuf, Table, TableId, Value, Version, sort,
 };
-use shardine_testkit::sql_server::{Held, Kind, Shared};
+use shardine_testkit::sql_server::{Database, Held, Kind, Shared, SqlServer};
 use shardine_writeback::{
     Backend, Change, Done, FlushJob, FlushResult, FlushRow, Found, Handle, Job, JobId, LoadJob, Loaded, Options,
     ScanJob, Scope, TableJob, Url,
@@ -32,7 +32,7 @@ pub struct Rig {
 /// The database itself, to be looked at behind Shardine's back.
 enum Place {
     Sqlite { _dir: TempDir },
-    Server(Shared),
+    Server { database: Database, _shared: Option<Box<Shared>> },
 }
 
 impl Rig {
@@ -51,7 +51,14 @@ impl Rig {
 
     pub fn server(kind: Kind, adjust: impl Fn(&mut Options)) -> Rig {
         let shared = Shared::database(kind).unwrap();
-        Self::at(shared.database.url().parse().unwrap(), Place::Server(shared), adjust)
+        let database = shared.database.clone();
+        Self::at(database.url().parse().unwrap(), Place::Server { database, _shared: Some(Box::new(shared)) }, adjust)
+    }
+
+    /// On a server of the test's own, which may be treated badly.
+    pub fn on(server: &SqlServer, adjust: impl Fn(&mut Options)) -> Rig {
+        let database = server.database().unwrap();
+        Self::at(database.url().parse().unwrap(), Place::Server { database, _shared: None }, adjust)
     }
 
     fn at(url: Url, place: Place, adjust: impl Fn(&mut Options)) -> Rig {
@@ -75,22 +82,22 @@ impl Rig {
     pub fn say(&self, sqlite: &'static str, postgres: &'static str, mysql: &'static str) -> &'static str {
         match &self.place {
             Place::Sqlite { .. } => sqlite,
-            Place::Server(shared) if shared.database.kind == Kind::Postgres => postgres,
-            Place::Server(_) => mysql,
+            Place::Server { database, .. } if database.kind == Kind::Postgres => postgres,
+            Place::Server { .. } => mysql,
         }
     }
 
     pub fn sql(&self, batch: &str) {
         match &self.place {
             Place::Sqlite { .. } => self.direct().execute_batch(batch).unwrap(),
-            Place::Server(shared) => drop(shared.database.sql(batch).unwrap()),
+            Place::Server { database, .. } => drop(database.sql(batch).unwrap()),
         }
     }
 
     /// Runs statements whose locks stay until what is given back is dropped.
     pub fn hold(&self, statements: &str) -> Held {
-        let Place::Server(shared) = &self.place else { panic!("a file has no sessions") };
-        shared.database.hold(statements).unwrap()
+        let Place::Server { database, .. } = &self.place else { panic!("a file has no sessions") };
+        database.hold(statements).unwrap()
     }
 
     /// The one value that a query gives, as text.
@@ -101,7 +108,7 @@ impl Rig {
                 Stored::Text(value) => value,
                 other => panic!("{other:?} has no plain text form"),
             },
-            Place::Server(shared) => shared.database.sql(query).unwrap().trim_end_matches('\n').to_owned(),
+            Place::Server { database, .. } => database.sql(query).unwrap().trim_end_matches('\n').to_owned(),
         }
     }
 
@@ -132,7 +139,7 @@ impl Rig {
     }
 
     pub fn try_flush(&self, table: &Arc<Table>, rows: Vec<FlushRow>) -> Done {
-        self.perform(Job::Flush(FlushJob { ticket: self.ticket(), table: Arc::clone(table), rows }))
+        self.perform(Job::Flush(FlushJob { ticket: self.ticket(), table: Arc::clone(table), rows, begin_by: None }))
     }
 
     pub fn flush(&self, table: &Arc<Table>, rows: Vec<FlushRow>) -> Vec<FlushResult> {

@@ -17,7 +17,7 @@ fn load(rig: &Rig) -> Job {
 
 fn flush(rig: &Rig) -> Job {
     let rows = vec![at(user("lili"), 1, aged(1))];
-    Job::Flush(FlushJob { ticket: rig.ticket(), table: users(), rows })
+    Job::Flush(FlushJob { ticket: rig.ticket(), table: users(), rows, begin_by: None })
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn every_accepted_job_is_answered_also_by_a_stop() {
         rig.create(&users());
         let rows: Vec<_> = (0..limits::FLUSH_ROWS_MAX).map(|number| at(user(number.to_string()), 1, aged(1))).collect();
         for _ in 0..20 {
-            let job = FlushJob { ticket: rig.ticket(), table: users(), rows: rows.clone() };
+            let job = FlushJob { ticket: rig.ticket(), table: users(), rows: rows.clone(), begin_by: None };
             rig.handle.submit(Job::Flush(job)).unwrap();
         }
 
