@@ -7,7 +7,7 @@ use crate::disk::Believed;
 
 pub const NAME: &str = "replicas_agree";
 
-/// What has been seen of one shard on any node at any time.
+/// What has been seen of one group on any node at any time.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     leaders: BTreeMap<u64, usize>,

@@ -4,8 +4,8 @@ use shardine_model::{RowKeyBuf, Version};
 use shardine_records::Lookup;
 
 use crate::check::Violation;
-use crate::sql::SqlRow;
-use crate::universe::content_of;
+use crate::records::sql::SqlRow;
+use crate::records::universe::content_of;
 
 /// A version that somebody outside has raised since is seen at the row's next write, and not before.
 pub fn check(row: &RowKeyBuf, memory: Lookup<'_>, held: &SqlRow, is_edited: bool) -> Result<(), Violation> {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::Tolerance;
 use super::resolve::Call;
 use crate::clock::wall_ms;
-use crate::model::{State, effect, step};
+use crate::records::model::{State, effect, step};
 
 /// Calls that last longer than this float: they are kept apart from the narrow window of the others.
 const FLOATS_ABOVE_US: u64 = 1_000_000;

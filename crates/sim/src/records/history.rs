@@ -3,7 +3,7 @@
 use shardine_model::Answer;
 use shardine_model::command::Origin;
 
-use crate::ask::{Job, Saw};
+use crate::records::ask::{Job, Saw};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Status {
@@ -18,7 +18,6 @@ pub enum Status {
 
 #[derive(Clone, Debug)]
 pub struct Operation {
-    pub client: usize,
     pub job: Job,
     pub invoked: u64,
     /// The time of the answer, or of giving up.
@@ -34,7 +33,7 @@ pub struct Operation {
 #[derive(Clone, Copy, Debug)]
 pub struct Touch<'a> {
     pub operation: usize,
-    pub ask: crate::ask::Ask,
+    pub ask: crate::records::ask::Ask,
     pub invoked: u64,
     pub returned: u64,
     /// `None` if nobody knows whether it happened.
@@ -47,10 +46,10 @@ pub struct History {
 }
 
 impl History {
-    pub fn invoke(&mut self, client: usize, job: Job, origin: Option<Origin>, now: u64) -> usize {
+    pub fn invoke(&mut self, job: Job, origin: Option<Origin>, now: u64) -> usize {
         let status = Status::Running;
         let answers = Vec::new();
-        self.operations.push(Operation { client, job, invoked: now, returned: u64::MAX, status, origin, answers });
+        self.operations.push(Operation { job, invoked: now, returned: u64::MAX, status, origin, answers });
         self.operations.len() - 1
     }
 

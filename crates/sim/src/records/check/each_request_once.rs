@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use shardine_model::{Answer, Version};
 
 use crate::check::Violation;
-use crate::check::versions_only_grow::Contents;
-use crate::history::History;
-use crate::universe::Row;
+use crate::records::check::versions_only_grow::Contents;
+use crate::records::history::History;
+use crate::records::universe::Row;
 
 const NAME: &str = "each_request_once";
 

@@ -3,10 +3,10 @@
 use shardine_model::{TableId, Version};
 
 use super::{Tolerance, check};
-use crate::ask::{Ask, Job, Saw};
 use crate::clock::WALL_START_MS;
-use crate::history::{History, Status};
-use crate::universe::{Content, Row};
+use crate::records::ask::{Ask, Job, Saw};
+use crate::records::history::{History, Status};
+use crate::records::universe::{Content, Row};
 
 const TOLERANCE: Tolerance = Tolerance { early_ms: 10, late_ms: 10 };
 const MS: u64 = 1_000;

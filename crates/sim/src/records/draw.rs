@@ -1,10 +1,10 @@
 //! What a client does next.
 
-use crate::ask::{Ask, Job};
-use crate::clients::Client;
 use crate::clock::wall_ms;
-use crate::plan::{Operations, Plan};
-use crate::universe::Universe;
+use crate::records::ask::{Ask, Job};
+use crate::records::clients::Client;
+use crate::records::plan::{Operations, Plan};
+use crate::records::universe::Universe;
 
 #[derive(Clone, Copy)]
 enum Kind {

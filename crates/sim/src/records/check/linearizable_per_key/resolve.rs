@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::ask::{Ask, Saw};
-use crate::history::Touch;
-use crate::universe::Content;
+use crate::records::ask::{Ask, Saw};
+use crate::records::history::Touch;
+use crate::records::universe::Content;
 
 /// One operation as the search takes it.
 #[derive(Clone, Copy, Debug)]

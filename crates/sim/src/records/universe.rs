@@ -1,6 +1,5 @@
 //! The tables and rows that a run plays with: few, so that clients meet on them.
 
-use shardine_model::codec::Reader;
 use shardine_model::key::Interval;
 use shardine_model::table::KV;
 use shardine_model::{
@@ -9,7 +8,7 @@ use shardine_model::{
 };
 
 use crate::chance::Chance;
-use crate::plan::TablePlan;
+use crate::records::plan::TablePlan;
 
 /// A typed table with SQL behind it.
 pub const USERS: TableId = TableId(2);
@@ -170,15 +169,4 @@ pub fn content_of(fields: FieldsView<'_>) -> Content {
 pub fn image_of(content: Content) -> RowImage {
     let field = |id, value| FieldValue { field: FieldRef::Id(id), value: ValueRef::Int(value) };
     RowImage::of(&[field(VALUE, content.value), field(COUNT, content.count)])
-}
-
-/// The chunks of a snapshot that came from a peer in one piece.
-#[must_use]
-pub fn split_chunks(data: &[u8]) -> Vec<Vec<u8>> {
-    let mut reader = Reader::new(data);
-    let mut chunks = Vec::new();
-    while !reader.is_empty() {
-        chunks.push(reader.bytes("snapshot chunk").expect("made by a replica of this run").to_vec());
-    }
-    chunks
 }

@@ -8,7 +8,7 @@ use shardine_model::{
     Answer, ErrorCode, FieldRef, FieldValue, Outcome, Reply, Request, RowImage, Timestamp, ValueRef, Version,
 };
 
-use crate::universe::{COUNT, COUNT_NAME, Content, Row, VALUE, VALUE_NAME, content_of};
+use crate::records::universe::{COUNT, COUNT_NAME, Content, Row, VALUE, VALUE_NAME, content_of};
 
 /// One thing done to one row. Every write brings a value that no other write brings, so whoever sees it knows whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use shardine_model::ErrorCode;
 
-use crate::ask::{Ask, Saw};
-use crate::universe::Content;
+use crate::records::ask::{Ask, Saw};
+use crate::records::universe::Content;
 
 /// A row between two operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

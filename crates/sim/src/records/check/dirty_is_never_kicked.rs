@@ -3,7 +3,7 @@
 use shardine_model::{RowKeyBuf, Version};
 
 use crate::check::Violation;
-use crate::sql::SqlRow;
+use crate::records::sql::SqlRow;
 
 /// A row has left the memory of a replica, where it was last seen at `version`.
 pub fn check(node: usize, row: &RowKeyBuf, version: Version, held: &SqlRow) -> Result<(), Violation> {

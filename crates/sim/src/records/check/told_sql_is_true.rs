@@ -3,7 +3,7 @@
 use shardine_model::{Reply, RowKeyBuf};
 
 use crate::check::Violation;
-use crate::sql::SqlRow;
+use crate::records::sql::SqlRow;
 
 /// A reply about a row is on its way to a client; `held` is what SQL holds at this moment.
 pub fn check(row: &RowKeyBuf, reply: &Reply, held: &SqlRow) -> Result<(), Violation> {

@@ -1,9 +1,9 @@
 //! Promise: a batch happens at one moment or not at all (I21). Pairs of rows are written by batches only, both halves
 //! with one value, so a batch that reads both must find them equal.
 
-use crate::ask::{Job, Saw};
 use crate::check::Violation;
-use crate::history::{History, Status};
+use crate::records::ask::{Job, Saw};
+use crate::records::history::{History, Status};
 
 /// Of rows that were settled, one half may be SQL's and the other memory's, by intent.
 pub fn check(history: &History, is_settled: impl Fn(usize) -> bool) -> Result<(), Violation> {

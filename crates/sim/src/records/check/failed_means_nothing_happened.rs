@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::check::Violation;
-use crate::check::versions_only_grow::Contents;
-use crate::history::{History, Status};
+use crate::records::check::versions_only_grow::Contents;
+use crate::records::history::{History, Status};
 
 pub fn check(history: &History, contents: &Contents) -> Result<(), Violation> {
     let mut failed: BTreeMap<i64, usize> = BTreeMap::new();

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use shardine_model::Version;
 
-use crate::ask::{Ask, Saw};
 use crate::check::Violation;
-use crate::history::{History, Touch};
-use crate::universe::{Content, Row};
+use crate::records::ask::{Ask, Saw};
+use crate::records::history::{History, Touch};
+use crate::records::universe::{Content, Row};
 
 const NAME: &str = "versions_only_grow";
 

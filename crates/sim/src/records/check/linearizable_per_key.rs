@@ -5,9 +5,9 @@ mod resolve;
 mod search;
 
 use crate::check::Violation;
-use crate::history::History;
-use crate::model::State;
-use crate::universe::Row;
+use crate::records::history::History;
+use crate::records::model::State;
+use crate::records::universe::Row;
 
 /// How far wall clocks may be off when they decide about a time to live.
 #[derive(Clone, Copy, Debug)]

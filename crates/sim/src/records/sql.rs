@@ -8,9 +8,10 @@ use shardine_shard::{FlushResult, FlushRow, LoadedRow, Mutant};
 
 use crate::chance::Chance;
 use crate::check::Violation;
-use crate::check::sql_never_goes_backwards;
-use crate::plan::{MS, SECOND, SqlPlan};
-use crate::universe::{Content, Row, content_of, image_of};
+use crate::ground::{MS, SECOND};
+use crate::records::check::sql_never_goes_backwards;
+use crate::records::plan::SqlPlan;
+use crate::records::universe::{Content, Row, content_of, image_of};
 
 /// How long a node waits for a statement before it gives up on it.
 const GIVE_UP: u64 = 2 * SECOND;

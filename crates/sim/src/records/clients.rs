@@ -7,16 +7,19 @@ use shardine_model::command::Origin;
 use shardine_model::{Answer, ClientId, ErrorCode, Version, WriteMode};
 use shardine_shard::{Caller, ReadNow, ReadStale, Replica, Role};
 
-use crate::ask::{Ask, Job, Saw, read_answer, with_request};
 use crate::chance::Chance;
-use crate::check::{flush_means_in_sql, stale_reads_are_bounded, told_sql_is_true};
-use crate::draw::draw;
-use crate::event::{Event, Input};
-use crate::history::Status;
-use crate::model::{State, effect};
-use crate::plan::{MS, Plan, Span};
-use crate::universe::{Row, USERS, Universe, content_of};
-use crate::world::{Attempt, World};
+use crate::ground::{MS, Span};
+use crate::records::Attempt;
+use crate::records::Records;
+use crate::records::ask::{Ask, Job, Saw, read_answer, with_request};
+use crate::records::check::{flush_means_in_sql, stale_reads_are_bounded, told_sql_is_true};
+use crate::records::draw::draw;
+use crate::records::event::{Event, Input, arrive};
+use crate::records::history::Status;
+use crate::records::model::{State, effect};
+use crate::records::plan::Plan;
+use crate::records::universe::{Row, USERS, Universe, content_of};
+use crate::world::World;
 
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -78,25 +81,27 @@ impl Client {
     }
 }
 
-impl World {
+impl World<Records> {
     /// A client without work begins the next operation.
     pub fn client_acts(&mut self, number: usize) {
-        let client = &mut self.clients[number];
+        let client = &mut self.tenant.clients[number];
         if client.running.is_some() {
             return;
         }
         let job = match client.last_reads.pop() {
             Some(row) => Job::One { row, ask: Ask::Get },
-            None if self.faults_on => draw(client, &self.plan, &self.universe, self.now, &mut self.next_value),
+            None if self.faults_on => {
+                draw(client, &self.tenant.plan, &self.tenant.universe, self.now, &mut self.tenant.next_value)
+            }
             None => return,
         };
         self.begin(number, job);
     }
 
     fn begin(&mut self, number: usize, job: Job) {
-        let shard = self.universe.rows[job.row()].shard;
+        let shard = self.tenant.universe.rows[job.row()].shard;
         let flush_floor = self.flush_floor(&job);
-        let client = &mut self.clients[number];
+        let client = &mut self.tenant.clients[number];
         // A read or a kick may be repeated as it is; only changes need a number.
         let is_change = !is_read(&job) && !job.touches().is_empty();
         let origin = (client.numbered && is_change).then(|| {
@@ -104,62 +109,63 @@ impl World {
             client.next_sequence += 1;
             Origin { client: ClientId(number as u64 + 1), sequence }
         });
-        let operation = self.history.invoke(number, job, origin, self.now);
+        let operation = self.tenant.history.invoke(job, origin, self.now);
         let (attempt, attempts, waiting, in_doubt) = (0, 0, false, false);
         let running = Running { operation, shard, origin, attempt, attempts, waiting, in_doubt, flush_floor };
-        self.clients[number].running = Some(running);
+        self.tenant.clients[number].running = Some(running);
         self.try_once(number);
     }
 
     fn flush_floor(&self, job: &Job) -> Vec<(usize, u64)> {
         let Job::Flush { row, whole_shard } = *job else { return Vec::new() };
-        let shard = self.universe.rows[row].shard;
+        let shard = self.tenant.universe.rows[row].shard;
         let covered = |other: &usize| {
-            let there = &self.universe.rows[*other];
+            let there = &self.tenant.universe.rows[*other];
             there.is_sql() && (*other == row || whole_shard && there.shard == shard)
         };
-        (0..self.universe.rows.len()).filter(covered).map(|row| (row, self.acknowledged[row])).collect()
+        (0..self.tenant.universe.rows.len()).filter(covered).map(|row| (row, self.tenant.acknowledged[row])).collect()
     }
 
     /// Sends the running operation to the node that is thought to lead, or now and then to any.
     fn try_once(&mut self, number: usize) {
         let nodes = self.nodes.len();
-        let attempt = self.attempts.len() as u64;
-        let client = &mut self.clients[number];
+        let attempt = self.tenant.attempts.len() as u64;
+        let client = &mut self.tenant.clients[number];
         let running = client.running.as_mut().expect("only called while an operation runs");
         running.attempts += 1;
         (running.attempt, running.waiting) = (attempt, false);
         let (operation, shard) = (running.operation, running.shard);
-        let is_stale = matches!(self.history.operations[operation].job, Job::Stale { .. });
-        let stray_percent = if client.only_reads || is_stale { 100 } else { self.plan.stray_percent };
+        let is_stale = matches!(self.tenant.history.operations[operation].job, Job::Stale { .. });
+        let stray_percent = if client.only_reads || is_stale { 100 } else { self.tenant.plan.stray_percent };
         let node = if client.chance.percent(stray_percent) { client.chance.index(nodes) } else { client.leader[shard] };
         let patience = client.patience;
-        self.counters.retries += u64::from(running.attempts > 1 && running.origin.is_some());
-        self.attempts.push(Attempt { client: number, operation, node });
+        self.tenant.counters.retries += u64::from(running.attempts > 1 && running.origin.is_some());
+        self.tenant.attempts.push(Attempt { client: number, operation, node });
         self.note(&[8, number as u64, operation as u64, node as u64], || {
             format!("client {number} sends operation {operation} to node {} as {attempt}", node + 1)
         });
         if let Some(at) = self.net.send_to_client_or_back(self.now) {
-            self.schedule.at(at, Event::Arrive { node, input: Input::Request { attempt } });
+            self.schedule.at(at, arrive(node, Input::Request { attempt }));
         }
-        self.later(patience, Event::ClientGivesUp { attempt });
+        self.later(patience, Event::ClientGivesUp { attempt }.into());
     }
 
     /// A request reaches a node.
     pub fn take_request(&mut self, node: usize, attempt: u64) {
-        let Attempt { client, operation, .. } = self.attempts[attempt as usize];
+        let Attempt { client, operation, .. } = self.tenant.attempts[attempt as usize];
         let caller = Caller { source: client as u64, sequence: attempt };
-        let (job, origin) = (self.history.operations[operation].job.clone(), self.history.operations[operation].origin);
-        let shard = self.universe.rows[job.row()].shard;
+        let (job, origin) =
+            (self.tenant.history.operations[operation].job.clone(), self.tenant.history.operations[operation].origin);
+        let shard = self.tenant.universe.rows[job.row()].shard;
         if let Job::Stale { row, max_age_ms } = job {
             return self.take_stale_read(node, attempt, row, max_age_ms);
         }
-        let universe = Rc::clone(&self.universe);
+        let universe = Rc::clone(&self.tenant.universe);
         self.note(&[9, node as u64, attempt], || format!("node {} takes request {attempt}: {job:?}", node + 1));
         self.drive(node, shard, |replica, actions| serve(replica, &universe.rows, &job, origin, caller, actions));
         let is_serving = self.nodes[node].replicas.get(shard).is_some_and(Replica::is_serving);
         let is_read = matches!(job, Job::One { ask: Ask::Get, .. });
-        self.counters.asked_deposed += u64::from(is_serving && is_read && self.leader_of(shard) != Some(node));
+        self.tenant.counters.asked_deposed += u64::from(is_serving && is_read && self.leader_of(shard) != Some(node));
         if is_serving && is_read {
             self.spring(node);
         }
@@ -167,9 +173,9 @@ impl World {
 
     /// A read that may be old reaches a node, which answers at once or not at all.
     fn take_stale_read(&mut self, node: usize, attempt: u64, row: usize, max_age_ms: u64) {
-        let client = self.attempts[attempt as usize].client;
+        let client = self.tenant.attempts[attempt as usize].client;
         let caller = Caller { source: client as u64, sequence: attempt };
-        let universe = Rc::clone(&self.universe);
+        let universe = Rc::clone(&self.tenant.universe);
         let (key, shard) = (universe.rows[row].key.as_ref(), universe.rows[row].shard);
         self.note(&[16, node as u64, attempt], || format!("node {} takes stale read {attempt}", node + 1));
         let mut found = None;
@@ -179,11 +185,11 @@ impl World {
             ReadStale::Later => replica.read(caller, key, actions),
         });
         let Some((reply, applied)) = found else {
-            self.counters.stale_refused += 1;
+            self.tenant.counters.stale_refused += 1;
             return;
         };
         let leads = self.nodes[node].replicas[shard].role() == Role::Leader;
-        self.counters.stale_reads += u64::from(!leads);
+        self.tenant.counters.stale_reads += u64::from(!leads);
         let needed = if self.nodes.len() == 1 {
             0
         } else if leads {
@@ -193,10 +199,10 @@ impl World {
         };
         let (life, max_age_us) = (self.nodes[node].life, max_age_ms * MS);
         let read = stale_reads_are_bounded::Answered { client, node, life, shard, applied, max_age_us };
-        let verdict = self.watch.stale.check(read, needed, self.now);
+        let verdict = self.tenant.watch.stale.check(read, needed, self.now);
         self.demand(verdict);
         let content = reply.row().map(|image| content_of(image.view()));
-        let verdict = self.watch.contents.note(row, reply.version, content);
+        let verdict = self.tenant.watch.contents.note(row, reply.version, content);
         self.demand(verdict);
         self.answer(node, attempt, Answer::One(reply));
     }
@@ -204,26 +210,26 @@ impl World {
     /// A node answers; the answer may be lost on its way.
     pub fn answer(&mut self, node: usize, attempt: u64, answer: Answer) {
         self.note(&[10, node as u64, attempt], || format!("node {} answers {attempt}: {answer:?}", node + 1));
-        let Attempt { client, operation, .. } = self.attempts[attempt as usize];
-        let running = self.clients[client].running.as_ref().filter(|running| running.operation == operation);
+        let Attempt { client, operation, .. } = self.tenant.attempts[attempt as usize];
+        let running = self.tenant.clients[client].running.as_ref().filter(|running| running.operation == operation);
         if let Some(running) = running
             && !matches!(answer, Answer::Failed(_))
         {
             for (row, magnitude) in running.flush_floor.clone() {
-                let key = &self.universe.rows[row].key;
-                if self.sql.is_purged(key, magnitude) {
+                let key = &self.tenant.universe.rows[row].key;
+                if self.tenant.sql.is_purged(key, magnitude) {
                     continue;
                 }
-                let verdict = flush_means_in_sql::check(operation, key, magnitude, &self.sql.row(key));
+                let verdict = flush_means_in_sql::check(operation, key, magnitude, &self.tenant.sql.row(key));
                 self.demand(verdict);
             }
         }
         self.check_told_versions(attempt, &answer);
         if matches!(answer, Answer::Many(_)) && self.job_of(attempt).touches().iter().all(|(_, ask)| *ask == Ask::Get) {
-            self.counters.reads_in_log += 1;
+            self.tenant.counters.reads_in_log += 1;
         }
         if let Some(at) = self.net.send_to_client_or_back(self.now) {
-            self.schedule.at(at, Event::Answer { attempt, answer });
+            self.schedule.at(at, Event::Answer { attempt, answer }.into());
         }
     }
 
@@ -237,37 +243,38 @@ impl World {
         };
         let touches = self.job_of(attempt).touches();
         for (reply, (row, ask)) in replies.iter().zip(touches) {
-            let row = &self.universe.rows[row];
-            if !row.is_sql() || self.sql.is_purged(&row.key, reply.sql_version.magnitude()) {
+            let row = &self.tenant.universe.rows[row];
+            if !row.is_sql() || self.tenant.sql.is_purged(&row.key, reply.sql_version.magnitude()) {
                 continue;
             }
-            let is_through = row.key.table == USERS && self.plan.tables.users_mode == WriteMode::Through;
+            let is_through = row.key.table == USERS && self.tenant.plan.tables.users_mode == WriteMode::Through;
             if is_through && ask != Ask::Get && reply.refusal().is_none() {
                 let is_written = reply.sql_version.magnitude() >= reply.version.magnitude();
-                self.counters.through_written += u64::from(is_written);
-                self.counters.through_pending += u64::from(!is_written);
+                self.tenant.counters.through_written += u64::from(is_written);
+                self.tenant.counters.through_pending += u64::from(!is_written);
             }
-            let verdict = told_sql_is_true::check(&row.key, reply, &self.sql.row(&row.key));
+            let verdict = told_sql_is_true::check(&row.key, reply, &self.tenant.sql.row(&row.key));
             self.demand(verdict);
         }
     }
 
     pub fn client_hears(&mut self, attempt: u64, answer: &Answer) {
-        let Attempt { client: number, operation, node } = self.attempts[attempt as usize];
-        let seen = read_answer(&self.history.operations[operation].job, answer);
-        if seen.is_ok() && self.history.operations[operation].origin.is_some() {
-            self.history.operations[operation].answers.push(answer.clone());
+        let Attempt { client: number, operation, node } = self.tenant.attempts[attempt as usize];
+        let seen = read_answer(&self.tenant.history.operations[operation].job, answer);
+        if seen.is_ok() && self.tenant.history.operations[operation].origin.is_some() {
+            self.tenant.history.operations[operation].answers.push(answer.clone());
         }
-        let Some(running) = self.clients[number].running.as_mut().filter(|running| running.operation == operation)
+        let Some(running) =
+            self.tenant.clients[number].running.as_mut().filter(|running| running.operation == operation)
         else {
             return;
         };
         match seen {
             Ok(seen) => {
-                self.counters.recalled += u64::from(running.in_doubt && running.origin.is_some());
+                self.tenant.counters.recalled += u64::from(running.in_doubt && running.origin.is_some());
                 let shard = running.shard;
-                if !matches!(self.history.operations[operation].job, Job::Stale { .. }) {
-                    self.clients[number].leader[shard] = node;
+                if !matches!(self.tenant.history.operations[operation].job, Job::Stale { .. }) {
+                    self.tenant.clients[number].leader[shard] = node;
                 }
                 self.learn(number, operation, &seen);
                 self.end(number, Status::Done(seen));
@@ -276,8 +283,8 @@ impl World {
             Err(_) if running.attempt != attempt || running.waiting => {}
             Err(code) => {
                 running.in_doubt |= code.is_in_doubt();
-                self.counters.refused_dirty += u64::from(code == ErrorCode::DirtyLimit);
-                self.counters.refused_suspended += u64::from(code == ErrorCode::Suspended);
+                self.tenant.counters.refused_dirty += u64::from(code == ErrorCode::DirtyLimit);
+                self.tenant.counters.refused_suspended += u64::from(code == ErrorCode::Suspended);
                 self.try_again_or_end(
                     number,
                     !matches!(code, ErrorCode::Busy | ErrorCode::Suspended | ErrorCode::DirtyLimit),
@@ -287,9 +294,9 @@ impl World {
     }
 
     pub fn client_gives_up(&mut self, attempt: u64) {
-        let Attempt { client: number, .. } = self.attempts[attempt as usize];
+        let Attempt { client: number, .. } = self.tenant.attempts[attempt as usize];
         let is_awaited = |running: &&mut Running| running.attempt == attempt && !running.waiting;
-        let Some(running) = self.clients[number].running.as_mut().filter(is_awaited) else { return };
+        let Some(running) = self.tenant.clients[number].running.as_mut().filter(is_awaited) else { return };
         running.in_doubt = true;
         self.try_again_or_end(number, true);
     }
@@ -297,9 +304,9 @@ impl World {
     /// A request that may have been executed is sent again only under its number, or if it changes nothing.
     fn try_again_or_end(&mut self, number: usize, elsewhere: bool) {
         let nodes = self.nodes.len();
-        let client = &mut self.clients[number];
+        let client = &mut self.tenant.clients[number];
         let running = client.running.as_mut().expect("only called while an operation runs");
-        let repeatable = running.origin.is_some() || is_read(&self.history.operations[running.operation].job);
+        let repeatable = running.origin.is_some() || is_read(&self.tenant.history.operations[running.operation].job);
         let may_repeat = repeatable || !running.in_doubt;
         // The last reads must come through.
         let attempts_max = if self.faults_on { client.attempts_max } else { 1_000 };
@@ -314,23 +321,23 @@ impl World {
         let delay = client.chance.between((MS, 60 * MS));
         running.waiting = true;
         let attempt = running.attempt;
-        self.later(delay, Event::ClientActsAgain { client: number, attempt });
+        self.later(delay, Event::ClientActsAgain { client: number, attempt }.into());
     }
 
     /// The pause before another attempt is over.
     pub fn client_acts_again(&mut self, number: usize, attempt: u64) {
         let is_same = |running: &Running| running.attempt == attempt && running.waiting;
-        if self.clients[number].running.as_ref().is_some_and(is_same) {
+        if self.tenant.clients[number].running.as_ref().is_some_and(is_same) {
             self.try_once(number);
         }
     }
 
     fn learn(&mut self, number: usize, operation: usize, seen: &[Saw]) {
-        let touches = self.history.operations[operation].job.touches();
-        self.counters.undone_batches += u64::from(seen.contains(&Saw::Undone));
+        let touches = self.tenant.history.operations[operation].job.touches();
+        self.tenant.counters.undone_batches += u64::from(seen.contains(&Saw::Undone));
         for ((row, ask), saw) in touches.into_iter().zip(seen) {
             let Some(version) = saw.version() else { continue };
-            self.acknowledged[row] = self.acknowledged[row].max(version.magnitude());
+            self.tenant.acknowledged[row] = self.tenant.acknowledged[row].max(version.magnitude());
             let now = match saw {
                 Saw::Read { now, .. } => Some(*now),
                 Saw::Changed { before, .. } => {
@@ -341,26 +348,26 @@ impl World {
                 Saw::Refused { .. } | Saw::Undone => None,
             };
             let value = now.flatten().map_or(0, |content| content.value);
-            self.clients[number].known[row] = (version, value);
+            self.tenant.clients[number].known[row] = (version, value);
             if let Some(content) = now {
-                let verdict = self.watch.contents.note(row, version, content);
+                let verdict = self.tenant.watch.contents.note(row, version, content);
                 self.demand(verdict);
             }
         }
     }
 
     fn end(&mut self, number: usize, status: Status) {
-        let client = &mut self.clients[number];
+        let client = &mut self.tenant.clients[number];
         let running = client.running.take().expect("only called while an operation runs");
         let pause = client.chance.between(client.think);
         match status {
-            Status::Done(_) => self.counters.answered += 1,
-            Status::Failed => self.counters.failed += 1,
-            Status::Unknown => self.counters.unknown += 1,
+            Status::Done(_) => self.tenant.counters.answered += 1,
+            Status::Failed => self.tenant.counters.failed += 1,
+            Status::Unknown => self.tenant.counters.unknown += 1,
             Status::Running => unreachable!("an operation ends in an outcome"),
         }
-        self.history.finish(running.operation, status, self.now);
-        self.later(pause, Event::ClientActs { client: number });
+        self.tenant.history.finish(running.operation, status, self.now);
+        self.later(pause, Event::ClientActs { client: number }.into());
     }
 }
 

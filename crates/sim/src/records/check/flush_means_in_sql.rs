@@ -3,7 +3,7 @@
 use shardine_model::RowKeyBuf;
 
 use crate::check::Violation;
-use crate::sql::SqlRow;
+use crate::records::sql::SqlRow;
 
 /// A flush has been answered. `magnitude` is that of the newest version acknowledged before it began.
 pub fn check(operation: usize, row: &RowKeyBuf, magnitude: u64, held: &SqlRow) -> Result<(), Violation> {

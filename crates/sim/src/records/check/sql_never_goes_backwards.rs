@@ -4,7 +4,7 @@
 use shardine_model::RowKeyBuf;
 
 use crate::check::Violation;
-use crate::sql::SqlRow;
+use crate::records::sql::SqlRow;
 
 const NAME: &str = "sql_never_goes_backwards";
 
