@@ -73,6 +73,8 @@ impl Leader {
         self.check.confirmed_ms = self.now_ms;
         for (&number, node) in &coord.nodes {
             let grace_ms = node.config.grace_ms();
+            #[cfg(feature = "mutants")]
+            let grace_ms = if coord.is(crate::Mutant::NoGrace) { 0 } else { grace_ms };
             for (&session, held) in &node.sessions {
                 let by = Asker { node: number, session };
                 self.attachments.insert(by, Attachment::default());

@@ -131,12 +131,13 @@ impl<T: Tenant> World<T> {
         let mut actions = std::mem::take(&mut self.spare_actions);
         let Node { replicas, clock, disk, cut_asked, .. } = &mut self.nodes[node];
         let Some(replica) = replicas.get_mut(group) else { return };
-        replica.set_time(clock.read(self.now));
+        let now = clock.read(self.now);
+        replica.set_time(now);
         work(replica, &mut actions);
         if replica.wants_flush() && (self.ground.eager || disk.is_idle()) {
             replica.flush(&mut actions);
         }
-        T::end_turn(replica, &mut actions);
+        T::end_turn(replica, &mut actions, now.monotonic_ms);
         let wants_cut = replica.is_cutting() && !cut_asked[group];
         self.perform(node, group, &mut actions);
         self.spare_actions = actions;

@@ -19,6 +19,7 @@ mod watch;
 pub mod check;
 
 // Who may live there.
+mod coord;
 mod records;
 
 mod chance;
@@ -29,8 +30,10 @@ mod event;
 mod net;
 mod trace;
 
+pub use coord::Coordination;
 pub use mutants::{Catch, count, hunt};
 pub use records::Records;
 pub use run::{Options, Outcome, run};
 pub use shardine_shard::Mutant;
+pub use shardine_shard::coord::Mutant as CoordMutant;
 pub use tenant::Tenant;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use shardine_sim::{Options, Outcome, Records, Tenant, count, hunt, run};
+use shardine_sim::{Coordination, Options, Outcome, Records, Tenant, count, hunt, run};
 
 /// The replica cores under simulated faults. Every seed is a whole run of its own, and the same seed is the same run.
 #[derive(Debug, Parser)]
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
         passed &= simulate::<Records>(&arguments);
     }
     if lives(Lives::Coord) {
-        passed &= simulate::<Records>(&arguments);
+        passed &= simulate::<Coordination>(&arguments);
     }
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

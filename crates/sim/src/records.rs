@@ -170,7 +170,7 @@ impl Tenant for Records {
         world.tenant.watch.stale.hear(node, group, from, world.now);
     }
 
-    fn end_turn(replica: &mut Replica, actions: &mut Actions) {
+    fn end_turn(replica: &mut Replica, actions: &mut Actions, _now_ms: u64) {
         replica.ask_sql(actions);
     }
 

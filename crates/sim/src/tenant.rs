@@ -94,7 +94,7 @@ pub trait Tenant: Sized {
     fn heard(world: &mut World<Self>, node: usize, group: usize, from: usize);
 
     /// The last thing in every turn of a replica.
-    fn end_turn(replica: &mut Self::Replica, actions: &mut ActionsOf<Self>);
+    fn end_turn(replica: &mut Self::Replica, actions: &mut ActionsOf<Self>, now_ms: u64);
     /// What is not every replica's [`Work`].
     fn perform(world: &mut World<Self>, node: usize, group: usize, actions: &mut ActionsOf<Self>);
 

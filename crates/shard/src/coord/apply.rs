@@ -25,6 +25,10 @@ impl Replica {
             }
             let group = self.options.group;
             self.writes.take(group, &mut ready, &mut self.group, &mut actions.persists, &mut actions.messages);
+            #[cfg(feature = "mutants")]
+            if self.options.mutant == Some(super::Mutant::AnswerBeforeSync) {
+                self.writes.confirm_newest_too_early(ready.number, &mut self.group, &mut actions.messages);
+            }
             for entry in ready.committed {
                 self.apply(&entry, actions);
             }
@@ -97,7 +101,27 @@ impl Replica {
         while let Some(entry) = self.out.take_entry() {
             self.lose(entry.origins, StatusCode::Unavailable);
         }
+        #[cfg(feature = "mutants")]
+        let said = self.out.messages.len();
         self.leader.step_down(&mut self.out);
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(super::Mutant::SilentStepDown) {
+            self.out.messages.truncate(said);
+        }
+    }
+
+    /// Whether this entry, of expiries only, was done here and now.
+    #[cfg(feature = "mutants")]
+    pub(super) fn expires_without_the_log(&mut self, entry: &shardine_coord::Gathered) -> bool {
+        let only_expiries = entry.origins.iter().all(|origin| *origin == Origin::Expire);
+        if self.options.mutant != Some(super::Mutant::ExpiresWithoutTheLog) || !only_expiries {
+            return false;
+        }
+        let (leader, out) = (&mut self.leader, &mut self.out);
+        let applied = self.coord.apply(&entry.bytes, |coord, notices, outcome| {
+            leader.applied(coord, notices, None, outcome, out);
+        });
+        applied.is_ok()
     }
 
     /// A proposal whose fate stays open after the leadership is gone is in doubt.
@@ -117,7 +141,10 @@ impl Replica {
 
     /// Takes the leader's snapshot in place of everything this replica has applied.
     fn install(&mut self, meta: &SnapshotMeta, data: &Bytes, actions: &mut Actions) {
-        match self.cutting.restore(Coord::new(), meta, data) {
+        let empty = Coord::new();
+        #[cfg(feature = "mutants")]
+        let empty = empty.with_mutant(self.options.mutant);
+        match self.cutting.restore(empty, meta, data) {
             Ok(coord) => {
                 self.coord = coord;
                 self.applied = At { index: meta.index, term: meta.term };

@@ -20,7 +20,7 @@ fn row() -> Row {
 fn verdict(operations: &[(Ask, u64, Option<u64>, Saw)]) -> bool {
     let mut history = History::default();
     for (ask, begins, ends, saw) in operations {
-        let number = history.invoke(0, Job::One { row: 0, ask: *ask }, None, begins * MS);
+        let number = history.invoke(Job::One { row: 0, ask: *ask }, None, begins * MS);
         match ends {
             Some(ends) => history.finish(number, Status::Done(vec![*saw]), ends * MS),
             None => history.finish(number, Status::Unknown, begins * MS),
