@@ -82,7 +82,15 @@ pub struct Replica {
     writes: Writes,
     cutting: Cutting,
     led_term: u64,
+    elected: Elected,
     stopped: bool,
+}
+
+/// When this replica last became a leader, and in which term.
+#[derive(Clone, Copy, Debug, Default)]
+struct Elected {
+    term: u64,
+    at_ms: u64,
 }
 
 /// A proposed entry of this replica, until it is applied or overtaken.
@@ -132,6 +140,7 @@ impl Replica {
             writes: Writes::default(),
             cutting: Cutting::new(applied.index, log_bytes),
             led_term: 0,
+            elected: Elected::default(),
             stopped: false,
         }
     }
@@ -186,7 +195,7 @@ impl Replica {
     /// Tells the time, of a clock that only runs forward, without letting timers run.
     pub fn set_time(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
-        self.leader.set_time(now_ms);
+        self.leader.set_time(&self.coord, now_ms, &mut self.out);
     }
 
     /// One step of the group's timers. The host calls it at a steady pace.

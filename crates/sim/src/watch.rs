@@ -96,7 +96,14 @@ impl<T: Tenant> World<T> {
         self.watch.groups[group].state(node, applied, hash)
     }
 
-    /// The node that leads a group in its newest term, if there is one.
+    /// The node that leads, unless a newer leader has been seen: one that is alone may believe to lead for ever.
+    #[must_use]
+    pub fn newest_leader(&self, group: usize) -> Option<usize> {
+        let newest = self.watch.groups[group].newest_term();
+        self.leader_of(group).filter(|leader| self.nodes[*leader].replicas[group].term() == newest)
+    }
+
+    /// The node that leads a group in the newest term among those that lead, if there is one.
     #[must_use]
     pub fn leader_of(&self, group: usize) -> Option<usize> {
         let leads =

@@ -54,8 +54,8 @@ impl Desk {
     }
 
     fn lead(&mut self) {
-        self.leader.set_time(self.now_ms);
-        self.leader.take_over(&self.coord);
+        self.leader.set_time(&self.coord, self.now_ms, &mut self.out);
+        self.leader.take_over(&self.coord, self.now_ms);
     }
 
     fn stream(&mut self, who: &str, line: &Line<'_>) {
@@ -153,6 +153,11 @@ impl Desk {
                     self.settle();
                 }
             }
+            // The process stands still, and is woken by a request so much later, before its timers.
+            "oversleep" => {
+                self.now_ms += number(line.rest[0]);
+                self.leader.set_time(&self.coord, self.now_ms, &mut self.out);
+            }
             // The process stands still, and wakes up so much later.
             "pause" => self.pass(number(line.rest[0])),
             "hold" => self.holds = true,
@@ -172,7 +177,7 @@ impl Desk {
 
     fn pass(&mut self, ms: u64) {
         self.now_ms += ms;
-        self.leader.set_time(self.now_ms);
+        self.leader.set_time(&self.coord, self.now_ms, &mut self.out);
         self.leader.tick(&self.coord, &mut self.out);
     }
 

@@ -5,7 +5,7 @@ use shardine_consensus::Role;
 use shardine_coord::{Coord, Origin};
 use shardine_model::log::{LogEntry, LogEntryKind, SnapshotMeta};
 
-use super::{Actions, Flight, Refusal, Replica, StatusCode};
+use super::{Actions, Elected, Flight, Refusal, Replica, StatusCode};
 use crate::cutting::At;
 
 /// How long those who called a deposed leader wait for news of their proposals.
@@ -84,13 +84,17 @@ impl Replica {
 
     /// A new leader looks over what it has taken on; a deposed one lets go of what only a leader may do.
     fn notice_role(&mut self) {
+        let (term, leads) = (self.group.term(), self.group.role() == Role::Leader);
+        if leads && self.elected.term != term {
+            self.elected = Elected { term, at_ms: self.now_ms };
+        }
         if self.is_serving() {
-            if self.led_term != self.group.term() {
+            if self.led_term != term {
                 self.step_down();
-                self.led_term = self.group.term();
-                self.leader.take_over(&self.coord);
+                self.led_term = term;
+                self.leader.take_over(&self.coord, self.elected.at_ms);
             }
-        } else if self.led_term != 0 && self.group.role() != Role::Leader {
+        } else if self.led_term != 0 && !leads {
             self.step_down();
         }
     }

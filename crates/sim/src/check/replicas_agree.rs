@@ -27,6 +27,12 @@ impl Seen {
         }
     }
 
+    /// The newest term that had a leader.
+    #[must_use]
+    pub fn newest_term(&self) -> u64 {
+        self.leaders.last_key_value().map_or(0, |(term, _)| *term)
+    }
+
     /// A node has applied an entry. Says whether it is the first to do so.
     pub fn applied(&mut self, node: usize, index: u64, entry: Believed) -> Result<bool, Violation> {
         match self.entries.insert(index, entry) {

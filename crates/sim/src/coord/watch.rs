@@ -163,7 +163,7 @@ impl World<Coordination> {
     fn check_freshness(&mut self, node: usize, asked_at: u64) -> Result<(), Violation> {
         let config = self.tenant.plan.config;
         self.tenant.counters.described += 1;
-        self.tenant.counters.described_by_deposed += u64::from(self.leader_of(0) != Some(node));
+        self.tenant.counters.described_by_deposed += u64::from(self.newest_leader(0) != Some(node));
         let floor = match config.reads_are_strict() {
             true => Floor::Strict { asked_at },
             false => Floor::Relaxed { grace_ms: config.grace_ms() },
@@ -180,12 +180,14 @@ impl World<Coordination> {
         }
         let mut reader = read_opening(&entry.data).expect("made by a replica of this run");
         while !reader.is_empty() {
-            let command = Command::decode(&mut reader).expect("made by a replica of this run");
-            if let Command::Expire(by) = command
-                && Some(by.node) == *main_node
-            {
-                counters.sessions_expired += 1;
-                watch.sessions.expire(by.session, self.now)?;
+            match Command::decode(&mut reader).expect("made by a replica of this run") {
+                Command::Expire(by) if Some(by.node) == *main_node => {
+                    counters.sessions_expired += 1;
+                    watch.sessions.expire(by.session, self.now)?;
+                }
+                // Who has come back and left again in the same moment has its timeout from then on.
+                Command::Attach(start) => watch.sessions.promise(start.session, self.now, start.timeout_ms),
+                _ => {}
             }
         }
         Ok(())
@@ -194,14 +196,13 @@ impl World<Coordination> {
     /// Looks at a replica that has just taken its turn.
     pub fn look_at_replica(&mut self, node: usize, has_applied: bool) -> Result<(), Violation> {
         let Some(main) = self.tenant.main_node else { return Ok(()) };
-        let replica = &self.nodes[node].replicas[0];
-        if self.leader_of(0) == Some(node) && replica.is_serving() {
+        let leads = self.newest_leader(0) == Some(node) && self.nodes[node].replicas[0].is_serving();
+        if leads {
             self.renew_promises(node);
         }
         if !has_applied {
             return Ok(());
         }
-        let leads = self.leader_of(0) == Some(node) && self.nodes[node].replicas[0].is_serving();
         let (coord, watch) = (self.nodes[node].replicas[0].coord(), &self.tenant.watch);
         for (number, name) in NAMES.iter().enumerate() {
             if leads {
