@@ -29,6 +29,8 @@ pub enum Mutant {
     NoGrace,
     /// A leader that cannot commit anything goes on as if it led.
     NoSelfCheck,
+    /// A leader counts its proof from when it heard that it leads, not from when it was elected.
+    LateProof,
     /// STRICT describes are answered from memory.
     LocalStrictReads,
     /// The log is cut before its snapshot is on disk. (Planted in the simulated host.)
@@ -36,7 +38,7 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    pub const ALL: [Mutant; 14] = [
+    pub const ALL: [Mutant; 15] = [
         Mutant::AnswerBeforeSync,
         Mutant::GrantsBeyondTheLimit,
         Mutant::LastComeFirstServed,
@@ -49,6 +51,7 @@ impl Mutant {
         Mutant::ExpiresWithoutTheLog,
         Mutant::NoGrace,
         Mutant::NoSelfCheck,
+        Mutant::LateProof,
         Mutant::LocalStrictReads,
         Mutant::TruncateBeforeSnapshot,
     ];

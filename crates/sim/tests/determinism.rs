@@ -1,16 +1,21 @@
 //! The same seed is the same run: what happened, when, and in which order.
 
-use shardine_sim::{Options, Records, run};
+use shardine_sim::{Coordination, Options, Records, Tenant, run};
+
+fn is_the_same_twice<T: Tenant>() {
+    for seed in 1..=6 {
+        let first = run::<T>(seed, Options::default());
+        let second = run::<T>(seed, Options::default());
+
+        assert_eq!(first.trace_hash, second.trace_hash, "seed {seed} of {}", T::NAME);
+        assert_eq!((first.events, first.counts), (second.events, second.counts), "seed {seed} of {}", T::NAME);
+    }
+}
 
 #[test]
 fn the_same_seed_run_twice_gives_the_same_trace() {
-    for seed in 1..=6 {
-        let first = run::<Records>(seed, Options::default());
-        let second = run::<Records>(seed, Options::default());
-
-        assert_eq!(first.trace_hash, second.trace_hash, "seed {seed}");
-        assert_eq!((first.events, first.counts), (second.events, second.counts), "seed {seed}");
-    }
+    is_the_same_twice::<Records>();
+    is_the_same_twice::<Coordination>();
 }
 
 #[test]

@@ -25,7 +25,11 @@ pub struct Client {
     pub paused_until: u64,
     pub timeout_ms: u64,
     key: Vec<u8>,
+    /// Only looks and watches: a node that merely believes to lead is found out by what it tells readers.
+    pub only_looks: bool,
+    /// How long it stays on a stream that is silent, and on one that does not answer.
     patience: u64,
+    answer_patience: u64,
     /// The node that it will dial next.
     node: usize,
     pub wire: Option<usize>,
@@ -56,6 +60,7 @@ pub struct Standing {
 pub struct Open {
     pub req: u64,
     name: usize,
+    sent: u64,
     /// An acquire that was told to wait.
     pub waits: bool,
 }
@@ -68,7 +73,9 @@ impl Client {
             paused_until: 0,
             timeout_ms: chance.pick(&plan.timeouts_ms),
             key: if chance.percent(40) { vec![number as u8 + 1; 8] } else { Vec::new() },
+            only_looks: number % 3 == 2 && chance.percent(60),
             patience: chance.pick(&[700 * MS, 1_500 * MS, 3_000 * MS]),
+            answer_patience: chance.pick(&[1_000 * MS, 3_000 * MS, 10_000 * MS]),
             node: chance.index(nodes),
             wire: None,
             session: None,
@@ -110,8 +117,9 @@ impl World<Coordination> {
             return;
         }
         let Some(wire) = client.wire else { return self.dial(number) };
-        if client.heard + client.patience <= self.now {
-            self.note(&[24, number as u64], || format!("client {number} hears nothing on {wire}"));
+        let is_ignored = |open: &Open| !open.waits && open.sent + client.answer_patience <= self.now;
+        if client.heard + client.patience <= self.now || client.open.iter().any(is_ignored) {
+            self.note(&[24, number as u64], || format!("client {number} hears nothing, or not enough, on {wire}"));
             return self.hang_up(number, true);
         }
         if client.pinged + PING_EVERY <= self.now {
@@ -259,7 +267,7 @@ impl World<Coordination> {
     pub fn ask(&mut self, number: usize, req: u64, name: usize, ask: Ask) {
         let client = &mut self.tenant.clients[number];
         let (Some(wire), Some(session)) = (client.wire, client.session) else { return };
-        client.open.push(Open { req, name, waits: false });
+        client.open.push(Open { req, name, sent: self.now, waits: false });
         let standing = &mut client.standing[name];
         let was_free = standing.is_free;
         if matches!(ask, Ask::Acquire { .. } | Ask::Release { .. }) {

@@ -61,6 +61,9 @@ fn draw_count(world: &mut World<Coordination>, number: usize, name: usize) -> u6
 }
 
 fn draw_kind(world: &mut World<Coordination>, number: usize) -> Kind {
+    if world.tenant.clients[number].only_looks {
+        return world.tenant.clients[number].chance.pick(&[Kind::Describe, Kind::Describe, Kind::Watch]);
+    }
     let requests = world.tenant.plan.requests;
     let weights = [
         (Kind::Acquire, requests.acquire * 3),
