@@ -69,7 +69,7 @@ pub enum Fault<F> {
     /// The process dies while a write is on its way to disk.
     CrashMidWrite,
     Pause,
-    /// The process stops right after it has asked the others, for a read, whether it still leads.
+    /// The process stops right after it has asked the others for a read whether it still leads, or has taken a request.
     PauseMidRead,
     /// At the same moment the node loses touch: it is not heard, what is sent to it comes late, and so do its timers.
     StarveMidRead,

@@ -166,6 +166,14 @@ impl Desk {
                 self.leader.step_down(&mut self.out);
                 self.lead();
             }
+            // One that hears only so much later that it was elected.
+            "late-leader" => {
+                let elected_ms = self.now_ms;
+                self.leader.step_down(&mut self.out);
+                self.now_ms += number(line.rest[0]);
+                self.leader.set_time(&self.coord, self.now_ms, &mut self.out);
+                self.leader.take_over(&self.coord, elected_ms);
+            }
             "restart" => {
                 self.coord = restored(&mut self.coord);
                 self.leader = Leader::new();

@@ -21,7 +21,7 @@ counters! {
     refused: "requests refused",
     released: "releases of something held",
     shared: "grants while others held tokens too",
-    tokens_checked: "grants in queues of several",
+    queues_joined: "acquires that joined others in a queue",
     described: "describes answered",
     described_by_deposed: "describes answered by a leader that had been replaced unawares",
     own_numbers: "describes that told an owner its number",

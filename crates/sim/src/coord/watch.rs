@@ -127,7 +127,7 @@ impl World<Coordination> {
             }
             (Message::Pending { .. }, Some(request)) => {
                 let Asked { session, name, .. } = request.asked;
-                counters.tokens_checked += u64::from(!watch.queues.is_empty(name));
+                counters.queues_joined += u64::from(!watch.queues.is_empty(name));
                 watch.queues.wait(name, session, wire, seat, now);
             }
             (Message::Acquired { result, .. }, Some(request)) => {
