@@ -78,10 +78,6 @@ impl Leader {
     pub fn take_over(&mut self, coord: &Coord, elected_ms: u64) {
         *self = Self { now_ms: self.now_ms, leads: true, ..Self::default() };
         self.check.confirmed_ms = elected_ms;
-        #[cfg(feature = "mutants")]
-        if coord.is(crate::Mutant::LateProof) {
-            self.check.confirmed_ms = self.now_ms;
-        }
         for (&number, node) in &coord.nodes {
             let grace_ms = node.config.grace_ms();
             #[cfg(feature = "mutants")]

@@ -29,8 +29,6 @@ pub enum Mutant {
     NoGrace,
     /// A leader that cannot commit anything goes on as if it led.
     NoSelfCheck,
-    /// A leader counts its proof from when it heard that it leads, not from when it was elected.
-    LateProof,
     /// STRICT describes are answered from memory.
     LocalStrictReads,
     /// The log is cut before its snapshot is on disk. (Planted in the simulated host.)
@@ -38,7 +36,7 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    pub const ALL: [Mutant; 15] = [
+    pub const ALL: [Mutant; 14] = [
         Mutant::AnswerBeforeSync,
         Mutant::GrantsBeyondTheLimit,
         Mutant::LastComeFirstServed,
@@ -51,7 +49,6 @@ impl Mutant {
         Mutant::ExpiresWithoutTheLog,
         Mutant::NoGrace,
         Mutant::NoSelfCheck,
-        Mutant::LateProof,
         Mutant::LocalStrictReads,
         Mutant::TruncateBeforeSnapshot,
     ];
