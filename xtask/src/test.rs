@@ -11,7 +11,7 @@ use crate::{advisories, cargo, fuzz, python, setup, steps::Steps, tidy, verify};
 
 #[derive(Args)]
 pub struct Options {
-    /// Seeds of the simulator.
+    /// Seeds of each world of the simulator.
     #[arg(long, default_value_t = 300)]
     seeds: u32,
 
@@ -76,7 +76,7 @@ fn simulator(steps: &mut Steps, options: &Options) -> Result<()> {
         return Ok(());
     }
     let seeds = options.seeds.to_string();
-    let name = format!("simulator, {seeds} seeds");
+    let name = format!("simulator, {seeds} seeds of each world");
     // The program that was built with everything else; cargo would build it alone, with other features.
     let program = target_dir().join("debug").join("shardine-sim");
     steps.run(&name, || cargo::run(cargo::command(&program.to_string_lossy()).args(["--seeds", &seeds])));

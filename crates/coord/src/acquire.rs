@@ -99,6 +99,10 @@ impl Room<'_> {
         };
         room_for(*self.bytes, claim.bytes())?;
         *self.bytes += claim.bytes();
+        #[cfg(feature = "mutants")]
+        if self.mutant == Some(crate::Mutant::OrderIdsComeAgain) {
+            self.node.last_order = self.node.links.values().max().map_or(0, |order| order.0);
+        }
         self.node.last_order += 1;
         let order = OrderId(self.node.last_order);
         self.node.links.insert((session, id), order);

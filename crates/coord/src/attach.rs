@@ -129,6 +129,12 @@ impl Room<'_> {
         let claims: Vec<_> =
             self.node.links.range(first..=(id, SemaphoreId(u64::MAX))).map(|(&(_, s), &o)| (s, o)).collect();
         for (semaphore, order) in claims {
+            #[cfg(feature = "mutants")]
+            if self.mutant == Some(crate::Mutant::GrantsToTheDead)
+                && self.semaphore(semaphore).waiters.contains_key(&order)
+            {
+                continue;
+            }
             if self.drop_claim(semaphore, order) {
                 self.notices.push(Notice::Withdrawn(self.place(semaphore, order)));
             }

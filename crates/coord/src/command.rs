@@ -119,7 +119,7 @@ pub fn open_entry(out: &mut Vec<u8>) {
 }
 
 /// Takes the opening of an entry away; commands are left.
-pub(crate) fn read_opening<'a>(entry: &'a [u8]) -> Result<Reader<'a>, DecodeError> {
+pub fn read_opening<'a>(entry: &'a [u8]) -> Result<Reader<'a>, DecodeError> {
     let mut reader = Reader::new(entry);
     let format = reader.u8("entry format")?;
     if format != ENTRY_FORMAT {

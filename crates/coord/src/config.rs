@@ -2,6 +2,14 @@
 
 use shardine_model::codec::{DecodeError, Reader, put_varint};
 
+const SELF_CHECK_MS_MIN: u64 = 500;
+
+/// How much longer the grace period is than the self-check, at least: a mark must find its way through the log in it.
+const GRACE_OVER_CHECK_MS: u64 = 1_000;
+
+/// No node has a shorter grace period.
+pub(crate) const GRACE_MS_MIN: u64 = SELF_CHECK_MS_MIN + GRACE_OVER_CHECK_MS;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Consistency {
     #[default]
@@ -35,7 +43,7 @@ impl Config {
     pub fn self_check_ms(&self) -> u64 {
         match self.self_check_period_ms {
             0 => 1_000,
-            ms => u64::from(ms).clamp(500, 10_000),
+            ms => u64::from(ms).clamp(SELF_CHECK_MS_MIN, 10_000),
         }
     }
 
@@ -47,7 +55,7 @@ impl Config {
             0 => 10_000,
             ms => u64::from(ms).min(30_000),
         };
-        wanted.max(self.self_check_ms() + 1_000)
+        wanted.max(self.self_check_ms() + GRACE_OVER_CHECK_MS)
     }
 
     #[must_use]

@@ -18,6 +18,7 @@ pub use gathered::{Gathered, Origin, Out};
 pub use message::{Ask, Message, NodeCall, NodeReply, Opening, StreamId, Ticket};
 
 use crate::command::Asker;
+use crate::config::GRACE_MS_MIN;
 use crate::ids::{NodeNumber, SessionId};
 use crate::outcome::Place;
 use crate::state::Coord;
@@ -63,17 +64,25 @@ impl Leader {
         Self::default()
     }
 
-    pub fn set_time(&mut self, now_ms: u64) {
+    /// Tells the time, before anything else that happens at that time. A process that stood still may find an old
+    /// commit or a request before its timers, and must not say anything on the strength of old proofs.
+    pub fn set_time(&mut self, coord: &Coord, now_ms: u64, out: &mut Out) {
         self.now_ms = now_ms;
+        if self.leads && !self.is_proven(GRACE_MS_MIN) {
+            self.cut_unproven(coord, out);
+        }
     }
 
     /// Begins to lead. Every session gets its whole time and the grace period to come back, and every waiter waits anew
-    /// (coordination-semantics 187, 189).
-    pub fn take_over(&mut self, coord: &Coord) {
+    /// (coordination-semantics 187, 189). What proves that it leads is an entry that it proposed when it was elected; it may
+    /// hear only long afterwards that this was committed.
+    pub fn take_over(&mut self, coord: &Coord, elected_ms: u64) {
         *self = Self { now_ms: self.now_ms, leads: true, ..Self::default() };
-        self.check.confirmed_ms = self.now_ms;
+        self.check.confirmed_ms = elected_ms;
         for (&number, node) in &coord.nodes {
             let grace_ms = node.config.grace_ms();
+            #[cfg(feature = "mutants")]
+            let grace_ms = if coord.is(crate::Mutant::NoGrace) { 0 } else { grace_ms };
             for (&session, held) in &node.sessions {
                 let by = Asker { node: number, session };
                 self.attachments.insert(by, Attachment::default());

@@ -26,12 +26,17 @@ mod snapshot;
 // What the leader keeps to itself.
 mod leader;
 
+#[cfg(feature = "mutants")]
+mod mutant;
+
 pub use apply::Fatal;
-pub use command::{Asker, Command, Start, open_entry};
+pub use command::{Asker, Command, Start, open_entry, read_opening};
 pub use config::{Config, Consistency, CountersMode};
 pub use ids::{NodeNumber, OrderId, SemaphoreId, SessionId};
 pub use leader::{Ask, Gathered, Leader, Message, NodeCall, NodeReply, Opening, Origin, Out, StreamId, Ticket};
 pub use limits::*;
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
 pub use outcome::{ClaimLine, Description, NodeLine, Notice, Outcome, Range, SemaphoreLine, SessionLine};
 pub use path::Path;
 pub use snapshot::CutStep;

@@ -7,17 +7,41 @@ use crate::state::Room;
 impl Room<'_> {
     /// Promotes waiters while the first of them fits. One that does not fit holds up all behind it.
     pub(crate) fn serve_queue(&mut self, id: SemaphoreId) {
-        while let Some((&order, claim)) = self.semaphore(id).waiters.first_key_value() {
-            if !self.semaphore(id).has_room_for(claim.count) {
+        while let Some((order, count)) = self.next_in_queue(id) {
+            if !self.semaphore(id).has_room_for(count) {
                 return;
             }
-            let semaphore = self.semaphore_mut(id);
-            let claim = semaphore.waiters.remove(&order).expect("just looked");
-            semaphore.count += claim.count;
-            semaphore.owners.insert(order, claim);
-            self.notices.push(Notice::Granted(self.place(id, order)));
-            self.owners_changed(id);
+            self.promote(id, order);
+            #[cfg(feature = "mutants")]
+            if self.mutant == Some(crate::Mutant::GrantsBeyondTheLimit)
+                && !self.semaphore(id).ephemeral
+                && let Some((order, _)) = self.next_in_queue(id)
+            {
+                self.promote(id, order);
+            }
         }
+    }
+
+    fn next_in_queue(&self, id: SemaphoreId) -> Option<(OrderId, u64)> {
+        let waiters = &self.semaphore(id).waiters;
+        #[cfg(feature = "mutants")]
+        if self.mutant == Some(crate::Mutant::LastComeFirstServed) {
+            return waiters.last_key_value().map(|(&order, claim)| (order, claim.count));
+        }
+        waiters.first_key_value().map(|(&order, claim)| (order, claim.count))
+    }
+
+    fn promote(&mut self, id: SemaphoreId, order: OrderId) {
+        let semaphore = self.semaphore_mut(id);
+        let claim = semaphore.waiters.remove(&order).expect("the caller has seen it");
+        semaphore.count += claim.count;
+        semaphore.owners.insert(order, claim);
+        self.notices.push(Notice::Granted(self.place(id, order)));
+        #[cfg(feature = "mutants")]
+        if self.mutant == Some(crate::Mutant::SilentPromotions) {
+            return;
+        }
+        self.owners_changed(id);
     }
 
     pub(crate) fn owners_changed(&mut self, id: SemaphoreId) {

@@ -213,6 +213,10 @@ impl Coord {
             node.last_session = reader.varint("last session")?;
             node.last_semaphore = reader.varint("last semaphore")?;
             node.last_order = reader.varint("last order")?;
+            #[cfg(feature = "mutants")]
+            if self.is(crate::Mutant::OrderIdsBeginAnew) {
+                node.last_order = 0;
+            }
             self.paths.insert(path, number);
             self.nodes.insert(number, node);
         }
@@ -250,6 +254,10 @@ impl Coord {
             semaphore.count = sum_of(&semaphore)?;
             for (&order, claim) in semaphore.owners.iter().chain(&semaphore.waiters) {
                 node.links.insert((claim.session, id), order);
+                #[cfg(feature = "mutants")]
+                if self.mutant == Some(crate::Mutant::OrderIdsBeginAnew) {
+                    node.last_order = node.last_order.max(order.0);
+                }
             }
             self.bytes += semaphore.bytes();
             node.names.insert(semaphore.name.clone(), id);

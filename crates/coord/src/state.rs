@@ -24,6 +24,8 @@ pub struct Coord {
     pub(crate) last_node: u64,
     pub(crate) bytes: u64,
     pub(crate) cut: Option<Cut>,
+    #[cfg(feature = "mutants")]
+    pub(crate) mutant: Option<crate::Mutant>,
 }
 
 /// A coordination node.
@@ -146,7 +148,8 @@ impl Semaphore {
 
     /// Whether so many more tokens are free.
     pub fn has_room_for(&self, count: u64) -> bool {
-        self.limit - self.count >= count
+        // Never more than the limit is held: the subtraction fails only where a bug was planted.
+        self.limit.checked_sub(self.count).is_some_and(|free| free >= count)
     }
 }
 
@@ -259,7 +262,15 @@ impl Coord {
 
     pub(crate) fn room<'a>(&'a mut self, number: NodeNumber, notices: &'a mut Vec<Notice>) -> Option<Room<'a>> {
         let node = self.nodes.get_mut(&number)?;
-        Some(Room { number, node, cut: &mut self.cut, bytes: &mut self.bytes, notices })
+        Some(Room {
+            number,
+            node,
+            cut: &mut self.cut,
+            bytes: &mut self.bytes,
+            notices,
+            #[cfg(feature = "mutants")]
+            mutant: self.mutant,
+        })
     }
 }
 
@@ -271,6 +282,8 @@ pub(crate) struct Room<'a> {
     cut: &'a mut Option<Cut>,
     pub bytes: &'a mut u64,
     pub notices: &'a mut Vec<Notice>,
+    #[cfg(feature = "mutants")]
+    pub mutant: Option<crate::Mutant>,
 }
 
 impl Room<'_> {

@@ -9,6 +9,8 @@ mod apply;
 use std::collections::VecDeque;
 
 use shardine_consensus::{Group, Message, Options as GroupOptions, Proposed, Restored, Role};
+#[cfg(feature = "mutants")]
+pub use shardine_coord::Mutant;
 pub use shardine_coord::{
     Ask, ClaimLine, Config, Consistency, Coord, CountersMode, Message as StreamMessage, NodeCall, NodeLine, NodeNumber,
     NodeReply, Opening, Path, Range, Refusal, SemaphoreLine, SessionId, Status as StatusCode, StreamId, Ticket, Totals,
@@ -32,12 +34,23 @@ pub struct Options {
     pub snapshot_log_bytes: u64,
     /// Applied entries kept in memory for followers that are a little behind.
     pub window_entries: u64,
+    #[cfg(feature = "mutants")]
+    pub mutant: Option<Mutant>,
 }
 
 impl Options {
     #[must_use]
     pub fn new(node: NodeId, group: ShardId) -> Self {
-        Self { node, group, incarnation: 1, seed: 0, snapshot_log_bytes: 16 << 20, window_entries: 10_000 }
+        Self {
+            node,
+            group,
+            incarnation: 1,
+            seed: 0,
+            snapshot_log_bytes: 16 << 20,
+            window_entries: 10_000,
+            #[cfg(feature = "mutants")]
+            mutant: None,
+        }
     }
 }
 
@@ -69,7 +82,15 @@ pub struct Replica {
     writes: Writes,
     cutting: Cutting,
     led_term: u64,
+    elected: Elected,
     stopped: bool,
+}
+
+/// When this replica last became a leader, and in which term.
+#[derive(Clone, Copy, Debug, Default)]
+struct Elected {
+    term: u64,
+    at_ms: u64,
 }
 
 /// A proposed entry of this replica, until it is applied or overtaken.
@@ -103,6 +124,8 @@ impl Replica {
             incarnation: options.incarnation,
             seed: options.seed,
         };
+        #[cfg(feature = "mutants")]
+        let coord = coord.with_mutant(options.mutant);
         let applied = At { index: restored.snapshot.index, term: restored.snapshot.term };
         let log_bytes = restored.entries.iter().map(|entry| entry.data.len() as u64).sum();
         Self {
@@ -117,6 +140,7 @@ impl Replica {
             writes: Writes::default(),
             cutting: Cutting::new(applied.index, log_bytes),
             led_term: 0,
+            elected: Elected::default(),
             stopped: false,
         }
     }
@@ -129,6 +153,21 @@ impl Replica {
     #[must_use]
     pub fn role(&self) -> Role {
         self.group.role()
+    }
+
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.group.term()
+    }
+
+    #[must_use]
+    pub fn applied(&self) -> u64 {
+        self.applied.index
+    }
+
+    #[must_use]
+    pub fn committed(&self) -> u64 {
+        self.group.commit()
     }
 
     #[must_use]
@@ -162,7 +201,7 @@ impl Replica {
     /// Tells the time, of a clock that only runs forward, without letting timers run.
     pub fn set_time(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
-        self.leader.set_time(now_ms);
+        self.leader.set_time(&self.coord, now_ms, &mut self.out);
     }
 
     /// One step of the group's timers. The host calls it at a steady pace.
@@ -242,6 +281,10 @@ impl Replica {
     /// Proposes what has gathered. The host calls it when its log is free to take the next write.
     pub fn flush(&mut self, actions: &mut Actions) {
         while let Some(entry) = self.out.take_entry() {
+            #[cfg(feature = "mutants")]
+            if self.expires_without_the_log(&entry) {
+                continue;
+            }
             match self.group.propose(entry.bytes) {
                 Some(proposed) => {
                     self.flights.push_back(Flight { proposed, since_ms: self.now_ms, origins: entry.origins });

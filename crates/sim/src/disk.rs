@@ -1,19 +1,16 @@
-//! A node's disk: one log for all its shards and a snapshot for each. A crash keeps what was synced, and of what was not
+//! A node's disk: one log for all its groups and a snapshot for each. A crash keeps what was synced, and of what was not
 //! a prefix of random length.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use shardine_model::entry::KIND_COMMANDS;
-use shardine_model::log::{HardState, LogEntry, LogEntryKind, SnapshotMeta};
-use shardine_model::{Entry, RowKey};
-use shardine_records::Records;
+use shardine_model::codec::Reader;
+use shardine_model::log::{HardState, LogEntry, SnapshotMeta};
 use shardine_shard::{Persist, Restored};
 
 use crate::chance::{Chance, fingerprint};
-use crate::universe::split_chunks;
 
-/// What is safely stored of one shard. Invariant: `entries` follow the snapshot without a gap; only a planted bug of the
-/// host can break it, and [`Disk::restore`] then says so.
+/// What is safely stored of one group. Invariant: `entries` follow the snapshot without a gap; only a planted bug of the
+/// host can break it, and [`Stored::restore`] then says so.
 #[derive(Clone, Debug, Default)]
 pub struct Stored {
     pub snapshot: SnapshotMeta,
@@ -27,57 +24,17 @@ pub struct Stored {
 pub struct Believed {
     pub term: u64,
     pub print: u64,
-    pub kind: Kind,
-}
-
-/// What an entry is about, as far as it is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Kick,
-    Expire,
-    Purge,
-    Refused,
-    Raise,
-    /// SQL's row takes the place of this one of memory's.
-    Settle {
-        row: u64,
-    },
-    Other,
 }
 
 impl Believed {
     fn of(entry: &LogEntry) -> Self {
-        Self { term: entry.term, print: fingerprint(&entry.data), kind: Kind::of(entry) }
+        Self { term: entry.term, print: fingerprint(&entry.data) }
     }
-}
-
-impl Kind {
-    fn of(entry: &LogEntry) -> Self {
-        // Commands are the most, and need not be looked into.
-        if entry.data.get(1).is_none_or(|kind| *kind == KIND_COMMANDS) || entry.kind == LogEntryKind::Membership {
-            return Self::Other;
-        }
-        match Entry::decode(&entry.data) {
-            Ok(Entry::Kick(_)) => Self::Kick,
-            Ok(Entry::Expire { .. }) => Self::Expire,
-            Ok(Entry::Purge(_)) => Self::Purge,
-            Ok(Entry::Refused { .. }) => Self::Refused,
-            Ok(Entry::Raise(_)) => Self::Raise,
-            Ok(Entry::Settle(settled)) => Self::Settle { row: row_print(settled.row) },
-            Ok(_) | Err(_) => Self::Other,
-        }
-    }
-}
-
-/// Tells rows apart.
-#[must_use]
-pub fn row_print(row: RowKey<'_>) -> u64 {
-    fingerprint(&[&row.table.0.to_le_bytes(), row.key, b"@", row.sort].concat())
 }
 
 #[derive(Debug)]
 pub struct Disk {
-    shards: Vec<Stored>,
+    groups: Vec<Stored>,
     queue: VecDeque<(usize, Persist)>,
     /// How many writes at the front of the queue the running sync covers.
     syncing: usize,
@@ -87,25 +44,25 @@ pub struct Disk {
 
 impl Disk {
     #[must_use]
-    pub fn new(shards: usize, first: SnapshotMeta) -> Self {
+    pub fn new(groups: usize, first: SnapshotMeta) -> Self {
         let stored = Stored { snapshot: first, ..Stored::default() };
         Self {
-            shards: vec![stored; shards],
+            groups: vec![stored; groups],
             queue: VecDeque::new(),
             syncing: 0,
-            believed: vec![BTreeMap::new(); shards],
+            believed: vec![BTreeMap::new(); groups],
         }
     }
 
     #[must_use]
-    pub fn stored(&self, shard: usize) -> &Stored {
-        &self.shards[shard]
+    pub fn stored(&self, group: usize) -> &Stored {
+        &self.groups[group]
     }
 
     /// The entry at this index of the log as the node sees it.
     #[must_use]
-    pub fn believed(&self, shard: usize, index: u64) -> Option<Believed> {
-        self.believed[shard].get(&index).copied()
+    pub fn believed(&self, group: usize, index: u64) -> Option<Believed> {
+        self.believed[group].get(&index).copied()
     }
 
     #[must_use]
@@ -113,8 +70,8 @@ impl Disk {
         self.syncing == 0
     }
 
-    pub fn push(&mut self, shard: usize, persist: Persist) {
-        let believed = &mut self.believed[shard];
+    pub fn push(&mut self, group: usize, persist: Persist) {
+        let believed = &mut self.believed[group];
         if persist.install.is_some() {
             believed.clear();
         }
@@ -124,7 +81,7 @@ impl Disk {
         for entry in &persist.write.entries {
             believed.insert(entry.index, Believed::of(entry));
         }
-        self.queue.push_back((shard, persist));
+        self.queue.push_back((group, persist));
     }
 
     /// Begins to sync everything that waits. False if there is nothing to do or a sync is running.
@@ -136,13 +93,13 @@ impl Disk {
         true
     }
 
-    /// The running sync is done: gives, for each shard that took part, the newest write that is now safe.
+    /// The running sync is done: gives, for each group that took part, the newest write that is now safe.
     pub fn finish_sync(&mut self) -> BTreeMap<usize, u64> {
         let mut done = BTreeMap::new();
         for _ in 0..std::mem::take(&mut self.syncing) {
-            let (shard, persist) = self.queue.pop_front().expect("the sync covered it");
-            done.insert(shard, persist.number);
-            self.shards[shard].take(persist);
+            let (group, persist) = self.queue.pop_front().expect("the sync covered it");
+            done.insert(group, persist.number);
+            self.groups[group].take(persist);
         }
         done
     }
@@ -151,20 +108,20 @@ impl Disk {
     pub fn crash(&mut self, chance: &mut Chance) -> usize {
         let kept = chance.index(self.queue.len() + 1);
         let lost = self.queue.len() - kept;
-        for (shard, persist) in self.queue.drain(..).take(kept) {
-            self.shards[shard].take(persist);
+        for (group, persist) in self.queue.drain(..).take(kept) {
+            self.groups[group].take(persist);
         }
         self.syncing = 0;
-        for (shard, stored) in self.shards.iter().enumerate() {
+        for (group, stored) in self.groups.iter().enumerate() {
             let entries = stored.entries.iter();
-            self.believed[shard] = entries.map(|entry| (entry.index, Believed::of(entry))).collect();
+            self.believed[group] = entries.map(|entry| (entry.index, Believed::of(entry))).collect();
         }
         lost
     }
 
     /// Stores a finished snapshot, unless a newer one is there.
-    pub fn save_snapshot(&mut self, shard: usize, meta: SnapshotMeta, chunks: Vec<Vec<u8>>) {
-        let stored = &mut self.shards[shard];
+    pub fn save_snapshot(&mut self, group: usize, meta: SnapshotMeta, chunks: Vec<Vec<u8>>) {
+        let stored = &mut self.groups[group];
         if meta.index > stored.snapshot.index {
             stored.chunks = chunks;
             stored.snapshot = meta;
@@ -172,32 +129,27 @@ impl Disk {
     }
 
     /// Cuts the log up to an index.
-    pub fn truncate(&mut self, shard: usize, up_to: u64) {
-        let entries = &mut self.shards[shard].entries;
+    pub fn truncate(&mut self, group: usize, up_to: u64) {
+        let entries = &mut self.groups[group].entries;
         while entries.front().is_some_and(|entry| entry.index <= up_to) {
             entries.pop_front();
         }
     }
+}
 
+impl Stored {
     /// What a starting node finds. An error means that the log has a hole.
-    pub fn restore(&self, shard: usize, seed: u64) -> Result<(Records, Restored), String> {
-        let stored = &self.shards[shard];
-        for (place, entry) in stored.entries.iter().enumerate() {
-            let expected = stored.snapshot.index + 1 + place as u64;
+    pub fn restore(&self) -> Result<(Vec<Vec<u8>>, Restored), String> {
+        for (place, entry) in self.entries.iter().enumerate() {
+            let expected = self.snapshot.index + 1 + place as u64;
             if entry.index != expected {
                 return Err(format!("the log has a hole: entry {} stands where {expected} should", entry.index));
             }
         }
-        let mut records = Records::new(seed);
-        for chunk in &stored.chunks {
-            records.restore_chunk(chunk).map_err(|error| format!("a snapshot cannot be read: {error}"))?;
-        }
-        let entries = stored.entries.iter().cloned().collect();
-        Ok((records, Restored { snapshot: stored.snapshot.clone(), hard_state: stored.hard_state, entries }))
+        let (snapshot, entries) = (self.snapshot.clone(), self.entries.iter().cloned().collect());
+        Ok((self.chunks.clone(), Restored { snapshot, hard_state: self.hard_state, entries }))
     }
-}
 
-impl Stored {
     fn take(&mut self, persist: Persist) {
         if let Some((meta, data)) = persist.install {
             self.chunks = split_chunks(&data);
@@ -223,8 +175,23 @@ impl Stored {
         if index <= self.snapshot.index {
             return true;
         }
-        let Some(front) = self.entries.front() else { return false };
-        let place = index.checked_sub(front.index).and_then(|place| self.entries.get(place as usize));
-        place.is_some_and(|entry| entry.term == term && entry.index == index)
+        self.entry(index).is_some_and(|entry| entry.term == term)
     }
+
+    /// The entry of this index, unless a snapshot has taken its place.
+    #[must_use]
+    pub fn entry(&self, index: u64) -> Option<&LogEntry> {
+        let place = index.checked_sub(self.entries.front()?.index)?;
+        self.entries.get(place as usize).filter(|entry| entry.index == index)
+    }
+}
+
+/// The chunks of a snapshot that came from a peer in one piece.
+fn split_chunks(data: &[u8]) -> Vec<Vec<u8>> {
+    let mut reader = Reader::new(data);
+    let mut chunks = Vec::new();
+    while !reader.is_empty() {
+        chunks.push(reader.bytes("snapshot chunk").expect("made by a replica of this run").to_vec());
+    }
+    chunks
 }

@@ -4,75 +4,44 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use shardine_model::log::SnapshotMeta;
-use shardine_model::{Answer, RowKeyBuf, Version};
-use shardine_shard::{FlushResult, FlushRow, LoadedRow, Message, Question, SqlPurge};
+use shardine_shard::Message;
 
 /// What reaches the process of a node. Waits while the process is paused, and is lost with it when it crashes.
 #[derive(Debug)]
-pub enum Input {
+pub enum Input<I> {
     Tick,
     Message {
-        shard: usize,
+        group: usize,
         message: Message,
     },
-    Request {
-        attempt: u64,
-    },
-    /// Writes up to these numbers are on disk, by shard.
+    /// Writes up to these numbers are on disk, by group.
     Synced {
         writes: Vec<(usize, u64)>,
     },
     SnapshotSaved {
-        shard: usize,
+        group: usize,
         index: u64,
     },
     /// The next pieces of a snapshot may be cut.
     Cut {
-        shard: usize,
+        group: usize,
     },
-    Loaded {
-        shard: usize,
-        question: Question,
-        rows: Vec<LoadedRow>,
-    },
-    LoadFailed {
-        shard: usize,
-        question: Question,
-        rows: Vec<RowKeyBuf>,
-    },
-    Flushed {
-        shard: usize,
-        term: u64,
-        results: Vec<(RowKeyBuf, FlushResult)>,
-    },
-    Purged {
-        shard: usize,
-        term: u64,
-        rows: Vec<(RowKeyBuf, Version)>,
-    },
-    PurgeFailed {
-        shard: usize,
-        term: u64,
-    },
-    FlushFailed {
-        shard: usize,
-        term: u64,
-        rows: Vec<RowKeyBuf>,
-    },
+    /// Of the tenant's own.
+    Own(I),
 }
 
 #[derive(Debug)]
-pub enum Event {
+pub enum Event<I, E> {
     /// For whatever life of the node it finds.
     Arrive {
         node: usize,
-        input: Input,
+        input: Input<I>,
     },
     /// For one life of the node only.
     Own {
         node: usize,
         life: u64,
-        input: Input,
+        input: Input<I>,
     },
     DiskSynced {
         node: usize,
@@ -81,7 +50,7 @@ pub enum Event {
     SnapshotWritten {
         node: usize,
         life: u64,
-        shard: usize,
+        group: usize,
         meta: SnapshotMeta,
         chunks: Vec<Vec<u8>>,
     },
@@ -96,92 +65,58 @@ pub enum Event {
     Resume {
         node: usize,
     },
-    SqlLoad {
-        node: usize,
-        life: u64,
-        shard: usize,
-        question: Question,
-        rows: Vec<RowKeyBuf>,
-        told: u64,
-    },
-    /// `told` of `None`: the node has heard already.
-    SqlPurge {
-        node: usize,
-        life: u64,
-        shard: usize,
-        purge: SqlPurge,
-        told: Option<u64>,
-    },
-    SqlWrite {
-        node: usize,
-        life: u64,
-        shard: usize,
-        term: u64,
-        rows: Vec<FlushRow>,
-        told: Option<u64>,
-    },
-    Answer {
-        attempt: u64,
-        answer: Answer,
-    },
-    ClientActs {
-        client: usize,
-    },
-    ClientGivesUp {
-        attempt: u64,
-    },
-    /// Sends again what this attempt was about.
-    ClientActsAgain {
-        client: usize,
-        attempt: u64,
-    },
-    ResumeShard {
-        shard: usize,
-    },
     Strike,
+    /// Of the tenant's own.
+    Tenant(E),
 }
 
 #[derive(Debug)]
-struct Scheduled {
+struct Scheduled<V> {
     at: u64,
     sequence: u64,
-    event: Event,
+    event: V,
 }
 
-impl PartialEq for Scheduled {
+impl<V> PartialEq for Scheduled<V> {
     fn eq(&self, other: &Self) -> bool {
         (self.at, self.sequence) == (other.at, other.sequence)
     }
 }
 
-impl Eq for Scheduled {}
+impl<V> Eq for Scheduled<V> {}
 
-impl PartialOrd for Scheduled {
+impl<V> PartialOrd for Scheduled<V> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Scheduled {
+impl<V> Ord for Scheduled<V> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.sequence).cmp(&(other.at, other.sequence))
     }
 }
 
-#[derive(Debug, Default)]
-pub struct Schedule {
-    heap: BinaryHeap<Reverse<Scheduled>>,
+#[derive(Debug)]
+pub struct Schedule<V> {
+    heap: BinaryHeap<Reverse<Scheduled<V>>>,
     sequence: u64,
 }
 
-impl Schedule {
-    pub fn at(&mut self, at: u64, event: Event) {
+impl<V> Default for Schedule<V> {
+    fn default() -> Self {
+        Self { heap: BinaryHeap::new(), sequence: 0 }
+    }
+}
+
+impl<V> Schedule<V> {
+    pub fn at(&mut self, at: u64, event: V) {
         self.sequence += 1;
         self.heap.push(Reverse(Scheduled { at, sequence: self.sequence, event }));
     }
 
     /// The next event up to a time.
-    pub fn next_until(&mut self, end: u64) -> Option<(u64, Event)> {
+    pub fn next_until(&mut self, end: u64) -> Option<(u64, V)> {
         if self.heap.peek().is_none_or(|Reverse(next)| next.at > end) {
             return None;
         }

@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use shardine_model::log::SnapshotMeta;
-use shardine_model::{NodeId, ShardId};
-use shardine_shard::{Actions, Class, Mutant, Options, Replica, SnapshotPart, Trouble};
+use shardine_shard::SnapshotPart;
 
 use crate::chance::Chance;
 use crate::check::{Violation, acknowledged_is_durable, replicas_agree};
 use crate::event::{Event, Input};
-use crate::plan::MS;
-use crate::world::{NOBODY, Node, World};
+use crate::ground::MS;
+use crate::tenant::{ActionsOf, InputOf, Member, Seat, Tenant, Work};
+use crate::world::{Node, World};
 
 /// Bytes of a snapshot that are cut in one go: little, so that changes come between.
 const CUT_BYTES: usize = 64;
 
-impl World {
+impl<T: Tenant> World<T> {
     /// Starts a node from what its disk holds.
     pub fn start(&mut self, node: usize) {
         self.nodes[node].life += 1;
@@ -23,42 +23,29 @@ impl World {
         let life = self.nodes[node].life;
         self.note(&[1, node as u64, life], || format!("node {} starts, life {life}", node + 1));
         let mut replicas = Vec::new();
-        for shard in 0..self.plan.shards as usize {
-            let restored = self.nodes[node].disk.restore(shard, self.plan.seed);
-            let (records, restored) = match restored {
-                Ok(found) => found,
+        for group in 0..self.ground.groups {
+            let found = self.nodes[node].disk.stored(group).restore();
+            let restored = found.and_then(|(chunks, restored)| {
+                self.counters.restarts_from_snapshot += u64::from(restored.snapshot.index > 0);
+                T::restore(self, Seat { node, group, life }, &chunks, restored)
+            });
+            match restored {
+                Ok(replica) => replicas.push(replica),
                 Err(reason) => {
                     let detail = format!("node {} cannot start: {reason}", node + 1);
                     return self.demand(Err(Violation::new(acknowledged_is_durable::NAME, detail)));
                 }
-            };
-            self.counters.restarts_from_snapshot += u64::from(restored.snapshot.index > 0);
-            let options = self.options(node, shard, life);
-            replicas.push(Replica::new(options, records, restored));
+            }
         }
         self.nodes[node].replicas = replicas;
         self.watch.forget_node(node);
+        T::started(self, node);
         let first = self.chance.below(self.nodes[node].tick_us);
         self.later(first, Event::Own { node, life, input: Input::Tick });
     }
 
-    fn options(&self, node: usize, shard: usize, life: u64) -> Options {
-        let interval = self.universe.intervals[shard];
-        let mut options = Options::new(NodeId(node as u64 + 1), ShardId(shard as u32), interval);
-        options.incarnation = life;
-        options.seed = self.plan.seed;
-        options.snapshot_log_bytes = self.plan.snapshot_log_bytes;
-        options.window_entries = self.plan.window_entries;
-        options.tombstone_keep_ms = self.plan.tombstone_keep_ms;
-        options.memory = self.plan.limits.memory;
-        options.purge_quiet_ms = self.sql.lateness_ms();
-        options.dirty.hard.rows = self.plan.limits.dirty_rows_hard;
-        options.mutant = self.plan.mutant;
-        options
-    }
-
     /// Something reaches a node. A node that is down misses it; a paused one finds it later.
-    pub fn reach(&mut self, node: usize, input: Input) {
+    pub fn reach(&mut self, node: usize, input: InputOf<T>) {
         if !self.nodes[node].is_up() {
             return;
         }
@@ -92,7 +79,7 @@ impl World {
             }
             _ => true,
         });
-        let backlog = in_any_order(backlog, &mut self.chance);
+        let backlog = in_any_order::<T>(backlog, &mut self.chance);
         self.note(&[2, node as u64, backlog.len() as u64], || format!("node {} goes on", node + 1));
         for input in backlog {
             if self.lives(node, life) {
@@ -101,127 +88,99 @@ impl World {
         }
     }
 
-    fn take_in(&mut self, node: usize, input: Input) {
+    fn take_in(&mut self, node: usize, input: InputOf<T>) {
         match input {
             Input::Tick => {
                 let time = self.nodes[node].clock.read(self.now);
-                for shard in 0..self.plan.shards as usize {
-                    self.drive(node, shard, |replica, actions| replica.tick(time, actions));
+                for group in 0..self.ground.groups {
+                    self.drive(node, group, |replica, actions| replica.tick(time, actions));
                 }
             }
-            Input::Message { shard, message } => {
-                self.note(&[3, node as u64, shard as u64, message.term(), message.from()], || {
-                    format!("node {} shard {shard} gets {}", node + 1, message.summary())
+            Input::Message { group, message } => {
+                self.note(&[3, node as u64, group as u64, message.term(), message.from()], || {
+                    format!("node {} group {group} gets {}", node + 1, message.summary())
                 });
-                self.watch.stale.hear(node, shard, message.from() as usize - 1, self.now);
-                self.drive(node, shard, |replica, actions| replica.step(message, actions));
+                T::heard(self, node, group, message.from() as usize - 1);
+                self.drive(node, group, |replica, actions| replica.step(message, actions));
             }
-            Input::Request { attempt } => self.take_request(node, attempt),
             Input::Synced { writes } => {
-                for (shard, number) in writes {
-                    self.drive(node, shard, |replica, actions| replica.persisted(number, actions));
+                for (group, number) in writes {
+                    self.drive(node, group, |replica, actions| replica.persisted(number, actions));
                 }
-                // The log is free: whatever gathered meanwhile goes into the next write, of every shard.
-                for shard in 0..self.plan.shards as usize {
-                    self.drive(node, shard, |_, _| {});
+                // The log is free: whatever gathered meanwhile goes into the next write, of every group.
+                for group in 0..self.ground.groups {
+                    self.drive(node, group, |_, _| {});
                 }
             }
-            Input::SnapshotSaved { shard, index } => {
-                self.drive(node, shard, |replica, _| replica.snapshot_saved(index));
+            Input::SnapshotSaved { group, index } => {
+                self.drive(node, group, |replica, _| replica.snapshot_saved(index));
             }
-            Input::Cut { shard } => {
-                self.nodes[node].cut_asked[shard] = false;
-                self.drive(node, shard, |replica, actions| replica.cut_some(CUT_BYTES, actions));
+            Input::Cut { group } => {
+                self.nodes[node].cut_asked[group] = false;
+                self.drive(node, group, |replica, actions| replica.cut_some(CUT_BYTES, actions));
             }
-            Input::Loaded { shard, question, rows } => {
-                self.drive(node, shard, |replica, actions| replica.loaded(question, rows, actions));
-            }
-            Input::LoadFailed { shard, question, rows } => {
-                self.drive(node, shard, |replica, actions| {
-                    replica.load_failed(question, &rows, &unreachable(), actions)
-                });
-            }
-            Input::Flushed { shard, term, results } => {
-                self.drive(node, shard, |replica, actions| replica.flushed(term, &results, actions));
-            }
-            Input::Purged { shard, term, rows } => {
-                self.drive(node, shard, |replica, actions| replica.purged(term, &rows, actions));
-            }
-            Input::PurgeFailed { shard, term } => {
-                self.drive(node, shard, |replica, _| replica.purge_failed(term));
-            }
-            Input::FlushFailed { shard, term, rows } => {
-                self.drive(node, shard, |replica, _| replica.flush_failed(term, &rows, &unreachable()));
-            }
+            Input::Own(input) => T::take_in(self, node, input),
         }
     }
 
     /// One turn of a replica: tell it the time, do the work, propose if the log is free, perform what it asks for.
-    pub fn drive(&mut self, node: usize, shard: usize, work: impl FnOnce(&mut Replica, &mut Actions)) {
+    pub fn drive(&mut self, node: usize, group: usize, work: impl FnOnce(&mut T::Replica, &mut ActionsOf<T>)) {
         if self.violation.is_some() {
             return;
         }
         let mut actions = std::mem::take(&mut self.spare_actions);
         let Node { replicas, clock, disk, cut_asked, .. } = &mut self.nodes[node];
-        let Some(replica) = replicas.get_mut(shard) else { return };
-        replica.set_time(clock.read(self.now));
+        let Some(replica) = replicas.get_mut(group) else { return };
+        let now = clock.read(self.now);
+        replica.set_time(now);
         work(replica, &mut actions);
-        if replica.wants_flush() && (self.plan.eager || disk.is_idle()) {
+        if replica.wants_flush() && (self.ground.eager || disk.is_idle()) {
             replica.flush(&mut actions);
         }
-        replica.ask_sql(&mut actions);
-        let wants_cut = replica.is_cutting() && !cut_asked[shard];
-        self.perform(node, shard, &mut actions);
+        T::end_turn(replica, &mut actions, now.monotonic_ms);
+        let wants_cut = replica.is_cutting() && !cut_asked[group];
+        self.perform(node, group, &mut actions);
         self.spare_actions = actions;
         if wants_cut {
-            self.nodes[node].cut_asked[shard] = true;
+            self.nodes[node].cut_asked[group] = true;
             let (life, delay) = (self.nodes[node].life, self.chance.between((200, 5 * MS)));
-            self.later(delay, Event::Own { node, life, input: Input::Cut { shard } });
+            self.later(delay, Event::Own { node, life, input: Input::Cut { group } });
         }
-        self.observe(node, shard);
+        self.observe(node, group);
     }
 
-    fn perform(&mut self, node: usize, shard: usize, actions: &mut Actions) {
-        for persist in actions.persists.drain(..) {
+    fn perform(&mut self, node: usize, group: usize, actions: &mut ActionsOf<T>) {
+        let Work { persists, messages, .. } = T::Replica::work(actions);
+        for persist in persists.drain(..) {
             self.counters.snapshot_installs += u64::from(persist.install.is_some());
-            self.nodes[node].disk.push(shard, persist);
+            self.nodes[node].disk.push(group, persist);
         }
         self.start_sync(node);
-        for message in actions.messages.drain(..) {
-            self.send(node, shard, message);
+        for message in messages.drain(..) {
+            self.send(node, group, message);
         }
-        for (caller, answer) in actions.answers.drain(..).filter(|(caller, _)| *caller != NOBODY) {
-            self.answer(node, caller.sequence, answer);
+        T::perform(self, node, group, actions);
+        let Work { snapshot, stop, .. } = T::Replica::work(actions);
+        for part in snapshot.drain(..) {
+            self.store_part(node, group, part);
         }
-        for load in actions.loads.drain(..) {
-            self.ask_sql(node, shard, load);
-        }
-        for write in actions.writes.drain(..) {
-            self.tell_sql(node, shard, write);
-        }
-        for purge in actions.purges.drain(..) {
-            self.purge_sql(node, shard, purge);
-        }
-        for part in actions.snapshot.drain(..) {
-            self.store_part(node, shard, part);
-        }
-        if let Some(reason) = actions.stop.take() {
+        if let Some(reason) = stop.take() {
             self.demand(Err(Violation::new(replicas_agree::NAME, format!("node {}: {reason}", node + 1))));
         }
     }
 
-    fn send(&mut self, node: usize, shard: usize, message: shardine_shard::Message) {
+    fn send(&mut self, node: usize, group: usize, message: shardine_shard::Message) {
         let to = message.to() as usize - 1;
         let fate = self.net.send(node, to, self.now);
         match fate.arrivals {
             [Some(at), None] => {
-                self.schedule.at(at, Event::Arrive { node: to, input: Input::Message { shard, message } });
+                self.schedule.at(at, Event::Arrive { node: to, input: Input::Message { group, message } });
             }
             [Some(first), Some(second)] => {
                 self.counters.messages_copied += 1;
                 for at in [first, second] {
                     let message = message.clone();
-                    self.schedule.at(at, Event::Arrive { node: to, input: Input::Message { shard, message } });
+                    self.schedule.at(at, Event::Arrive { node: to, input: Input::Message { group, message } });
                 }
             }
             [None, _] => self.counters.messages_lost += 1,
@@ -232,9 +191,9 @@ impl World {
         if !self.nodes[node].disk.start_sync() {
             return;
         }
-        let mut delay = self.chance.between(self.plan.disk.sync);
+        let mut delay = self.chance.between(self.ground.disk.sync);
         if self.now < self.nodes[node].slow_until {
-            delay += self.chance.between(self.plan.disk.stall);
+            delay += self.chance.between(self.ground.disk.stall);
         }
         let life = self.nodes[node].life;
         if let Some(down) = self.nodes[node].crash_at_write.take() {
@@ -255,63 +214,58 @@ impl World {
         self.reach(node, Input::Synced { writes });
     }
 
-    fn store_part(&mut self, node: usize, shard: usize, part: SnapshotPart) {
+    fn store_part(&mut self, node: usize, group: usize, part: SnapshotPart) {
         match part {
             // A new one may begin while an old one is unfinished: an installed snapshot ends a cut.
-            SnapshotPart::Begin(meta) => self.nodes[node].cuts[shard] = Some((meta, Vec::new())),
+            SnapshotPart::Begin(meta) => self.nodes[node].cuts[group] = Some((meta, Vec::new())),
             SnapshotPart::Chunk(chunk) => {
-                let (_, chunks) = self.nodes[node].cuts[shard].as_mut().expect("chunks come after a beginning");
+                let (_, chunks) = self.nodes[node].cuts[group].as_mut().expect("chunks come after a beginning");
                 chunks.push(chunk);
             }
             SnapshotPart::End => {
-                let (meta, chunks) = self.nodes[node].cuts[shard].take().expect("an end comes after a beginning");
-                if self.plan.mutant == Some(Mutant::TruncateBeforeSnapshot) {
-                    self.nodes[node].disk.truncate(shard, meta.index);
+                let (meta, chunks) = self.nodes[node].cuts[group].take().expect("an end comes after a beginning");
+                if self.ground.cuts_log_early {
+                    self.nodes[node].disk.truncate(group, meta.index);
                 }
-                let (life, delay) = (self.nodes[node].life, self.chance.between(self.plan.disk.snapshot));
-                self.later(delay, Event::SnapshotWritten { node, life, shard, meta, chunks });
+                let (life, delay) = (self.nodes[node].life, self.chance.between(self.ground.disk.snapshot));
+                self.later(delay, Event::SnapshotWritten { node, life, group, meta, chunks });
             }
         }
     }
 
-    pub fn snapshot_written(&mut self, node: usize, life: u64, shard: usize, meta: SnapshotMeta, chunks: Vec<Vec<u8>>) {
+    pub fn snapshot_written(&mut self, node: usize, life: u64, group: usize, meta: SnapshotMeta, chunks: Vec<Vec<u8>>) {
         if !self.lives(node, life) {
             self.counters.snapshots_lost += 1;
             return;
         }
         let index = meta.index;
         self.counters.snapshots_cut += 1;
-        self.note(&[5, node as u64, shard as u64, index], || {
-            format!("node {} shard {shard} has its snapshot at {index} on disk", node + 1)
+        self.note(&[5, node as u64, group as u64, index], || {
+            format!("node {} group {group} has its snapshot at {index} on disk", node + 1)
         });
-        self.nodes[node].disk.save_snapshot(shard, meta, chunks);
-        self.nodes[node].disk.truncate(shard, index);
-        self.reach(node, Input::SnapshotSaved { shard, index });
+        self.nodes[node].disk.save_snapshot(group, meta, chunks);
+        self.nodes[node].disk.truncate(group, index);
+        self.reach(node, Input::SnapshotSaved { group, index });
     }
-}
-
-/// What a node hears of a statement that failed, or that it has given up on.
-fn unreachable() -> Trouble {
-    Trouble { class: Class::Retryable, message: "SQL does not answer".to_owned() }
 }
 
 /// The order in which a process finds what waited: any order at all, or, as with sockets, in order from each source, and
 /// some sources long before others.
-fn in_any_order(mut backlog: Vec<Input>, chance: &mut Chance) -> Vec<Input> {
+fn in_any_order<T: Tenant>(mut backlog: Vec<InputOf<T>>, chance: &mut Chance) -> Vec<InputOf<T>> {
     if chance.percent(40) {
         chance.shuffle(&mut backlog);
         return backlog;
     }
-    let mut sources: BTreeMap<u64, VecDeque<Input>> = BTreeMap::new();
+    let mut sources: BTreeMap<u64, VecDeque<InputOf<T>>> = BTreeMap::new();
     for input in backlog {
         let source = match &input {
-            Input::Request { .. } => u64::MAX,
             Input::Message { message, .. } => message.from(),
+            Input::Own(own) => T::source_of(own),
             _ => 0,
         };
         sources.entry(source).or_default().push_back(input);
     }
-    let mut waiting: Vec<VecDeque<Input>> = sources.into_values().collect();
+    let mut waiting: Vec<VecDeque<InputOf<T>>> = sources.into_values().collect();
     chance.shuffle(&mut waiting);
     let mut ordered = Vec::new();
     while !waiting.is_empty() {

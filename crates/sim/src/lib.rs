@@ -1,42 +1,39 @@
-//! The simulator: three replicas of the real core per shard, under a seeded single-thread scheduler, with a network, disks,
-//! clocks and an SQL database that misbehave, and checkers that are files named for their promises (`docs/simulator.md`).
+//! The simulator: replicas of the real cores under a seeded single-thread scheduler, with a network, disks and clocks that
+//! misbehave, and checkers that are files named for their promises (`docs/simulator.md`).
 //!
-//! One number decides everything: [`run`] with the same seed gives the same trace, event for event.
+//! A [`World`](world) has one [`Tenant`]: [`Records`] with SQL behind them, or [`Coordination`]. One number decides
+//! everything: [`run`] with the same seed gives the same trace, event for event.
 
 // In the order in which a newcomer should read them.
 mod mutants;
 mod run;
 
-mod plan;
+mod ground;
+mod tenant;
 mod world;
 
 mod host;
-mod statements;
-
-mod clients;
-mod draw;
-
 mod nemesis;
-
 mod watch;
 
 pub mod check;
 
-mod ask;
+// Who may live there.
+mod coord;
+mod records;
+
 mod chance;
 mod clock;
 mod counters;
 mod disk;
 mod event;
-mod history;
-mod model;
 mod net;
-mod sql;
 mod trace;
-mod universe;
 
-pub use counters::Counters;
+pub use coord::Coordination;
 pub use mutants::{Catch, count, hunt};
-pub use plan::{Fault, Plan};
+pub use records::Records;
 pub use run::{Options, Outcome, run};
 pub use shardine_shard::Mutant;
+pub use shardine_shard::coord::Mutant as CoordMutant;
+pub use tenant::Tenant;

@@ -5,13 +5,17 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
-use shardine_sim::{Counters, Mutant, Options, Outcome, count, hunt, run};
+use clap::{Parser, ValueEnum};
+use shardine_sim::{Coordination, Options, Outcome, Records, Tenant, count, hunt, run};
 
-/// The replica core under simulated faults. Every seed is a whole run of its own, and the same seed is the same run.
+/// The replica cores under simulated faults. Every seed is a whole run of its own, and the same seed is the same run.
 #[derive(Debug, Parser)]
 #[command(name = "shardine-sim", version)]
 struct Arguments {
+    /// Who lives in the simulated world; both in turn if it is not said.
+    #[arg(long, value_name = "TENANT")]
+    world: Option<Lives>,
+
     /// How many seeds to run.
     #[arg(long, default_value_t = 300)]
     seeds: u64,
@@ -37,6 +41,12 @@ struct Arguments {
     mutants: bool,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Lives {
+    Records,
+    Coord,
+}
+
 /// Below this many seeds a counter may be zero by chance.
 const SEEDS_FOR_EVERYTHING: u64 = 200;
 
@@ -44,29 +54,41 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // A panic in the code under test is a verdict, and is told as one.
     std::panic::set_hook(Box::new(|_| {}));
-    let passed = match (arguments.seed, arguments.mutants) {
-        (Some(seed), _) => replay(seed, arguments.events),
-        (None, true) => try_mutants(&arguments),
-        (None, false) => run_seeds(&arguments),
-    };
+    let lives = |tenant| arguments.world.is_none_or(|wanted| wanted == tenant);
+    let mut passed = true;
+    if lives(Lives::Records) {
+        passed &= simulate::<Records>(&arguments);
+    }
+    if lives(Lives::Coord) {
+        passed &= simulate::<Coordination>(&arguments);
+    }
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn replay(seed: u64, events: usize) -> bool {
-    let outcome = run(seed, Options { mutant: None, lines: events });
+fn simulate<T: Tenant>(arguments: &Arguments) -> bool {
+    match (arguments.seed, arguments.mutants) {
+        (Some(seed), _) => replay::<T>(seed, arguments.events),
+        (None, true) => try_mutants::<T>(arguments),
+        (None, false) => run_seeds::<T>(arguments),
+    }
+}
+
+fn replay<T: Tenant>(seed: u64, events: usize) -> bool {
+    let outcome = run::<T>(seed, Options { mutant: None, lines: events });
     outcome.lines.iter().for_each(|line| println!("{line}"));
     println!("trace {:016x}, {} events", outcome.trace_hash, outcome.events);
     match &outcome.violation {
-        None => println!("seed {seed} passed"),
-        Some(_) => tell_failure(&outcome),
+        None => println!("seed {seed} of {} passed", T::NAME),
+        Some(_) => tell_failure::<T>(&outcome),
     }
     outcome.violation.is_none()
 }
 
-fn tell_failure(outcome: &Outcome) {
+fn tell_failure<T: Tenant>(outcome: &Outcome) {
     let Some(violation) = &outcome.violation else { return };
     let (seed, checker) = (outcome.seed, violation.checker);
-    println!("seed {seed} failed: {checker} — replay with: cargo xtask sim --seed {seed}");
+    let world = T::NAME;
+    println!("seed {seed} failed: {checker} — replay with: cargo xtask sim --world {world} --seed {seed}");
     println!("  {}", violation.detail);
 }
 
@@ -78,7 +100,7 @@ struct Total {
     events: u64,
     virtual_us: u64,
     left_open: u64,
-    counters: Counters,
+    counts: Vec<(&'static str, u64)>,
 }
 
 impl Total {
@@ -88,7 +110,12 @@ impl Total {
         self.events += outcome.events;
         self.virtual_us += outcome.virtual_us;
         self.left_open += outcome.left_open;
-        self.counters.add(&outcome.counters);
+        if self.counts.is_empty() {
+            self.counts = outcome.counts.iter().map(|(words, _)| (*words, 0)).collect();
+        }
+        for ((_, total), (_, count)) in self.counts.iter_mut().zip(&outcome.counts) {
+            *total += count;
+        }
     }
 
     fn speed(&self, elapsed: Duration) -> String {
@@ -103,16 +130,16 @@ impl Total {
     }
 }
 
-fn run_seeds(arguments: &Arguments) -> bool {
+fn run_seeds<T: Tenant>(arguments: &Arguments) -> bool {
     let begun = Instant::now();
     let mut total = Total::default();
     let mut progress = Progress::new();
     for seed in arguments.first..arguments.first + arguments.seeds {
-        let outcome = run(seed, Options::default());
+        let outcome = run::<T>(seed, Options::default());
         total.add(&outcome);
         if outcome.violation.is_some() {
             progress.clear();
-            tell_failure(&outcome);
+            tell_failure::<T>(&outcome);
             if !arguments.keep_going {
                 break;
             }
@@ -120,38 +147,38 @@ fn run_seeds(arguments: &Arguments) -> bool {
         progress.show(|| format!("{}, {} failed", total.speed(begun.elapsed()), total.failures));
     }
     progress.clear();
-    println!("{}", total.speed(begun.elapsed()));
+    println!("{}: {}", T::NAME, total.speed(begun.elapsed()));
     tell_counters(&total);
-    let complete = total.failures > 0 || total.runs < SEEDS_FOR_EVERYTHING || everything_happened(&total.counters);
+    let complete = total.failures > 0 || total.runs < SEEDS_FOR_EVERYTHING || everything_happened(&total.counts);
     total.failures == 0 && complete
 }
 
 fn tell_counters(total: &Total) {
-    for (words, count) in total.counters.list() {
+    for (words, count) in &total.counts {
         println!("{count:>12}  {words}");
     }
-    println!("{:>12}  rows whose history was too large to search", total.left_open);
+    println!("{:>12}  histories that were too large to search", total.left_open);
 }
 
 /// Runs in which something never happened prove nothing about it.
-fn everything_happened(counters: &Counters) -> bool {
-    let missing: Vec<&str> =
-        counters.list().into_iter().filter(|(_, count)| *count == 0).map(|(words, _)| words).collect();
-    missing.iter().for_each(|words| println!("never happened: {words}"));
-    missing.is_empty()
+fn everything_happened(counts: &[(&'static str, u64)]) -> bool {
+    let mut missing = counts.iter().filter(|(_, count)| *count == 0).peekable();
+    let complete = missing.peek().is_none();
+    missing.for_each(|(words, _)| println!("never happened: {words}"));
+    complete
 }
 
-fn try_mutants(arguments: &Arguments) -> bool {
+fn try_mutants<T: Tenant>(arguments: &Arguments) -> bool {
     let mut all_caught = true;
-    for mutant in Mutant::ALL {
+    for mutant in T::MUTANTS.iter().copied() {
         if arguments.keep_going {
-            let caught = count(mutant, arguments.first, arguments.seeds);
+            let caught = count::<T>(mutant, arguments.first, arguments.seeds);
             println!("{:<28} caught by {caught} of {} seeds", format!("{mutant:?}"), arguments.seeds);
             all_caught &= caught > 0;
             continue;
         }
         let begun = Instant::now();
-        let catch = hunt(mutant, arguments.first, arguments.seeds);
+        let catch = hunt::<T>(mutant, arguments.first, arguments.seeds);
         let (name, seconds) = (format!("{mutant:?}"), begun.elapsed().as_secs_f64());
         match catch.found {
             Some((seed, violation)) => {

@@ -1,13 +1,12 @@
 //! Proof that the checkers can see: each planted bug must be caught within a number of seeds.
 
-use crate::Mutant;
 use crate::check::Violation;
 use crate::run::{Options, run};
+use crate::tenant::Tenant;
 
 /// How a planted bug was found.
 #[derive(Clone, Debug)]
 pub struct Catch {
-    pub mutant: Mutant,
     pub seeds_tried: u64,
     /// The seed that showed it and the promise that it broke.
     pub found: Option<(u64, Violation)>,
@@ -15,20 +14,20 @@ pub struct Catch {
 
 /// Runs seeds from `first` on until the bug shows, at most `seeds_max`.
 #[must_use]
-pub fn hunt(mutant: Mutant, first: u64, seeds_max: u64) -> Catch {
+pub fn hunt<T: Tenant>(mutant: T::Mutant, first: u64, seeds_max: u64) -> Catch {
     for tried in 0..seeds_max {
         let seed = first + tried;
-        let outcome = run(seed, Options { mutant: Some(mutant), lines: 0 });
+        let outcome = run::<T>(seed, Options { mutant: Some(mutant), lines: 0 });
         if let Some(violation) = outcome.violation {
-            return Catch { mutant, seeds_tried: tried + 1, found: Some((seed, violation)) };
+            return Catch { seeds_tried: tried + 1, found: Some((seed, violation)) };
         }
     }
-    Catch { mutant, seeds_tried: seeds_max, found: None }
+    Catch { seeds_tried: seeds_max, found: None }
 }
 
 /// How many of a number of seeds show the bug.
 #[must_use]
-pub fn count(mutant: Mutant, first: u64, seeds: u64) -> u64 {
-    let shows = |seed: &u64| run(*seed, Options { mutant: Some(mutant), lines: 0 }).violation.is_some();
+pub fn count<T: Tenant>(mutant: T::Mutant, first: u64, seeds: u64) -> u64 {
+    let shows = |seed: &u64| run::<T>(*seed, Options { mutant: Some(mutant), lines: 0 }).violation.is_some();
     (first..first + seeds).filter(shows).count() as u64
 }

@@ -1,36 +1,35 @@
 //! Who strikes: draws a fault and a victim, again and again, until the run is to heal.
 
-use shardine_model::Entry;
-
 use crate::event::Event;
-use crate::plan::{Fault, MS, SECOND};
-use crate::world::{NOBODY, Trap, World};
+use crate::ground::{Fault, MS, SECOND};
+use crate::tenant::Tenant;
+use crate::world::{Trap, World};
 
-impl World {
+impl<T: Tenant> World<T> {
     pub fn strike(&mut self) {
         if !self.faults_on {
             return;
         }
-        let fault = self.chance.pick(&self.plan.nemesis.kinds.clone());
+        let fault = self.chance.pick(&self.ground.nemesis.kinds.clone());
         let victim = self.draw_victim();
-        self.note(&[11, fault as u64, victim as u64], || format!("strikes: {fault:?}, node {}", victim + 1));
+        self.note(&[11, fault.number(), victim as u64], || format!("strikes: {fault:?}, node {}", victim + 1));
         self.perform_fault(fault, victim);
-        let pause = self.chance.between(self.plan.nemesis.every);
+        let pause = self.chance.between(self.ground.nemesis.every);
         self.later(pause, Event::Strike);
     }
 
     /// A leader more often than chance would have it: that is where the promises are made.
     fn draw_victim(&mut self) -> usize {
-        let shard = self.chance.index(self.plan.shards as usize);
-        if self.chance.percent(self.plan.nemesis.leader_percent)
-            && let Some(leader) = self.leader_of(shard)
+        let group = self.chance.index(self.ground.groups);
+        if self.chance.percent(self.ground.nemesis.leader_percent)
+            && let Some(leader) = self.leader_of(group)
         {
             return leader;
         }
         self.chance.index(self.nodes.len())
     }
 
-    fn perform_fault(&mut self, fault: Fault, victim: usize) {
+    fn perform_fault(&mut self, fault: Fault<T::Fault>, victim: usize) {
         let now = self.now;
         let others: Vec<usize> = (0..self.nodes.len()).filter(|node| *node != victim).collect();
         match fault {
@@ -99,42 +98,8 @@ impl World {
                 self.counters.clock_jumps += 1;
                 self.nodes[victim].clock.jump(&mut self.chance);
             }
-            Fault::SqlEdited => {
-                let row = self.chance.index(self.universe.rows.len());
-                let key = self.universe.rows[row].key.clone();
-                self.counters.sql_edits += u64::from(self.sql.edit(&key));
-            }
-            Fault::SqlDown => self.sql.go_down(now + self.chance.between((200 * MS, 6 * SECOND))),
-            Fault::Suspend => {
-                let shard = self.chance.index(self.plan.shards as usize);
-                self.operate(shard, &Entry::Suspend);
-                let length = self.chance.between((50 * MS, 1_500 * MS));
-                self.later(length, Event::ResumeShard { shard });
-            }
-            Fault::Discard => {
-                let shard = self.chance.index(self.plan.shards as usize);
-                self.discard_letter(shard);
-            }
-            Fault::SqlUnreachable => self.sql.cut_off(victim, now + self.chance.between((200 * MS, 6 * SECOND))),
+            Fault::Own(fault) => T::strike(self, fault, victim),
         }
-    }
-
-    /// An operator speaks to whoever leads the shard, if anybody does.
-    pub fn operate(&mut self, shard: usize, entry: &Entry<'_>) {
-        let Some(leader) = self.leader_of(shard) else { return };
-        self.counters.suspensions += u64::from(*entry == Entry::Suspend);
-        self.note(&[15, shard as u64, leader as u64], || format!("node {} is to {entry:?} shard {shard}", leader + 1));
-        self.drive(leader, shard, |replica, actions| replica.propose_for(NOBODY, entry, actions));
-    }
-
-    /// An operator gives up the first dead letter of a shard: what SQL holds takes the row's place.
-    pub fn discard_letter(&mut self, shard: usize) {
-        let Some(leader) = self.leader_of(shard) else { return };
-        let records = self.nodes[leader].replicas[shard].records();
-        let Some(row) = records.dead_letters().next().map(|(row, _)| row.to_owned()) else { return };
-        self.counters.discards += 1;
-        self.note(&[17, shard as u64, leader as u64], || format!("node {} is to discard {row:?}", leader + 1));
-        self.drive(leader, shard, |replica, actions| replica.discard_dead_letter(NOBODY, row.as_ref(), actions));
     }
 
     /// The process is gone, with whatever it had in memory and some of what was on its way to disk.
@@ -150,6 +115,7 @@ impl World {
             for cut in &mut self.nodes[node].cuts {
                 self.counters.snapshots_lost += u64::from(cut.take().is_some());
             }
+            T::crashed(self, node);
         }
         self.later(down, Event::Restart { node });
     }
@@ -185,7 +151,7 @@ impl World {
         self.note(&[13], || "everything heals".to_owned());
         self.faults_on = false;
         self.net.calm();
-        self.sql.calm();
+        T::heal(self);
         for node in 0..self.nodes.len() {
             self.nodes[node].slow_until = 0;
             self.nodes[node].trap = None;

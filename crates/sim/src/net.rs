@@ -2,7 +2,7 @@
 //! carries.
 
 use crate::chance::Chance;
-use crate::plan::NetPlan;
+use crate::ground::NetPlan;
 
 /// What becomes of a message: the times at which copies of it arrive. None is a loss, two a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

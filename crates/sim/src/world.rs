@@ -1,36 +1,25 @@
-//! The world of one run: nodes, network, disks, SQL, clients and the one queue of events that moves them. What a node does
-//! with an event is in `host`, what clients do in `clients`, who strikes in `nemesis`, who watches in `watch`.
+//! The world of one run: nodes, network, disks, their tenant and the one queue of events that moves them. What a node does
+//! with an event is in `host`, who strikes in `nemesis`, who watches in `watch`; clients are the tenant's.
 
-use std::rc::Rc;
-
-use shardine_model::Entry;
 use shardine_model::log::{Membership, SnapshotMeta};
-use shardine_shard::{Actions, Caller, Replica};
 
-use crate::ask::Job;
 use crate::chance::Chance;
 use crate::check::Violation;
-use crate::clients::Client;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::disk::Disk;
-use crate::event::{Event, Input, Schedule};
-use crate::history::History;
+use crate::event::{Event, Schedule};
+use crate::ground::{Ground, MS};
 use crate::net::Net;
-use crate::plan::{MS, Plan};
-use crate::sql::Sql;
+use crate::tenant::{ActionsOf, Draws, EventOf, InputOf, Tenant};
 use crate::trace::Trace;
-use crate::universe::Universe;
 use crate::watch::Watch;
 
-/// The caller of what the run itself proposes; nobody waits for the answer.
-pub const NOBODY: Caller = Caller { source: u64::MAX, sequence: 0 };
-
 /// One node: a process that may be down or paused, and a disk that outlives it.
-pub struct Node {
+pub struct Node<T: Tenant> {
     /// Grows with every start.
     pub life: u64,
-    pub replicas: Vec<Replica>,
+    pub replicas: Vec<T::Replica>,
     pub disk: Disk,
     pub clock: Clock,
     pub tick_us: u64,
@@ -41,14 +30,34 @@ pub struct Node {
     pub trap: Option<Trap>,
     pub late_ticks_until: u64,
     /// What came while the process was paused.
-    pub backlog: Vec<Input>,
+    pub backlog: Vec<InputOf<T>>,
     pub slow_until: u64,
     /// Snapshots on their way out, and whether the next pieces have been asked for.
     pub cuts: Vec<Option<(SnapshotMeta, Vec<Vec<u8>>)>>,
     pub cut_asked: Vec<bool>,
 }
 
-impl Node {
+impl<T: Tenant> Node<T> {
+    fn new(ground: &Ground<T::Fault>, chance: &mut Chance) -> Self {
+        let membership = Membership { voters: (1..=ground.voters).collect(), learners: Vec::new() };
+        let first = SnapshotMeta { index: 0, term: 0, membership };
+        Self {
+            life: 0,
+            replicas: Vec::new(),
+            disk: Disk::new(ground.groups, first),
+            clock: Clock::new(ground.skew_ms, chance),
+            tick_us: chance.between(((100 - ground.tick_skew_percent) * MS, (100 + ground.tick_skew_percent) * MS)),
+            paused_until: 0,
+            crash_at_write: None,
+            trap: None,
+            late_ticks_until: 0,
+            backlog: Vec::new(),
+            slow_until: 0,
+            cuts: (0..ground.groups).map(|_| None).collect(),
+            cut_asked: vec![false; ground.groups],
+        }
+    }
+
     #[must_use]
     pub fn is_up(&self) -> bool {
         !self.replicas.is_empty()
@@ -62,26 +71,13 @@ pub enum Trap {
     Starve(u64),
 }
 
-/// A request on its way: whose it is and which operation it is an attempt at.
-#[derive(Clone, Copy, Debug)]
-pub struct Attempt {
-    pub client: usize,
-    pub operation: usize,
-    pub node: usize,
-}
-
-pub struct World {
-    pub plan: Plan,
-    pub universe: Rc<Universe>,
+pub struct World<T: Tenant> {
+    pub ground: Ground<T::Fault>,
     pub now: u64,
-    pub schedule: Schedule,
+    pub schedule: Schedule<EventOf<T>>,
     pub chance: Chance,
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<Node<T>>,
     pub net: Net,
-    pub sql: Sql,
-    pub clients: Vec<Client>,
-    pub attempts: Vec<Attempt>,
-    pub history: History,
     pub watch: Watch,
     pub counters: Counters,
     pub trace: Trace,
@@ -89,44 +85,34 @@ pub struct World {
     pub violation: Option<Violation>,
     /// Whether faults still strike and clients still begin new operations.
     pub faults_on: bool,
-    pub spare_actions: Actions,
-    pub next_value: i64,
-    /// The newest magnitude of each row that a client was told of.
-    pub acknowledged: Vec<u64>,
+    pub spare_actions: ActionsOf<T>,
+    pub tenant: T,
 }
 
-impl World {
+impl<T: Tenant> World<T> {
     #[must_use]
-    pub fn new(plan: Plan, lines_kept: usize) -> Self {
-        let mut chance = Chance::new(plan.seed);
-        let universe = Universe::new(plan.shards, &mut chance.fork(1));
-        let count = plan.voters as usize;
+    pub fn new(ground: Ground<T::Fault>, plan: T::Plan, lines_kept: usize) -> Self {
+        let mut chance = Chance::new(ground.seed);
+        let count = ground.voters as usize;
+        let place = chance.fork(1);
         let mut clocks = chance.fork(2);
-        let nodes = (0..count).map(|_| new_node(&plan, &mut clocks)).collect();
-        let net = Net::new(plan.net, count, chance.fork(3));
-        let sql = Sql::new(plan.sql, plan.mutant, count, &universe.rows, chance.fork(4));
-        let mut people = chance.fork(5);
-        let clients = (0..plan.clients).map(|number| Client::new(number, &plan, &universe, &mut people)).collect();
+        let nodes = (0..count).map(|_| Node::new(&ground, &mut clocks)).collect();
+        let net = Net::new(ground.net, count, chance.fork(3));
+        let draws = Draws { place, surroundings: chance.fork(4), people: chance.fork(5) };
         let mut world = Self {
-            watch: Watch::new(count, plan.shards as usize, universe.rows.len()),
-            acknowledged: vec![0; universe.rows.len()],
-            next_value: 1_000,
-            universe: Rc::new(universe),
+            tenant: T::new(&ground, plan, draws),
             now: 0,
             schedule: Schedule::default(),
             chance,
             nodes,
             net,
-            sql,
-            clients,
-            attempts: Vec::new(),
-            history: History::default(),
+            watch: Watch::new(count, ground.groups),
             counters: Counters::default(),
             trace: Trace::new(lines_kept),
             violation: None,
             faults_on: false,
-            spare_actions: Actions::default(),
-            plan,
+            spare_actions: ActionsOf::<T>::default(),
+            ground,
         };
         (0..count).for_each(|node| world.start(node));
         world
@@ -142,7 +128,7 @@ impl World {
         self.now = self.now.max(end);
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: EventOf<T>) {
         match event {
             Event::Arrive { node, input } => self.reach(node, input),
             Event::Own { node, life, input } => {
@@ -151,8 +137,8 @@ impl World {
                 }
             }
             Event::DiskSynced { node, life } => self.disk_synced(node, life),
-            Event::SnapshotWritten { node, life, shard, meta, chunks } => {
-                self.snapshot_written(node, life, shard, meta, chunks);
+            Event::SnapshotWritten { node, life, group, meta, chunks } => {
+                self.snapshot_written(node, life, group, meta, chunks);
             }
             Event::Crash { node, life, down } => {
                 if self.lives(node, life) && self.faults_on {
@@ -165,19 +151,8 @@ impl World {
                 }
             }
             Event::Resume { node } => self.resume(node),
-            Event::SqlLoad { node, life, shard, question, rows, told } => {
-                self.sql_loads(node, life, shard, question, &rows, told);
-            }
-            Event::SqlWrite { node, life, shard, term, rows, told } => {
-                self.sql_writes(node, life, shard, term, &rows, told);
-            }
-            Event::SqlPurge { node, life, shard, purge, told } => self.sql_purges(node, life, shard, purge, told),
-            Event::Answer { attempt, answer } => self.client_hears(attempt, &answer),
-            Event::ClientActs { client } => self.client_acts(client),
-            Event::ClientGivesUp { attempt } => self.client_gives_up(attempt),
-            Event::ClientActsAgain { client, attempt } => self.client_acts_again(client, attempt),
-            Event::ResumeShard { shard } => self.operate(shard, &Entry::Resume),
             Event::Strike => self.strike(),
+            Event::Tenant(event) => T::happen(self, event),
         }
     }
 
@@ -196,33 +171,7 @@ impl World {
         }
     }
 
-    pub fn later(&mut self, delay: u64, event: Event) {
+    pub fn later(&mut self, delay: u64, event: EventOf<T>) {
         self.schedule.at(self.now + delay, event);
-    }
-
-    /// The job that an attempt is about.
-    pub fn job_of(&self, attempt: u64) -> &Job {
-        &self.history.operations[self.attempts[attempt as usize].operation].job
-    }
-}
-
-fn new_node(plan: &Plan, chance: &mut Chance) -> Node {
-    let shards = plan.shards as usize;
-    let membership = Membership { voters: (1..=plan.voters).collect(), learners: Vec::new() };
-    let first = SnapshotMeta { index: 0, term: 0, membership };
-    Node {
-        life: 0,
-        replicas: Vec::new(),
-        disk: Disk::new(shards, first),
-        clock: Clock::new(plan.skew_ms, chance),
-        tick_us: chance.between(((100 - plan.tick_skew_percent) * MS, (100 + plan.tick_skew_percent) * MS)),
-        paused_until: 0,
-        crash_at_write: None,
-        trap: None,
-        late_ticks_until: 0,
-        backlog: Vec::new(),
-        slow_until: 0,
-        cuts: (0..shards).map(|_| None).collect(),
-        cut_asked: vec![false; shards],
     }
 }

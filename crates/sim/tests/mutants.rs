@@ -1,12 +1,12 @@
 //! Each planted bug is caught, by a checker that names what it broke. Without this, no number of green seeds means much.
 
-use shardine_sim::{Mutant, Options, hunt, run};
+use shardine_sim::{Mutant, Options, Records, hunt, run};
 
 fn is_caught_within(mutant: Mutant, seeds: u64) {
-    let catch = hunt(mutant, 1, seeds);
+    let catch = hunt::<Records>(mutant, 1, seeds);
 
     let (seed, violation) = catch.found.unwrap_or_else(|| panic!("{mutant:?} was not caught in {seeds} seeds"));
-    let healthy = run(seed, Options::default());
+    let healthy = run::<Records>(seed, Options::default());
     assert_eq!(healthy.violation, None, "seed {seed} must fail because of the bug: {violation:?}");
 }
 

@@ -173,6 +173,11 @@ impl Leader {
             Outcome::Attached { node, session, is_new } => (Asker { node, session }, is_new),
             other => return self.fail(coord, stream, refusal_of(other), out),
         };
+        let grace_ms = coord.config(by.node).unwrap_or_default().grace_ms();
+        if !self.is_proven(grace_ms) && self.streams.remove(&stream).is_some() {
+            // Committed, but perhaps so long ago that another leader has ended the session since.
+            out.say(stream, Message::Failure(not_leading()));
+        }
         if self.streams.contains_key(&stream) {
             return self.attach(coord, stream, by, seq_no, out);
         }

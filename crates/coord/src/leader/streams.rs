@@ -115,6 +115,8 @@ impl Leader {
         }
         held.seq_no = seq_no;
         if let Some(at) = held.deadline_ms.take() {
+            #[cfg(feature = "mutants")]
+            let at = if coord.is(crate::Mutant::ExpiresTheAttached) { 0 } else { at };
             self.timers.clear(at, Timer::Session(by));
         }
         if let Some(old) = held.stream.replace(stream) {
@@ -141,7 +143,10 @@ impl Leader {
             let look =
                 Look { stream: id, req, by, name: name.as_str().into(), owners, waiters, watch_data, watch_owners };
             let config = coord.config(by.node).unwrap_or_default();
-            if stream.in_flight == 0 && !config.reads_are_strict() {
+            let is_strict = config.reads_are_strict();
+            #[cfg(feature = "mutants")]
+            let is_strict = is_strict && !coord.is(crate::Mutant::LocalStrictReads);
+            if stream.in_flight == 0 && !is_strict {
                 return self.describe(coord, &look, out);
             }
             stream.in_flight += 1;

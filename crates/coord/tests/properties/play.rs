@@ -126,7 +126,7 @@ impl Stage {
             next_stream: 0,
             now_ms: 0,
         };
-        stage.leader.take_over(&stage.coord);
+        stage.leader.take_over(&stage.coord, 0);
         stage.make_node();
         // Most of what can go wrong needs a crowd.
         for client in 0..CLIENTS {
@@ -172,7 +172,7 @@ impl Stage {
             Act::Watch { client, semaphore } => self.watch(client, semaphore),
             Act::Wait { ms } => {
                 self.now_ms += ms;
-                self.leader.set_time(self.now_ms);
+                self.leader.set_time(&self.coord, self.now_ms, &mut self.out);
                 self.leader.tick(&self.coord, &mut self.out);
             }
             Act::NewLeader => {
@@ -184,7 +184,7 @@ impl Stage {
                 let holds = std::mem::take(&mut self.holds);
                 self.settle();
                 self.holds = holds;
-                self.leader.take_over(&self.coord);
+                self.leader.take_over(&self.coord, self.now_ms);
             }
             Act::Hold(holds) => self.holds = holds,
             Act::DropNode => {

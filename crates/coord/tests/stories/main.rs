@@ -47,5 +47,6 @@ stories! {
     leader_change
     relaxed_and_strict
     self_check
+    stood_still
     order_of_requests
 }

@@ -54,8 +54,8 @@ impl Desk {
     }
 
     fn lead(&mut self) {
-        self.leader.set_time(self.now_ms);
-        self.leader.take_over(&self.coord);
+        self.leader.set_time(&self.coord, self.now_ms, &mut self.out);
+        self.leader.take_over(&self.coord, self.now_ms);
     }
 
     fn stream(&mut self, who: &str, line: &Line<'_>) {
@@ -153,6 +153,11 @@ impl Desk {
                     self.settle();
                 }
             }
+            // The process stands still, and is woken by a request so much later, before its timers.
+            "oversleep" => {
+                self.now_ms += number(line.rest[0]);
+                self.leader.set_time(&self.coord, self.now_ms, &mut self.out);
+            }
             // The process stands still, and wakes up so much later.
             "pause" => self.pass(number(line.rest[0])),
             "hold" => self.holds = true,
@@ -160,6 +165,14 @@ impl Desk {
             "new-leader" => {
                 self.leader.step_down(&mut self.out);
                 self.lead();
+            }
+            // One that hears only so much later that it was elected.
+            "late-leader" => {
+                let elected_ms = self.now_ms;
+                self.leader.step_down(&mut self.out);
+                self.now_ms += number(line.rest[0]);
+                self.leader.set_time(&self.coord, self.now_ms, &mut self.out);
+                self.leader.take_over(&self.coord, elected_ms);
             }
             "restart" => {
                 self.coord = restored(&mut self.coord);
@@ -172,7 +185,7 @@ impl Desk {
 
     fn pass(&mut self, ms: u64) {
         self.now_ms += ms;
-        self.leader.set_time(self.now_ms);
+        self.leader.set_time(&self.coord, self.now_ms, &mut self.out);
         self.leader.tick(&self.coord, &mut self.out);
     }
 

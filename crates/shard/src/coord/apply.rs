@@ -5,7 +5,7 @@ use shardine_consensus::Role;
 use shardine_coord::{Coord, Origin};
 use shardine_model::log::{LogEntry, LogEntryKind, SnapshotMeta};
 
-use super::{Actions, Flight, Refusal, Replica, StatusCode};
+use super::{Actions, Elected, Flight, Refusal, Replica, StatusCode};
 use crate::cutting::At;
 
 /// How long those who called a deposed leader wait for news of their proposals.
@@ -25,6 +25,10 @@ impl Replica {
             }
             let group = self.options.group;
             self.writes.take(group, &mut ready, &mut self.group, &mut actions.persists, &mut actions.messages);
+            #[cfg(feature = "mutants")]
+            if self.options.mutant == Some(super::Mutant::AnswerBeforeSync) {
+                self.writes.confirm_newest_too_early(ready.number, &mut self.group, &mut actions.messages);
+            }
             for entry in ready.committed {
                 self.apply(&entry, actions);
                 if self.stopped {
@@ -83,13 +87,17 @@ impl Replica {
 
     /// A new leader looks over what it has taken on; a deposed one lets go of what only a leader may do.
     fn notice_role(&mut self) {
+        let (term, leads) = (self.group.term(), self.group.role() == Role::Leader);
+        if leads && self.elected.term != term {
+            self.elected = Elected { term, at_ms: self.now_ms };
+        }
         if self.is_serving() {
-            if self.led_term != self.group.term() {
+            if self.led_term != term {
                 self.step_down();
-                self.led_term = self.group.term();
-                self.leader.take_over(&self.coord);
+                self.led_term = term;
+                self.leader.take_over(&self.coord, self.elected.at_ms);
             }
-        } else if self.led_term != 0 && self.group.role() != Role::Leader {
+        } else if self.led_term != 0 && !leads {
             self.step_down();
         }
     }
@@ -100,7 +108,27 @@ impl Replica {
         while let Some(entry) = self.out.take_entry() {
             self.lose(entry.origins, StatusCode::Unavailable);
         }
+        #[cfg(feature = "mutants")]
+        let said = self.out.messages.len();
         self.leader.step_down(&mut self.out);
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(super::Mutant::SilentStepDown) {
+            self.out.messages.truncate(said);
+        }
+    }
+
+    /// Whether this entry, of expiries only, was done here and now.
+    #[cfg(feature = "mutants")]
+    pub(super) fn expires_without_the_log(&mut self, entry: &shardine_coord::Gathered) -> bool {
+        let only_expiries = entry.origins.iter().all(|origin| *origin == Origin::Expire);
+        if self.options.mutant != Some(super::Mutant::ExpiresWithoutTheLog) || !only_expiries {
+            return false;
+        }
+        let (leader, out) = (&mut self.leader, &mut self.out);
+        let applied = self.coord.apply(&entry.bytes, |coord, notices, outcome| {
+            leader.applied(coord, notices, None, outcome, out);
+        });
+        applied.is_ok()
     }
 
     /// A proposal whose fate stays open after the leadership is gone is in doubt.
@@ -120,7 +148,10 @@ impl Replica {
 
     /// Takes the leader's snapshot in place of everything this replica has applied.
     fn install(&mut self, meta: &SnapshotMeta, data: &Bytes, actions: &mut Actions) {
-        match self.cutting.restore(Coord::new(), meta, data) {
+        let empty = Coord::new();
+        #[cfg(feature = "mutants")]
+        let empty = empty.with_mutant(self.options.mutant);
+        match self.cutting.restore(empty, meta, data) {
             Ok(coord) => {
                 self.coord = coord;
                 self.applied = At { index: meta.index, term: meta.term };

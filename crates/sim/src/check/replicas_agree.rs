@@ -7,7 +7,7 @@ use crate::disk::Believed;
 
 pub const NAME: &str = "replicas_agree";
 
-/// What has been seen of one shard on any node at any time.
+/// What has been seen of one group on any node at any time.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     leaders: BTreeMap<u64, usize>,
@@ -25,6 +25,12 @@ impl Seen {
                 Err(Violation::new(NAME, format!("nodes {} and {} both lead in term {term}", known + 1, node + 1)))
             }
         }
+    }
+
+    /// The newest term that had a leader.
+    #[must_use]
+    pub fn newest_term(&self) -> u64 {
+        self.leaders.last_key_value().map_or(0, |(term, _)| *term)
     }
 
     /// A node has applied an entry. Says whether it is the first to do so.

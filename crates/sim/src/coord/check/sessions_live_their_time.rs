@@ -1,0 +1,92 @@
+//! Promise: a session lives while its leader holds a stream of it, for its timeout after that, and for its timeout and the
+//! grace period after a change of leader (coordination-semantics 53-57, 187); so does an owner (I58). No number of a session
+//! is given twice (40), and whoever has a claim has a session (I61).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use shardine_coord::{Asker, Coord, Description, NodeNumber, SessionId};
+
+use crate::check::Violation;
+use crate::ground::MS;
+
+pub const NAME: &str = "sessions_live_their_time";
+
+#[derive(Clone, Debug, Default)]
+pub struct Sessions {
+    /// Until when each is promised to live.
+    until: BTreeMap<SessionId, u64>,
+    /// Those whose clients have asked for their end.
+    left: BTreeSet<SessionId>,
+}
+
+impl Sessions {
+    /// A new session is told of.
+    pub fn begin(&mut self, session: SessionId) -> Result<(), Violation> {
+        if self.until.insert(session, 0).is_some() {
+            return Err(Violation::new(NAME, format!("session {session} is given to a second client")));
+        }
+        Ok(())
+    }
+
+    /// The newest leader has it, and will for so long from now on, whatever was promised before: who comes back in the
+    /// grace period has used it up. Clocks drift, and count whole milliseconds.
+    pub fn promise(&mut self, session: SessionId, now: u64, for_ms: u64) {
+        let drift = for_ms * 3 + 5 * MS;
+        if let Some(until) = self.until.get_mut(&session) {
+            *until = (now + for_ms * MS).saturating_sub(drift);
+        }
+    }
+
+    pub fn leave(&mut self, session: SessionId) {
+        self.left.insert(session);
+    }
+
+    pub fn known(&self) -> impl Iterator<Item = SessionId> {
+        self.until.keys().copied().filter(|session| !self.left.contains(session))
+    }
+
+    /// Whether its client may still rely on it.
+    #[must_use]
+    pub fn is_alive(&self, session: SessionId, now: u64) -> bool {
+        !self.left.contains(&session) && self.until.get(&session).is_some_and(|until| *until > now)
+    }
+
+    /// The end of a session's time is applied.
+    pub fn expire(&mut self, session: SessionId, now: u64) -> Result<(), Violation> {
+        if self.is_alive(session, now) {
+            let detail = format!("session {session} expires {} us too early", self.until[&session] - now);
+            return Err(Violation::new(NAME, detail));
+        }
+        self.left.insert(session);
+        Ok(())
+    }
+}
+
+/// Every claim belongs to a session that is there.
+pub fn check_state(coord: &Coord, node: NodeNumber, found: &Description) -> Result<(), Violation> {
+    let mut claims = found.owners.iter().chain(&found.waiters);
+    let is_dead = |session| coord.session(Asker { node, session }).is_none();
+    match claims.find(|claim| is_dead(claim.session)) {
+        None => Ok(()),
+        Some(claim) => {
+            let detail = format!("session {} has ended and has a claim on {:?}", claim.session, found.name);
+            Err(Violation::new(NAME, detail))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_early_end_is_seen() {
+        let mut sessions = Sessions::default();
+        sessions.begin(SessionId(1)).expect("it is new");
+        sessions.promise(SessionId(1), 0, 1_000);
+
+        assert!(sessions.clone().expire(SessionId(1), 900 * MS).is_err());
+        assert_eq!(sessions.expire(SessionId(1), 1_000 * MS), Ok(()));
+        assert!(sessions.begin(SessionId(1)).is_err(), "its number is not given again");
+    }
+}

@@ -1,0 +1,37 @@
+//! How often the interesting things happened to coordination.
+
+use crate::counters::counters;
+
+counters! {
+    sessions_begun: "sessions begun",
+    sessions_restored: "sessions come back to",
+    sessions_expired: "sessions expired",
+    sessions_missed: "sessions come back to too late",
+    sessions_stopped: "sessions stopped",
+    streams_taken_over: "streams whose session another one took",
+    streams_silent: "streams ended by the door for silence",
+    streams_sent_away: "streams ended because a leader was replaced or not sure",
+    streams_broken: "times that all streams to a node broke",
+    client_pauses: "pauses of clients",
+    takeovers_with_sessions: "new leaders that found sessions",
+    granted_at_once: "acquires granted at once",
+    granted_after_wait: "acquires granted after a wait",
+    not_granted: "acquires that were not granted in time",
+    aborted: "acquires that were replaced or given up",
+    refused: "requests refused",
+    released: "releases of something held",
+    shared: "grants while others held tokens too",
+    queues_joined: "acquires that joined others in a queue",
+    described: "describes answered",
+    described_by_deposed: "describes answered by a leader that had been replaced unawares",
+    own_numbers: "describes that told an owner its number",
+    watches_set: "watches set",
+    changes_told: "watches fired",
+    changes_spurious: "watches ended without a change",
+    updated: "updates",
+    created: "semaphores created",
+    deleted: "semaphores deleted",
+    lost_in_doubt: "requests whose stream was lost",
+    calls_answered: "calls about nodes answered",
+    calls_refused: "calls about nodes refused",
+}

@@ -1,0 +1,158 @@
+//! The ground that a run stands on, whoever lives there: nodes, links, disks, clocks and who strikes at them. Everything is
+//! drawn from the seed; whole classes of faults are on in one run and off in the next, because a run with everything on
+//! hides what only shows when little happens.
+
+use crate::chance::Chance;
+use crate::tenant::Own;
+
+pub const MS: u64 = 1_000;
+pub const SECOND: u64 = 1_000 * MS;
+
+/// A range of microseconds to draw from.
+pub type Span = (u64, u64);
+
+#[derive(Clone, Debug)]
+pub struct Ground<F> {
+    pub seed: u64,
+    pub voters: u64,
+    /// Raft groups on every node.
+    pub groups: usize,
+    /// Length of the phase with faults.
+    pub faults_us: u64,
+    /// How far the timers of nodes are from ten ticks a second: a leader whose timer is slow notices late that it is alone.
+    pub tick_skew_percent: u64,
+    pub snapshot_log_bytes: u64,
+    pub window_entries: u64,
+    /// Wall clocks of nodes stay within this of the truth.
+    pub skew_ms: u64,
+    /// Whether gathered requests are proposed at once or wait for the log, as in the server.
+    pub eager: bool,
+    /// A planted bug of the host: the log is cut before its snapshot is on disk.
+    pub cuts_log_early: bool,
+    pub net: NetPlan,
+    pub disk: DiskPlan,
+    pub nemesis: NemesisPlan<F>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct NetPlan {
+    pub delay: Span,
+    pub loss_per_mille: u32,
+    pub copy_per_mille: u32,
+    /// Messages that take the long way and are overtaken.
+    pub detour_per_mille: u32,
+    pub detour: Span,
+    /// Requests and answers between clients and nodes that are lost.
+    pub client_loss_per_mille: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct DiskPlan {
+    pub sync: Span,
+    pub snapshot: Span,
+    /// What a slow disk adds while it is slow.
+    pub stall: Span,
+}
+
+#[derive(Clone, Debug)]
+pub struct NemesisPlan<F> {
+    pub every: Span,
+    pub kinds: Vec<Fault<F>>,
+    /// How often the victim is a leader.
+    pub leader_percent: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault<F> {
+    Crash,
+    CrashAll,
+    /// The process dies while a write is on its way to disk.
+    CrashMidWrite,
+    Pause,
+    /// The process stops right after it has asked the others for a read whether it still leads, or has taken a request.
+    PauseMidRead,
+    /// At the same moment the node loses touch: it is not heard, what is sent to it comes late, and so do its timers.
+    StarveMidRead,
+    /// Cut off from the others, both ways.
+    Isolate,
+    /// Hears the others and is not heard, or the other way round.
+    Deafen,
+    CutOneLink,
+    Clog,
+    /// Down for so long that the others cut their logs meanwhile.
+    LongAbsence,
+    SlowDisk,
+    JumpClock,
+    /// Of the tenant's own.
+    Own(F),
+}
+
+impl<F: Own> Fault<F> {
+    fn all() -> impl Iterator<Item = Self> {
+        let common = [
+            Self::Crash,
+            Self::CrashAll,
+            Self::CrashMidWrite,
+            Self::Pause,
+            Self::PauseMidRead,
+            Self::StarveMidRead,
+            Self::Isolate,
+            Self::Deafen,
+            Self::CutOneLink,
+            Self::Clog,
+            Self::LongAbsence,
+            Self::SlowDisk,
+            Self::JumpClock,
+        ];
+        common.into_iter().chain(F::ALL.iter().map(|own| Self::Own(*own)))
+    }
+
+    /// For the trace.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        Self::all().position(|fault| fault == *self).map_or(u64::MAX, |place| place as u64)
+    }
+}
+
+impl NetPlan {
+    pub fn draw(chance: &mut Chance) -> Self {
+        let noisy = chance.percent(50);
+        let rate =
+            |chance: &mut Chance, max: u64| if noisy && chance.percent(70) { chance.below(max) as u32 } else { 0 };
+        Self {
+            delay: chance.pick(&[(100, 400), (200, 3 * MS), (MS, 20 * MS)]),
+            loss_per_mille: rate(chance, 100),
+            copy_per_mille: rate(chance, 100),
+            detour_per_mille: rate(chance, 80),
+            detour: (20 * MS, chance.pick(&[100, 400, 2_500]) * MS),
+            client_loss_per_mille: rate(chance, 30),
+        }
+    }
+}
+
+impl DiskPlan {
+    pub fn draw(chance: &mut Chance) -> Self {
+        Self {
+            sync: chance.pick(&[(50, 300), (500, 4 * MS), (2 * MS, 30 * MS)]),
+            snapshot: chance.pick(&[(MS, 20 * MS), (50 * MS, 800 * MS)]),
+            stall: (20 * MS, 700 * MS),
+        }
+    }
+}
+
+impl<F: Own> NemesisPlan<F> {
+    pub fn draw(chance: &mut Chance) -> Self {
+        // Sometimes a few kinds again and again, sometimes many together.
+        let on_percent = chance.pick(&[12, 45]);
+        let mut kinds: Vec<Fault<F>> = Fault::all().filter(|_| chance.percent(on_percent)).collect();
+        if kinds.is_empty() {
+            let all: Vec<Fault<F>> = Fault::all().collect();
+            kinds.push(chance.pick(&all));
+        }
+        Self {
+            every: chance.pick(&[(100 * MS, 900 * MS), (500 * MS, 3 * SECOND), (2 * SECOND, 6 * SECOND)]),
+            kinds,
+            leader_percent: chance.pick(&[30, 60, 90]),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Small histories with a known verdict.
+
+use shardine_model::{TableId, Version};
+
+use super::{Tolerance, check};
+use crate::clock::WALL_START_MS;
+use crate::records::ask::{Ask, Job, Saw};
+use crate::records::history::{History, Status};
+use crate::records::universe::{Content, Row};
+
+const TOLERANCE: Tolerance = Tolerance { early_ms: 10, late_ms: 10 };
+const MS: u64 = 1_000;
+
+fn row() -> Row {
+    let key = shardine_model::RowKey { table: TableId(1), key: b"a", sort: b"" }.to_owned();
+    Row { key, shard: 0, expires: false, partner: None, stored: None }
+}
+
+/// Operations as (what, begins, ends, saw); without an end nobody knows what became of it. Times in milliseconds.
+fn verdict(operations: &[(Ask, u64, Option<u64>, Saw)]) -> bool {
+    let mut history = History::default();
+    for (ask, begins, ends, saw) in operations {
+        let number = history.invoke(Job::One { row: 0, ask: *ask }, None, begins * MS);
+        match ends {
+            Some(ends) => history.finish(number, Status::Done(vec![*saw]), ends * MS),
+            None => history.finish(number, Status::Unknown, begins * MS),
+        }
+    }
+    check(&history, &[row()], |_| false, TOLERANCE).is_ok()
+}
+
+fn live(value: i64) -> Option<Content> {
+    Some(Content { value, count: 0 })
+}
+
+fn read(now: Option<Content>) -> Saw {
+    Saw::Read { version: Version(1), now }
+}
+
+fn changed(before: Option<Content>) -> Saw {
+    Saw::Changed { version: Version(1), before }
+}
+
+fn set(value: i64) -> Ask {
+    Ask::Set { value, expires: None }
+}
+
+#[test]
+fn a_read_beside_a_write_may_see_either() {
+    let write = (set(7), 0, Some(10), changed(None));
+
+    assert!(verdict(&[write, (Ask::Get, 5, Some(6), read(None))]));
+    assert!(verdict(&[write, (Ask::Get, 5, Some(6), read(live(7)))]));
+}
+
+#[test]
+fn a_stale_read_has_no_place() {
+    let write = (set(7), 0, Some(10), changed(None));
+
+    assert!(!verdict(&[write, (Ask::Get, 11, Some(12), read(None))]));
+}
+
+#[test]
+fn a_lost_update_has_no_place() {
+    let first = (set(7), 0, Some(10), changed(None));
+    let second = (set(8), 11, Some(12), changed(None));
+
+    assert!(!verdict(&[first, second]));
+}
+
+#[test]
+fn a_value_that_nobody_wrote_has_no_place() {
+    assert!(!verdict(&[(Ask::Get, 5, Some(6), read(live(9)))]));
+}
+
+#[test]
+fn an_unknown_write_may_have_happened_late_or_never() {
+    let unknown = (set(7), 0, None, changed(None));
+
+    assert!(verdict(&[unknown, (Ask::Get, 5, Some(6), read(None))]));
+    assert!(verdict(&[unknown, (Ask::Get, 5, Some(6), read(None)), (Ask::Get, 9, Some(10), read(live(7)))]));
+    assert!(!verdict(&[unknown, (Ask::Get, 5, Some(6), read(live(7))), (Ask::Get, 9, Some(10), read(None))]));
+}
+
+#[test]
+fn an_unknown_write_may_be_revealed_by_an_unknown_compare_and_set() {
+    let unknown = (set(7), 0, None, changed(None));
+    let swap = (Ask::Cas { old: 7, value: 8 }, 1, None, changed(None));
+
+    assert!(verdict(&[unknown, swap, (Ask::Get, 5, Some(6), read(live(8)))]));
+    assert!(!verdict(&[swap, (Ask::Get, 5, Some(6), read(live(8)))]));
+}
+
+#[test]
+fn an_unknown_delete_may_explain_an_absence() {
+    let write = (set(7), 0, Some(10), changed(None));
+    let gone = (Ask::Get, 20, Some(21), read(None));
+
+    assert!(!verdict(&[write, gone]));
+    assert!(verdict(&[write, (Ask::Delete, 11, None, changed(None)), gone]));
+}
+
+#[test]
+fn a_row_leaves_when_its_time_is_over_and_not_before() {
+    let write = (Ask::Set { value: 7, expires: Some(WALL_START_MS + 100) }, 0, Some(10), changed(None));
+
+    assert!(!verdict(&[write, (Ask::Get, 50, Some(51), read(None))]), "too early");
+    assert!(verdict(&[write, (Ask::Get, 95, Some(96), read(None))]));
+    assert!(verdict(&[write, (Ask::Get, 105, Some(106), read(live(7)))]));
+    assert!(!verdict(&[write, (Ask::Get, 150, Some(151), read(live(7)))]), "too late");
+}

@@ -1,0 +1,115 @@
+//! Promise: versions of a row strictly increase in real time, and one version never names two contents (I22, record-cache
+//! 2-6). This is also the witness check of linearizability in linear time: the version says where an operation stands.
+
+use std::collections::BTreeMap;
+
+use shardine_model::Version;
+
+use crate::check::Violation;
+use crate::records::ask::{Ask, Saw};
+use crate::records::history::{History, Touch};
+use crate::records::universe::{Content, Row};
+
+const NAME: &str = "versions_only_grow";
+
+/// What each version of each row held, wherever it was seen: in memory, in answers, in SQL.
+#[derive(Clone, Debug, Default)]
+pub struct Contents {
+    known: BTreeMap<(usize, i64), Option<Content>>,
+}
+
+impl Contents {
+    pub fn note(&mut self, row: usize, version: Version, content: Option<Content>) -> Result<(), Violation> {
+        if version == Version::NEVER {
+            return Ok(());
+        }
+        let known = *self.known.entry((row, version.0)).or_insert(content);
+        if known == content {
+            return Ok(());
+        }
+        let detail = format!("version {version} of row {row} was {known:?} and is now {content:?}");
+        Err(Violation::new(NAME, detail))
+    }
+
+    /// A version and its negative are the same number of changes, so only one of them may exist.
+    pub fn check_signs(&self) -> Result<(), Violation> {
+        for (row, version) in self.known.keys().filter(|(_, version)| *version > 0) {
+            if self.known.contains_key(&(*row, -version)) {
+                return Err(Violation::new(NAME, format!("row {row} was both live and deleted at version {version}")));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&(usize, i64), &Option<Content>)> {
+        self.known.iter()
+    }
+}
+
+/// A replica saw a row at one version, and now at another.
+pub fn check_memory(node: usize, row: usize, was: Version, is: Version) -> Result<(), Violation> {
+    // A purged tombstone is forgotten; the table's floor keeps later versions above it.
+    if is.magnitude() >= was.magnitude() || is == Version::NEVER {
+        return Ok(());
+    }
+    Err(Violation::new(NAME, format!("row {row} on node {} went from version {was} to {is}", node + 1)))
+}
+
+/// Sorts each row's operations by version and looks at the clock.
+pub fn check(history: &History, rows: &[Row]) -> Result<(), Violation> {
+    for row in 0..rows.len() {
+        check_row(row, &history.touches(row))?;
+    }
+    Ok(())
+}
+
+struct Place<'a> {
+    magnitude: u64,
+    is_change: bool,
+    touch: &'a Touch<'a>,
+}
+
+fn check_row(row: usize, touches: &[Touch<'_>]) -> Result<(), Violation> {
+    let mut places: Vec<Place<'_>> = touches.iter().filter_map(place).collect();
+    places.sort_by_key(|place| (place.magnitude, !place.is_change, place.touch.invoked));
+    for pair in places.windows(2) {
+        if pair[0].magnitude == pair[1].magnitude && pair[1].is_change {
+            let detail = format!(
+                "operations {} and {} both made version {} of row {row}",
+                pair[0].touch.operation, pair[1].touch.operation, pair[0].magnitude
+            );
+            return Err(Violation::new(NAME, detail));
+        }
+    }
+    // From the newest on: nothing with a smaller version may begin after something with a larger one has ended.
+    let mut earliest_end: Option<&Place<'_>> = None;
+    let mut group_start = places.len();
+    while group_start > 0 {
+        let end = group_start;
+        group_start = places[..end].partition_point(|place| place.magnitude < places[end - 1].magnitude);
+        for place in &places[group_start..end] {
+            if let Some(later) = earliest_end.filter(|later| later.touch.returned < place.touch.invoked) {
+                let detail = format!(
+                    "operation {} saw version {} of row {row} after operation {} had seen version {}",
+                    place.touch.operation, place.magnitude, later.touch.operation, later.magnitude
+                );
+                return Err(Violation::new(NAME, detail));
+            }
+        }
+        for place in &places[group_start..end] {
+            if earliest_end.is_none_or(|known| place.touch.returned < known.touch.returned) {
+                earliest_end = Some(place);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn place<'a>(touch: &'a Touch<'a>) -> Option<Place<'a>> {
+    let saw = touch.saw?;
+    // Version 0 is a row that was never made, or whose tombstone was purged: it stands anywhere.
+    let version = saw.version().filter(|version| *version != Version::NEVER)?;
+    // A time to live that was there already changes nothing.
+    let is_change = matches!(saw, Saw::Changed { .. }) && !matches!(touch.ask, Ask::Touch { .. });
+    Some(Place { magnitude: version.magnitude(), is_change, touch })
+}

@@ -1,0 +1,404 @@
+//! Clients: each does one thing at a time, finds the leader by trying, gives up in its own way, and knows of every
+//! operation whether it was done, certainly not done, or neither.
+
+use std::rc::Rc;
+
+use shardine_model::command::Origin;
+use shardine_model::{Answer, ClientId, ErrorCode, Version, WriteMode};
+use shardine_shard::{Caller, ReadNow, ReadStale, Replica, Role};
+
+use crate::chance::Chance;
+use crate::ground::{MS, Span};
+use crate::records::Attempt;
+use crate::records::Records;
+use crate::records::ask::{Ask, Job, Saw, read_answer, with_request};
+use crate::records::check::{flush_means_in_sql, stale_reads_are_bounded, told_sql_is_true};
+use crate::records::draw::draw;
+use crate::records::event::{Event, Input, arrive};
+use crate::records::history::Status;
+use crate::records::model::{State, effect};
+use crate::records::plan::Plan;
+use crate::records::universe::{Row, USERS, Universe, content_of};
+use crate::world::World;
+
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub chance: Chance,
+    /// Only reads, from any node: a node that merely believes to lead is found out by what it tells readers.
+    pub only_reads: bool,
+    /// Whether it numbers its requests, and so may send them again.
+    numbered: bool,
+    patience: u64,
+    attempts_max: u32,
+    think: Span,
+    /// The node that answered last, by shard.
+    leader: Vec<usize>,
+    next_sequence: u64,
+    running: Option<Running>,
+    /// What it saw last of each row.
+    pub known: Vec<(Version, i64)>,
+    /// Rows still to be read when everything has settled.
+    pub last_reads: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct Running {
+    operation: usize,
+    shard: usize,
+    origin: Option<Origin>,
+    attempt: u64,
+    attempts: u32,
+    /// Between two attempts: the last one has failed, the next is not sent yet.
+    waiting: bool,
+    /// Whether some attempt may have been executed.
+    in_doubt: bool,
+    /// For a flush: rows, and the magnitudes acknowledged before it began.
+    flush_floor: Vec<(usize, u64)>,
+}
+
+impl Client {
+    #[must_use]
+    pub fn new(number: usize, plan: &Plan, universe: &Universe, chance: &mut Chance) -> Self {
+        let mut chance = chance.fork(number as u64);
+        Self {
+            only_reads: number % 3 == 2 && chance.percent(60),
+            numbered: chance.percent(plan.operations.numbered_percent),
+            patience: chance.pick(&[400 * MS, 1_000 * MS, 4_000 * MS]),
+            attempts_max: chance.pick(&[2, 6, 20]),
+            think: plan.think,
+            leader: vec![0; plan.shards as usize],
+            next_sequence: 1,
+            running: None,
+            known: vec![(Version::NEVER, 0); universe.rows.len()],
+            last_reads: Vec::new(),
+            chance,
+        }
+    }
+
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.running.is_none()
+    }
+}
+
+impl World<Records> {
+    /// A client without work begins the next operation.
+    pub fn client_acts(&mut self, number: usize) {
+        let client = &mut self.tenant.clients[number];
+        if client.running.is_some() {
+            return;
+        }
+        let job = match client.last_reads.pop() {
+            Some(row) => Job::One { row, ask: Ask::Get },
+            None if self.faults_on => {
+                draw(client, &self.tenant.plan, &self.tenant.universe, self.now, &mut self.tenant.next_value)
+            }
+            None => return,
+        };
+        self.begin(number, job);
+    }
+
+    fn begin(&mut self, number: usize, job: Job) {
+        let shard = self.tenant.universe.rows[job.row()].shard;
+        let flush_floor = self.flush_floor(&job);
+        let client = &mut self.tenant.clients[number];
+        // A read or a kick may be repeated as it is; only changes need a number.
+        let is_change = !is_read(&job) && !job.touches().is_empty();
+        let origin = (client.numbered && is_change).then(|| {
+            let sequence = client.next_sequence;
+            client.next_sequence += 1;
+            Origin { client: ClientId(number as u64 + 1), sequence }
+        });
+        let operation = self.tenant.history.invoke(job, origin, self.now);
+        let (attempt, attempts, waiting, in_doubt) = (0, 0, false, false);
+        let running = Running { operation, shard, origin, attempt, attempts, waiting, in_doubt, flush_floor };
+        self.tenant.clients[number].running = Some(running);
+        self.try_once(number);
+    }
+
+    fn flush_floor(&self, job: &Job) -> Vec<(usize, u64)> {
+        let Job::Flush { row, whole_shard } = *job else { return Vec::new() };
+        let shard = self.tenant.universe.rows[row].shard;
+        let covered = |other: &usize| {
+            let there = &self.tenant.universe.rows[*other];
+            there.is_sql() && (*other == row || whole_shard && there.shard == shard)
+        };
+        (0..self.tenant.universe.rows.len()).filter(covered).map(|row| (row, self.tenant.acknowledged[row])).collect()
+    }
+
+    /// Sends the running operation to the node that is thought to lead, or now and then to any.
+    fn try_once(&mut self, number: usize) {
+        let nodes = self.nodes.len();
+        let attempt = self.tenant.attempts.len() as u64;
+        let client = &mut self.tenant.clients[number];
+        let running = client.running.as_mut().expect("only called while an operation runs");
+        running.attempts += 1;
+        (running.attempt, running.waiting) = (attempt, false);
+        let (operation, shard) = (running.operation, running.shard);
+        let is_stale = matches!(self.tenant.history.operations[operation].job, Job::Stale { .. });
+        let stray_percent = if client.only_reads || is_stale { 100 } else { self.tenant.plan.stray_percent };
+        let node = if client.chance.percent(stray_percent) { client.chance.index(nodes) } else { client.leader[shard] };
+        let patience = client.patience;
+        self.tenant.counters.retries += u64::from(running.attempts > 1 && running.origin.is_some());
+        self.tenant.attempts.push(Attempt { client: number, operation, node });
+        self.note(&[8, number as u64, operation as u64, node as u64], || {
+            format!("client {number} sends operation {operation} to node {} as {attempt}", node + 1)
+        });
+        if let Some(at) = self.net.send_to_client_or_back(self.now) {
+            self.schedule.at(at, arrive(node, Input::Request { attempt }));
+        }
+        self.later(patience, Event::ClientGivesUp { attempt }.into());
+    }
+
+    /// A request reaches a node.
+    pub fn take_request(&mut self, node: usize, attempt: u64) {
+        let Attempt { client, operation, .. } = self.tenant.attempts[attempt as usize];
+        let caller = Caller { source: client as u64, sequence: attempt };
+        let (job, origin) =
+            (self.tenant.history.operations[operation].job.clone(), self.tenant.history.operations[operation].origin);
+        let shard = self.tenant.universe.rows[job.row()].shard;
+        if let Job::Stale { row, max_age_ms } = job {
+            return self.take_stale_read(node, attempt, row, max_age_ms);
+        }
+        let universe = Rc::clone(&self.tenant.universe);
+        self.note(&[9, node as u64, attempt], || format!("node {} takes request {attempt}: {job:?}", node + 1));
+        self.drive(node, shard, |replica, actions| serve(replica, &universe.rows, &job, origin, caller, actions));
+        let is_serving = self.nodes[node].replicas.get(shard).is_some_and(Replica::is_serving);
+        let is_read = matches!(job, Job::One { ask: Ask::Get, .. });
+        self.tenant.counters.asked_deposed += u64::from(is_serving && is_read && self.leader_of(shard) != Some(node));
+        if is_serving && is_read {
+            self.spring(node);
+        }
+    }
+
+    /// A read that may be old reaches a node, which answers at once or not at all.
+    fn take_stale_read(&mut self, node: usize, attempt: u64, row: usize, max_age_ms: u64) {
+        let client = self.tenant.attempts[attempt as usize].client;
+        let caller = Caller { source: client as u64, sequence: attempt };
+        let universe = Rc::clone(&self.tenant.universe);
+        let (key, shard) = (universe.rows[row].key.as_ref(), universe.rows[row].shard);
+        self.note(&[16, node as u64, attempt], || format!("node {} takes stale read {attempt}", node + 1));
+        let mut found = None;
+        self.drive(node, shard, |replica, actions| match replica.read_stale(key, max_age_ms) {
+            ReadStale::Found { row, applied } => found = Some((shardine_records::read_reply(row), applied)),
+            ReadStale::Refused(code) => actions.answers.push((caller, Answer::Failed(code))),
+            ReadStale::Later => replica.read(caller, key, actions),
+        });
+        let Some((reply, applied)) = found else {
+            self.tenant.counters.stale_refused += 1;
+            return;
+        };
+        let leads = self.nodes[node].replicas[shard].role() == Role::Leader;
+        self.tenant.counters.stale_reads += u64::from(!leads);
+        let needed = if self.nodes.len() == 1 {
+            0
+        } else if leads {
+            self.nodes.len() / 2
+        } else {
+            1
+        };
+        let (life, max_age_us) = (self.nodes[node].life, max_age_ms * MS);
+        let read = stale_reads_are_bounded::Answered { client, node, life, shard, applied, max_age_us };
+        let verdict = self.tenant.watch.stale.check(read, needed, self.now);
+        self.demand(verdict);
+        let content = reply.row().map(|image| content_of(image.view()));
+        let verdict = self.tenant.watch.contents.note(row, reply.version, content);
+        self.demand(verdict);
+        self.answer(node, attempt, Answer::One(reply));
+    }
+
+    /// A node answers; the answer may be lost on its way.
+    pub fn answer(&mut self, node: usize, attempt: u64, answer: Answer) {
+        self.note(&[10, node as u64, attempt], || format!("node {} answers {attempt}: {answer:?}", node + 1));
+        let Attempt { client, operation, .. } = self.tenant.attempts[attempt as usize];
+        let running = self.tenant.clients[client].running.as_ref().filter(|running| running.operation == operation);
+        if let Some(running) = running
+            && !matches!(answer, Answer::Failed(_))
+        {
+            for (row, magnitude) in running.flush_floor.clone() {
+                let key = &self.tenant.universe.rows[row].key;
+                if self.tenant.sql.is_purged(key, magnitude) {
+                    continue;
+                }
+                let verdict = flush_means_in_sql::check(operation, key, magnitude, &self.tenant.sql.row(key));
+                self.demand(verdict);
+            }
+        }
+        self.check_told_versions(attempt, &answer);
+        if matches!(answer, Answer::Many(_)) && self.job_of(attempt).touches().iter().all(|(_, ask)| *ask == Ask::Get) {
+            self.tenant.counters.reads_in_log += 1;
+        }
+        if let Some(at) = self.net.send_to_client_or_back(self.now) {
+            self.schedule.at(at, Event::Answer { attempt, answer }.into());
+        }
+    }
+
+    /// What is said of SQL must be true when it is said; an answer of a table that is written through says that SQL has it,
+    /// or that the wait was over.
+    fn check_told_versions(&mut self, attempt: u64, answer: &Answer) {
+        let replies = match answer {
+            Answer::One(reply) => std::slice::from_ref(reply),
+            Answer::Many(replies) => replies.as_slice(),
+            Answer::ConditionFailed | Answer::Failed(_) => &[],
+        };
+        let touches = self.job_of(attempt).touches();
+        for (reply, (row, ask)) in replies.iter().zip(touches) {
+            let row = &self.tenant.universe.rows[row];
+            if !row.is_sql() || self.tenant.sql.is_purged(&row.key, reply.sql_version.magnitude()) {
+                continue;
+            }
+            let is_through = row.key.table == USERS && self.tenant.plan.tables.users_mode == WriteMode::Through;
+            if is_through && ask != Ask::Get && reply.refusal().is_none() {
+                let is_written = reply.sql_version.magnitude() >= reply.version.magnitude();
+                self.tenant.counters.through_written += u64::from(is_written);
+                self.tenant.counters.through_pending += u64::from(!is_written);
+            }
+            let verdict = told_sql_is_true::check(&row.key, reply, &self.tenant.sql.row(&row.key));
+            self.demand(verdict);
+        }
+    }
+
+    pub fn client_hears(&mut self, attempt: u64, answer: &Answer) {
+        let Attempt { client: number, operation, node } = self.tenant.attempts[attempt as usize];
+        let seen = read_answer(&self.tenant.history.operations[operation].job, answer);
+        if seen.is_ok() && self.tenant.history.operations[operation].origin.is_some() {
+            self.tenant.history.operations[operation].answers.push(answer.clone());
+        }
+        let Some(running) =
+            self.tenant.clients[number].running.as_mut().filter(|running| running.operation == operation)
+        else {
+            return;
+        };
+        match seen {
+            Ok(seen) => {
+                self.tenant.counters.recalled += u64::from(running.in_doubt && running.origin.is_some());
+                let shard = running.shard;
+                if !matches!(self.tenant.history.operations[operation].job, Job::Stale { .. }) {
+                    self.tenant.clients[number].leader[shard] = node;
+                }
+                self.learn(number, operation, &seen);
+                self.end(number, Status::Done(seen));
+            }
+            // Of an attempt that was given up, no bad news is news.
+            Err(_) if running.attempt != attempt || running.waiting => {}
+            Err(code) => {
+                running.in_doubt |= code.is_in_doubt();
+                self.tenant.counters.refused_dirty += u64::from(code == ErrorCode::DirtyLimit);
+                self.tenant.counters.refused_suspended += u64::from(code == ErrorCode::Suspended);
+                self.try_again_or_end(
+                    number,
+                    !matches!(code, ErrorCode::Busy | ErrorCode::Suspended | ErrorCode::DirtyLimit),
+                );
+            }
+        }
+    }
+
+    pub fn client_gives_up(&mut self, attempt: u64) {
+        let Attempt { client: number, .. } = self.tenant.attempts[attempt as usize];
+        let is_awaited = |running: &&mut Running| running.attempt == attempt && !running.waiting;
+        let Some(running) = self.tenant.clients[number].running.as_mut().filter(is_awaited) else { return };
+        running.in_doubt = true;
+        self.try_again_or_end(number, true);
+    }
+
+    /// A request that may have been executed is sent again only under its number, or if it changes nothing.
+    fn try_again_or_end(&mut self, number: usize, elsewhere: bool) {
+        let nodes = self.nodes.len();
+        let client = &mut self.tenant.clients[number];
+        let running = client.running.as_mut().expect("only called while an operation runs");
+        let repeatable = running.origin.is_some() || is_read(&self.tenant.history.operations[running.operation].job);
+        let may_repeat = repeatable || !running.in_doubt;
+        // The last reads must come through.
+        let attempts_max = if self.faults_on { client.attempts_max } else { 1_000 };
+        if !may_repeat || running.attempts >= attempts_max {
+            let status = if running.in_doubt { Status::Unknown } else { Status::Failed };
+            return self.end(number, status);
+        }
+        if elsewhere {
+            let shard = running.shard;
+            client.leader[shard] = (client.leader[shard] + 1) % nodes;
+        }
+        let delay = client.chance.between((MS, 60 * MS));
+        running.waiting = true;
+        let attempt = running.attempt;
+        self.later(delay, Event::ClientActsAgain { client: number, attempt }.into());
+    }
+
+    /// The pause before another attempt is over.
+    pub fn client_acts_again(&mut self, number: usize, attempt: u64) {
+        let is_same = |running: &Running| running.attempt == attempt && running.waiting;
+        if self.tenant.clients[number].running.as_ref().is_some_and(is_same) {
+            self.try_once(number);
+        }
+    }
+
+    fn learn(&mut self, number: usize, operation: usize, seen: &[Saw]) {
+        let touches = self.tenant.history.operations[operation].job.touches();
+        self.tenant.counters.undone_batches += u64::from(seen.contains(&Saw::Undone));
+        for ((row, ask), saw) in touches.into_iter().zip(seen) {
+            let Some(version) = saw.version() else { continue };
+            self.tenant.acknowledged[row] = self.tenant.acknowledged[row].max(version.magnitude());
+            let now = match saw {
+                Saw::Read { now, .. } => Some(*now),
+                Saw::Changed { before, .. } => {
+                    let before = State { live: *before, expires: None };
+                    effect(before, ask).map(|after| after.live)
+                }
+                Saw::Kept { .. } => Some(None),
+                Saw::Refused { .. } | Saw::Undone => None,
+            };
+            let value = now.flatten().map_or(0, |content| content.value);
+            self.tenant.clients[number].known[row] = (version, value);
+            if let Some(content) = now {
+                let verdict = self.tenant.watch.contents.note(row, version, content);
+                self.demand(verdict);
+            }
+        }
+    }
+
+    fn end(&mut self, number: usize, status: Status) {
+        let client = &mut self.tenant.clients[number];
+        let running = client.running.take().expect("only called while an operation runs");
+        let pause = client.chance.between(client.think);
+        match status {
+            Status::Done(_) => self.tenant.counters.answered += 1,
+            Status::Failed => self.tenant.counters.failed += 1,
+            Status::Unknown => self.tenant.counters.unknown += 1,
+            Status::Running => unreachable!("an operation ends in an outcome"),
+        }
+        self.tenant.history.finish(running.operation, status, self.now);
+        self.later(pause, Event::ClientActs { client: number }.into());
+    }
+}
+
+fn is_read(job: &Job) -> bool {
+    !matches!(job, Job::Kick { .. } | Job::Flush { .. }) && job.touches().iter().all(|(_, ask)| *ask == Ask::Get)
+}
+
+/// Hands a request to the replica, by the way that a door would take.
+fn serve(
+    replica: &mut Replica,
+    rows: &[Row],
+    job: &Job,
+    origin: Option<Origin>,
+    caller: Caller,
+    actions: &mut shardine_shard::Actions,
+) {
+    let key = rows[job.row()].key.as_ref();
+    match job {
+        Job::One { ask: Ask::Get, .. } => {
+            if matches!(replica.read_now(key.position(), key), ReadNow::Later) {
+                return replica.read(caller, key, actions);
+            }
+            let reply = shardine_records::read_reply(replica.records().get(key.position(), key));
+            actions.answers.push((caller, Answer::One(reply)));
+        }
+        Job::One { .. } | Job::Pair { .. } => {
+            with_request(rows, job, origin, |request| replica.submit(caller, request, actions));
+        }
+        Job::Stale { .. } => unreachable!("taken before"),
+        Job::Kick { nowait, .. } => replica.kick(caller, key, *nowait, actions),
+        Job::Flush { whole_shard: true, .. } => replica.flush_rows(caller, None, None, actions),
+        Job::Flush { whole_shard: false, .. } => replica.flush_rows(caller, Some(key), None, actions),
+    }
+}

@@ -1,0 +1,37 @@
+//! How often the interesting things happened to records.
+
+use crate::counters::counters;
+
+counters! {
+    answered: "operations answered",
+    failed: "operations certainly without effect",
+    unknown: "operations with unknown outcome",
+    asked_deposed: "reads asked of a leader that had been replaced unawares",
+    retries: "numbered requests sent again",
+    recalled: "retries answered from kept results",
+    loads: "rows loaded from SQL",
+    loads_failed: "loads that failed",
+    loads_late: "loads answered after being given up",
+    rows_written: "rows written to SQL",
+    fenced: "statements stopped by the version fence",
+    sql_unknown: "SQL writes with unknown outcome",
+    sql_late: "SQL writes executed after being given up",
+    sql_purges: "tombstones purged in SQL",
+    sql_edits: "rows changed in SQL from outside",
+    raises: "rows raised above somebody else's version",
+    settlements: "rows that SQL's took the place of",
+    discards: "dead letters discarded",
+    refusals: "rows refused by SQL",
+    through_written: "changes answered when SQL had them",
+    through_pending: "changes for which SQL was not waited any longer",
+    refused_dirty: "changes refused because too much waits for SQL",
+    kicks: "kicks",
+    expiries: "expiries",
+    purges: "purges of tombstones",
+    undone_batches: "batches undone",
+    suspensions: "shards suspended",
+    refused_suspended: "requests refused by a suspended shard",
+    stale_reads: "stale reads answered by replicas that did not lead",
+    stale_refused: "stale reads that were not answered at once",
+    reads_in_log: "reads that went through the log",
+}

@@ -1,0 +1,207 @@
+//! What one run of records is made of, besides its ground. Kinds of operations are on in one run and off in the next.
+
+use shardine_model::{Conflict, WriteMode};
+use shardine_shard::{MemoryLimits, Mutant};
+
+use crate::chance::Chance;
+use crate::ground::{DiskPlan, Ground, MS, NemesisPlan, NetPlan, SECOND, Span};
+use crate::records::faults::Fault;
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub mutant: Option<Mutant>,
+    pub shards: u32,
+    pub clients: usize,
+    /// How often the first row that fits is taken, so that clients meet on it.
+    pub hot_percent: u32,
+    /// How often a client tries another node than the one it thinks to lead.
+    pub stray_percent: u32,
+    /// A client's pause between two operations.
+    pub think: Span,
+    pub tombstone_keep_ms: u64,
+    pub limits: LimitPlan,
+    pub tables: TablePlan,
+    pub sql: SqlPlan,
+    pub operations: Operations,
+}
+
+/// How little may be in memory, and how much may wait for SQL.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitPlan {
+    pub memory: MemoryLimits,
+    pub dirty_rows_hard: u64,
+}
+
+/// How tables meet SQL.
+#[derive(Clone, Copy, Debug)]
+pub struct TablePlan {
+    pub delay_ms: u32,
+    pub batch: u32,
+    pub tombstone_keep_ms: u64,
+    pub events_mode: WriteMode,
+    pub users_mode: WriteMode,
+    /// Who wins when somebody outside has changed a row.
+    pub conflict: Conflict,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct SqlPlan {
+    pub latency: Span,
+    pub fails_percent: u32,
+    pub lost_before_percent: u32,
+    pub lost_after_percent: u32,
+    /// Statements that the node has given up on and that are executed all the same, later; of loads, the answer comes
+    /// later.
+    pub late_percent: u32,
+    pub refuses_percent: u32,
+    /// Answers to loads that come twice, as from a driver that asks again. After a kick, a second answer is news from the
+    /// past.
+    pub twice_percent: u32,
+}
+
+/// How often each kind of operation is drawn; 0 leaves it out.
+#[derive(Clone, Copy, Debug)]
+pub struct Operations {
+    pub get: u32,
+    pub set: u32,
+    pub set_if: u32,
+    pub insert: u32,
+    pub incr: u32,
+    pub cas: u32,
+    pub delete: u32,
+    pub expire: u32,
+    pub pair: u32,
+    pub kick: u32,
+    pub flush: u32,
+    pub stale: u32,
+    /// Of tables with SQL behind them, against the table without.
+    pub sql_percent: u32,
+    /// Clients that number their requests.
+    pub numbered_percent: u32,
+}
+
+/// Draws everything. A seed stays the run that it was as long as the order of draws does.
+#[must_use]
+pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
+    let mut chance = Chance::new(seed ^ 0x5eed_0000);
+    let chance = &mut chance;
+    let voters = if chance.percent(10) { 1 } else { 3 };
+    let operations = operations(chance);
+    let shards = if chance.percent(25) { 2 } else { 1 };
+    let clients = 3 + chance.index(5);
+    let faults_us = chance.between((12, 24)) * SECOND;
+    let tick_skew_percent = chance.pick(&[2, 10, 45]);
+    let hot_percent = chance.pick(&[0, 60]);
+    let stray_percent = chance.pick(&[3, 10, 35]);
+    let think = chance.pick(&[(0, 10 * MS), (5 * MS, 60 * MS), (20 * MS, 150 * MS)]);
+    // Small, so that snapshots, truncation and installs happen in every second run.
+    let snapshot_log_bytes = chance.pick(&[1_500, 4_000, 12_000, 1 << 20]);
+    let window_entries = chance.pick(&[2, 10, 40, 1_000]);
+    let tombstone_keep_ms = chance.pick(&[500, 3_000, 60_000]);
+    let limits = limits(chance);
+    let tables = tables(chance);
+    let skew_ms = chance.pick(&[5, 200, 3_000]);
+    let eager = chance.percent(30);
+    let (net, disk) = (NetPlan::draw(chance), DiskPlan::draw(chance));
+    let sql = sql(chance);
+    let nemesis = NemesisPlan::draw(chance);
+    let ground = Ground {
+        seed,
+        voters,
+        groups: shards as usize,
+        faults_us,
+        tick_skew_percent,
+        snapshot_log_bytes,
+        window_entries,
+        skew_ms,
+        eager,
+        cuts_log_early: mutant == Some(Mutant::TruncateBeforeSnapshot),
+        net,
+        disk,
+        nemesis,
+    };
+    let plan = Plan {
+        mutant,
+        shards,
+        clients,
+        hot_percent,
+        stray_percent,
+        think,
+        tombstone_keep_ms,
+        limits,
+        tables,
+        sql,
+        operations,
+    };
+    (ground, plan)
+}
+
+fn limits(chance: &mut Chance) -> LimitPlan {
+    let memory = MemoryLimits {
+        bytes_max: chance.pick(&[0, 0, 60, 160]),
+        absent_rows_max: chance.pick(&[1, 100]),
+        absent_keep_ms: chance.pick(&[300, 60_000]),
+    };
+    LimitPlan { memory, dirty_rows_hard: chance.pick(&[2, 1_000, 1_000]) }
+}
+
+fn tables(chance: &mut Chance) -> TablePlan {
+    TablePlan {
+        delay_ms: chance.pick(&[0, 0, 700]),
+        batch: chance.pick(&[1, 1_000]),
+        tombstone_keep_ms: chance.pick(&[500, 500, 3_600_000]),
+        events_mode: chance.pick(&[WriteMode::Behind, WriteMode::Behind, WriteMode::OnEvict]),
+        conflict: chance.pick(&[Conflict::CacheWins, Conflict::CacheWins, Conflict::SqlWins, Conflict::Stop]),
+        users_mode: chance.pick(&[WriteMode::Behind, WriteMode::Behind, WriteMode::Through]),
+    }
+}
+
+fn sql(chance: &mut Chance) -> SqlPlan {
+    let troubled = chance.percent(60);
+    let rate =
+        |chance: &mut Chance, max: u64| if troubled && chance.percent(60) { chance.below(max) as u32 } else { 0 };
+    SqlPlan {
+        latency: chance.pick(&[(300, 2 * MS), (2 * MS, 30 * MS), (20 * MS, 300 * MS)]),
+        fails_percent: rate(chance, 25),
+        lost_before_percent: rate(chance, 20),
+        lost_after_percent: rate(chance, 20),
+        late_percent: rate(chance, 30),
+        refuses_percent: rate(chance, 15),
+        twice_percent: chance.pick(&[0, 0, 40]),
+    }
+}
+
+fn operations(chance: &mut Chance) -> Operations {
+    let weight = |chance: &mut Chance, on_percent: u32, max: u64| {
+        if chance.percent(on_percent) { 1 + chance.below(max) as u32 } else { 0 }
+    };
+    Operations {
+        get: 1 + weight(chance, 90, 20),
+        set: 1 + weight(chance, 90, 10),
+        set_if: weight(chance, 50, 4),
+        insert: weight(chance, 60, 4),
+        incr: weight(chance, 80, 12),
+        cas: weight(chance, 70, 6),
+        delete: weight(chance, 60, 4),
+        expire: weight(chance, 40, 3),
+        pair: weight(chance, 50, 6),
+        kick: weight(chance, 65, 8),
+        flush: weight(chance, 40, 2),
+        stale: weight(chance, 50, 6),
+        sql_percent: chance.pick(&[0, 40, 70, 90]),
+        numbered_percent: chance.pick(&[0, 50, 100]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_decides_the_plan() {
+        let plan = |seed| format!("{:?}", draw(seed, None));
+
+        assert_eq!(plan(11), plan(11));
+        assert_ne!(plan(11), plan(12));
+    }
+}

@@ -1,0 +1,137 @@
+//! Who lives in a world: a kind of replica, with the clients, the surroundings and the promises that belong to it. Nodes,
+//! links, disks, clocks and those who strike at them are the same for all.
+
+use std::fmt::Debug;
+
+use shardine_model::log::LogEntry;
+use shardine_shard::{Message, Persist, Restored, Role, SnapshotPart, Time};
+
+use crate::chance::Chance;
+use crate::check::Violation;
+use crate::event::{Event, Input};
+use crate::ground::Ground;
+use crate::world::World;
+
+/// A replica as its host sees it, whichever state machine it holds.
+pub trait Member {
+    type Actions: Default;
+
+    fn set_time(&mut self, time: Time);
+    fn tick(&mut self, time: Time, actions: &mut Self::Actions);
+    fn step(&mut self, message: Message, actions: &mut Self::Actions);
+    fn persisted(&mut self, number: u64, actions: &mut Self::Actions);
+    fn wants_flush(&self) -> bool;
+    fn flush(&mut self, actions: &mut Self::Actions);
+    fn is_cutting(&self) -> bool;
+    fn cut_some(&mut self, bytes: usize, actions: &mut Self::Actions);
+    fn snapshot_saved(&mut self, index: u64);
+
+    fn role(&self) -> Role;
+    fn term(&self) -> u64;
+    fn applied(&self) -> u64;
+    fn committed(&self) -> u64;
+    fn is_serving(&self) -> bool;
+    /// Equal for two replicas that hold the same.
+    fn state_hash(&self) -> u64;
+
+    /// What every replica asks of its host.
+    fn work(actions: &mut Self::Actions) -> Work<'_>;
+}
+
+/// The part of the actions that has nothing to do with the state machine.
+pub struct Work<'a> {
+    pub persists: &'a mut Vec<Persist>,
+    pub messages: &'a mut Vec<Message>,
+    pub snapshot: &'a mut Vec<SnapshotPart>,
+    pub stop: &'a mut Option<String>,
+}
+
+/// Streams of chance for what a tenant brings along.
+pub struct Draws {
+    pub place: Chance,
+    pub surroundings: Chance,
+    pub people: Chance,
+}
+
+pub type ActionsOf<T> = <<T as Tenant>::Replica as Member>::Actions;
+pub type InputOf<T> = Input<<T as Tenant>::Input>;
+pub type EventOf<T> = Event<<T as Tenant>::Input, <T as Tenant>::Event>;
+
+pub trait Tenant: Sized {
+    /// As `--world` names it.
+    const NAME: &'static str;
+    const MUTANTS: &'static [Self::Mutant];
+
+    type Replica: Member;
+    type Plan: Debug;
+    /// A planted bug.
+    type Mutant: Copy + Debug + 'static;
+    /// What reaches a node of this tenant only.
+    type Input: Debug;
+    /// What happens to this tenant only.
+    type Event: Debug;
+    /// What may go wrong for this tenant only.
+    type Fault: Own;
+
+    fn plan(seed: u64, mutant: Option<Self::Mutant>) -> (Ground<Self::Fault>, Self::Plan);
+    fn new(ground: &Ground<Self::Fault>, plan: Self::Plan, draws: Draws) -> Self;
+
+    /// Makes a replica from what a disk held.
+    fn restore(
+        world: &World<Self>,
+        seat: Seat,
+        chunks: &[Vec<u8>],
+        restored: Restored,
+    ) -> Result<Self::Replica, String>;
+    fn started(world: &mut World<Self>, node: usize);
+    fn crashed(world: &mut World<Self>, node: usize);
+
+    fn happen(world: &mut World<Self>, event: Self::Event);
+    fn take_in(world: &mut World<Self>, node: usize, input: Self::Input);
+    /// Inputs of one source may be taken in order, and before or after all others, by a process that was paused.
+    fn source_of(input: &Self::Input) -> u64;
+    /// A message of a peer has come.
+    fn heard(world: &mut World<Self>, node: usize, group: usize, from: usize);
+
+    /// The last thing in every turn of a replica.
+    fn end_turn(replica: &mut Self::Replica, actions: &mut ActionsOf<Self>, now_ms: u64);
+    /// What is not every replica's [`Work`].
+    fn perform(world: &mut World<Self>, node: usize, group: usize, actions: &mut ActionsOf<Self>);
+
+    /// An entry is applied for the first time anywhere.
+    fn entry_applied(world: &mut World<Self>, group: usize, entry: &LogEntry) -> Result<(), Violation>;
+    /// A replica has taken a turn, in which it may have applied something.
+    fn look(world: &mut World<Self>, node: usize, group: usize, has_applied: bool) -> Result<(), Violation>;
+
+    fn strike(world: &mut World<Self>, fault: Self::Fault, victim: usize);
+    fn heal(world: &mut World<Self>);
+
+    /// The phases of a run that are its own (`run.rs`).
+    fn bootstrap(world: &mut World<Self>);
+    fn begin_work(world: &mut World<Self>);
+    /// Called again and again while everything comes to rest.
+    fn settle_some(world: &mut World<Self>);
+    /// What is still missing until everything is at rest, if anything.
+    fn missing(world: &World<Self>) -> Option<String>;
+    /// Begins what clients do when everything is at rest for the first time.
+    fn last_words(world: &mut World<Self>);
+    fn compare(world: &mut World<Self>) -> Result<(), Violation>;
+    /// Says how many histories were too large to search.
+    fn judge(world: &World<Self>) -> Result<u64, Violation>;
+
+    fn counts(&self) -> Vec<(&'static str, u64)>;
+}
+
+/// Where a replica lives.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat {
+    pub node: usize,
+    pub group: usize,
+    /// Grows with every start of the node.
+    pub life: u64,
+}
+
+/// A kind of fault that only one tenant knows.
+pub trait Own: Copy + Debug + PartialEq + 'static {
+    const ALL: &'static [Self];
+}
