@@ -65,7 +65,7 @@ const GUARDED: [(&str, &[&str]); 10] = [
     ("tokio-postgres", &["writeback", "bench"]),
     ("mysql_async", &["writeback", "bench"]),
     ("mio", &["server"]),
-    ("tonic", &["grpc", "ydb", "proto", "client", "server", "cli"]),
+    ("tonic", &["grpc", "ydb", "proto", "client", "server", "cli", "bench"]),
     ("axum", &["accept", "http", "grpc", "ydb", "server"]),
     ("mimalloc", &["cli", "server"]), // The allocator is the choice of a program: server has one among its examples.
     ("libfuzzer-sys", &[]),           // Needs a C++ compiler; lives outside of the workspace.
