@@ -11,6 +11,11 @@ use crate::error::Error;
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
+#[cfg(target_os = "linux")]
+const PAST_CACHE: i32 = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+#[cfg(not(target_os = "linux"))]
+const PAST_CACHE: i32 = 0;
+
 /// Makes a directory and its parents unless they are there.
 pub(crate) fn create_dir(path: &Path) -> Result<(), Error> {
     DirBuilder::new().recursive(true).mode(DIR_MODE).create(path).map_err(Error::io("create directory", path))
@@ -30,14 +35,30 @@ pub(crate) fn create_file(path: &Path) -> Result<File, Error> {
 
 /// Opens a file for reading and writing, with what it holds. Makes it if it is not there.
 pub(crate) fn open_file(path: &Path) -> Result<File, Error> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(FILE_MODE)
-        .open(path)
-        .map_err(Error::io("open", path))
+    kept().open(path).map_err(Error::io("open", path))
+}
+
+/// Whether writes go through the kernel's page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cache {
+    Through,
+    /// Only whole blocks, from memory that begins at a block, can be written.
+    Past,
+}
+
+/// Like [`open_file`], but writes go past the page cache if the file system lets them.
+pub(crate) fn open_past_cache(path: &Path) -> Result<(File, Cache), Error> {
+    match kept().custom_flags(PAST_CACHE).open(path) {
+        Ok(file) => Ok((file, Cache::Past)),
+        Err(cause) if cause.kind() == io::ErrorKind::InvalidInput => Ok((open_file(path)?, Cache::Through)),
+        Err(cause) => Err(Error::io("open", path)(cause)),
+    }
+}
+
+fn kept() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+    options
 }
 
 pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), Error> {

@@ -12,6 +12,7 @@
 mod damage;
 mod frame;
 mod group;
+mod pen;
 mod record;
 mod replay;
 mod segment;

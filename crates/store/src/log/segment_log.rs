@@ -1,8 +1,6 @@
 //! The log on disk: appends frames to the newest segment, takes a new one when it is full, frees old ones.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
@@ -12,6 +10,7 @@ use shardine_model::log::{HardState, LogEntry, LogWrite};
 use super::damage::Damage;
 use super::frame::{self, Builder};
 use super::group::Group;
+use super::pen::{self, Pen};
 use super::record;
 use super::replay::{self, Replay, Replayed};
 use super::segment::{self, Head};
@@ -30,7 +29,7 @@ const FRAME_BYTES_KEPT: usize = 8 << 20;
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The unit in which space is taken and freed. Large enough that changing segments is rare, small enough that
-    /// a fresh node is not fat.
+    /// a fresh node is not fat. Whole blocks.
     pub segment_bytes: usize,
     /// Freed segments that are kept to be written over. More than are freed by one round of snapshots is waste.
     pub spares_max: usize,
@@ -95,16 +94,15 @@ impl LogStore for SegmentLog {
     }
 }
 
-/// Invariant: everything before `offset` of the newest segment, and all of the older ones, is synced.
+/// Invariant: everything before the pen in the newest segment, and all of the older ones, is synced.
 struct Disk {
     dir: PathBuf,
     options: Options,
     groups: BTreeMap<ShardId, Group>,
     /// Oldest first, never empty; the last one is being written.
     segments: VecDeque<Segment>,
-    active: File,
+    pen: Pen,
     nonce: u64,
-    offset: usize,
     next_number: u64,
     frame: Builder,
     spares: Spares,
@@ -125,6 +123,7 @@ struct Segment {
 
 impl Disk {
     fn open(dir: &Path, options: Options) -> Result<Self, Error> {
+        assert!(options.segment_bytes.is_multiple_of(pen::BLOCK_BYTES), "a segment is whole blocks");
         files::create_dir(dir)?;
         let found = files::numbered(dir, segment::ENDING)?;
         let spares = Spares::open(dir, options.segment_bytes, options.spares_max)?;
@@ -145,15 +144,14 @@ impl Disk {
 
     fn begin(dir: &Path, options: Options, spares: Spares) -> Result<Self, Error> {
         let head = Head { sequence: 1, nonce: segment::draw_nonce(), first_number: 1, groups: BTreeMap::new() };
-        let (active, segment) = start_segment(dir, &spares, &head)?;
+        let (pen, segment) = start_segment(dir, &spares, &head)?;
         Ok(Self {
             dir: dir.to_path_buf(),
             options,
             groups: BTreeMap::new(),
             segments: VecDeque::from([segment]),
-            active,
+            pen,
             nonce: head.nonce,
-            offset: head.bytes(),
             next_number: head.first_number,
             frame: Builder::new(),
             spares,
@@ -165,19 +163,18 @@ impl Disk {
 
     fn resume(dir: &Path, options: Options, spares: Spares, replay: Replay) -> Result<Self, Error> {
         let newest = replay.segments.last().expect("only called with segments");
-        let active = files::open_file(&newest.path)?;
         // The last frames may have been read from memory that never reached the disk: a process that was killed
         // between write and sync leaves such. From here on they count as kept.
-        active.sync_all().map_err(Error::io("sync", &newest.path))?;
+        let synced = files::open_file(&newest.path)?.sync_all();
+        synced.map_err(Error::io("sync", &newest.path))?;
         Ok(Self {
             dir: dir.to_path_buf(),
             options,
             recovered: recovered(&replay.groups, replay.entries),
             groups: replay.groups,
             damaged: replay.damaged,
-            active,
+            pen: Pen::open(&newest.path, newest.end)?,
             nonce: newest.nonce,
-            offset: newest.end,
             next_number: replay.next_number,
             segments: replay.segments.into_iter().map(Segment::from).collect(),
             frame: Builder::new(),
@@ -298,11 +295,7 @@ impl Disk {
 
     /// The one place where anything is promised: the frame is written, and synced before this returns.
     fn commit(&mut self) -> Result<(), Error> {
-        let bytes = self.frame.seal(self.nonce, self.next_number);
-        let path = &self.segments[self.segments.len() - 1].path;
-        self.active.write_all_at(bytes, self.offset as u64).map_err(Error::io("write", path))?;
-        self.active.sync_data().map_err(Error::io("sync", path))?;
-        self.offset += bytes.len();
+        self.pen.write(self.frame.seal(self.nonce, self.next_number))?;
         self.next_number += 1;
         self.frame.shrink_to(FRAME_BYTES_KEPT);
         Ok(())
@@ -314,7 +307,7 @@ impl Disk {
         if body_bytes > frame::BODY_BYTES_MAX {
             return Err(Error::WriteTooLarge { bytes: body_bytes, bytes_max: frame::BODY_BYTES_MAX });
         }
-        let end = self.offset + 2 * frame::HEAD_BYTES + body_bytes;
+        let end = self.pen.offset() + 2 * frame::HEAD_BYTES + body_bytes;
         // A frame that no segment could hold still gets one of its own: the file then grows, once.
         if end <= self.options.segment_bytes {
             return Ok(());
@@ -330,17 +323,12 @@ impl Disk {
             first_number: self.next_number,
             groups: self.groups.clone(),
         };
-        let (active, segment) = start_segment(&self.dir, &self.spares, &head)?;
+        let (pen, segment) = start_segment(&self.dir, &self.spares, &head)?;
         // The seal says that there is a next segment, so that the loss of that file is noticed.
         self.frame.begin(0);
-        let seal = self.frame.seal(self.nonce, frame::SEAL);
-        self.active
-            .write_all_at(seal, self.offset as u64)
-            .and_then(|()| self.active.sync_data())
-            .map_err(Error::io("seal", &full.path))?;
-        self.active = active;
+        self.pen.write(self.frame.seal(self.nonce, frame::SEAL))?;
+        self.pen = pen;
         self.nonce = head.nonce;
-        self.offset = head.bytes();
         self.segments.push_back(segment);
         Ok(())
     }
@@ -380,7 +368,7 @@ impl Drop for Disk {
     /// Ends the log with an empty frame, so that damage to the last write is not taken for a cut. Failing to is
     /// no loss: it is what a crash leaves.
     fn drop(&mut self) {
-        let fits = self.offset + 2 * frame::HEAD_BYTES <= self.options.segment_bytes;
+        let fits = self.pen.offset() + 2 * frame::HEAD_BYTES <= self.options.segment_bytes;
         if !self.stopped && fits {
             self.frame.begin(0);
             let _ = self.commit();
@@ -403,17 +391,14 @@ fn recovered(
 }
 
 /// Turns a spare into a segment. It gets its name only when its head is on disk, so a segment always has one.
-fn start_segment(dir: &Path, spares: &Spares, head: &Head) -> Result<(File, Segment), Error> {
+fn start_segment(dir: &Path, spares: &Spares, head: &Head) -> Result<(Pen, Segment), Error> {
     let spare = spares.take()?;
-    let file = files::open_file(&spare)?;
-    file.write_all_at(&head.encode(), 0)
-        .and_then(|()| file.sync_data())
-        .map_err(Error::io("write the head of", &spare))?;
     let path = segment::path(dir, head.sequence);
+    Pen::open(&spare, 0)?.write(&head.encode())?;
     files::rename(&spare, &path)?;
     files::sync_dir(dir)?;
-    let segment = Segment { path, sequence: head.sequence, last: BTreeMap::new() };
-    Ok((file, segment))
+    let segment = Segment { path: path.clone(), sequence: head.sequence, last: BTreeMap::new() };
+    Ok((Pen::open(&path, head.bytes())?, segment))
 }
 
 fn measure(write: &LogWrite) -> usize {
