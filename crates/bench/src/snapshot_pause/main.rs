@@ -1,5 +1,5 @@
-//! How long a snapshot cut holds up a shard of a million records: the longest single step, with writes going on.
-//! Prints one line; asserts nothing, because a machine has other things to do.
+//! How long a snapshot cut holds up a shard of a million records: the longest single step, with writes going on, and the
+//! longest write with and without a cut. Asserts nothing, because a machine has other things to do.
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,14 @@ use shardine_records::{CutStep, Nobody, Records};
 const RECORDS: u64 = 1_000_000;
 /// Records written between two steps of the cut, spread over all positions.
 const WRITES_BETWEEN: u64 = 64;
+/// Rounds of such writes before the first cut, to compare with: about as many as a cut has steps.
+const ROUNDS_BEFORE: u64 = 2_000;
+/// The first one also pays for what loading has left over, which the allocator gives back to the system at a moment of its own.
+const CUTS: usize = 4;
+
+/// The server's. Another one may give all the memory of a snapshot back to the system at its end, in one go.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[allow(clippy::print_stdout, reason = "a measurement is told to whoever ran it")]
 fn main() -> anyhow::Result<()> {
@@ -19,6 +27,19 @@ fn main() -> anyhow::Result<()> {
     for number in 0..RECORDS {
         write(&mut records, number)?;
     }
+    let mut longest_write = Duration::ZERO;
+    for round in 0..ROUNDS_BEFORE {
+        longest_write = longest_write.max(write_some(&mut records, round)?);
+    }
+    println!("{RECORDS} records; longest write with no cut {longest_write:?}");
+    for number in 1..=CUTS {
+        cut(&mut records, number)?;
+    }
+    Ok(())
+}
+
+#[allow(clippy::print_stdout, reason = "a measurement is told to whoever ran it")]
+fn cut(records: &mut Records, number: usize) -> anyhow::Result<()> {
     let begun = timed(|| records.begin_cut()).1;
     let (mut longest_step, mut longest_write, mut bytes, mut steps) = (begun, Duration::ZERO, 0, 0u64);
     loop {
@@ -27,18 +48,24 @@ fn main() -> anyhow::Result<()> {
         let CutStep::Chunk(chunk) = step else { break };
         bytes += chunk.len();
         steps += 1;
-        for write_number in 0..WRITES_BETWEEN {
-            let number = steps.wrapping_mul(7919).wrapping_add(write_number.wrapping_mul(104_729)) % RECORDS;
-            let (written, took) = timed(|| write(&mut records, number));
-            written?;
-            longest_write = longest_write.max(took);
-        }
+        longest_write = longest_write.max(write_some(records, steps)?);
     }
     println!(
-        "{RECORDS} records, {steps} chunks, {bytes} bytes: begin {begun:?}, longest step {longest_step:?}, \
-         longest write during the cut {longest_write:?}"
+        "cut {number}: {steps} chunks, {bytes} bytes, longest step {longest_step:?}, longest write meanwhile {longest_write:?}"
     );
     Ok(())
+}
+
+/// Changes records all over the shard; the longest that one took.
+fn write_some(records: &mut Records, round: u64) -> anyhow::Result<Duration> {
+    let mut longest = Duration::ZERO;
+    for place in 0..WRITES_BETWEEN {
+        let number = round.wrapping_mul(7919).wrapping_add(place.wrapping_mul(104_729)) % RECORDS;
+        let (written, took) = timed(|| write(records, number));
+        written?;
+        longest = longest.max(took);
+    }
+    Ok(longest)
 }
 
 fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
