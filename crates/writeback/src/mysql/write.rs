@@ -108,11 +108,11 @@ fn upsert(flavour: Flavour, table: &Table, count: usize) -> String {
     let changes: Vec<String> = columns
         .iter()
         .filter(|column| column.changes() && !matches!(column.part, Part::Version))
-        .map(|column| MysqlText.quoted(column.name))
-        .chain([version.clone()])
+        .chain(&columns::version(table))
         .map(|column| {
             let is_newer = format!("ABS({}) > ABS({name}.{version})", fresh(&version));
-            format!("{column} = IF({is_newer}, {}, {name}.{column})", fresh(&column))
+            let (value, column) = (MysqlText.assigned(table, column, fresh, &name), MysqlText.quoted(column.name));
+            format!("{column} = IF({is_newer}, {value}, {name}.{column})")
         })
         .collect();
     let row = format!("({})", MysqlText.marks(1, columns.len()));
