@@ -11,7 +11,7 @@ use crate::value;
 
 #[derive(Args)]
 pub struct SqlArgs {
-    /// When changes go to SQL: behind the answer, or on-evict
+    /// When changes go to SQL: behind the answer, through (before it), or on-evict
     #[arg(long, value_name = "MODE", default_value = "behind")]
     write: String,
     /// How long a change may wait for others of its row, in ms: fewer writes of hot rows, more lag
@@ -26,6 +26,9 @@ pub struct SqlArgs {
     /// How long tombstones stay in SQL, in ms [default: a week]
     #[arg(long, value_name = "MS")]
     keep_tombstones: Option<u64>,
+    /// A table whose rows go to SQL first, because this one's foreign keys lead there; repeat for more
+    #[arg(long, value_name = "TABLE")]
+    after: Vec<String>,
     /// An SQL table that is there already; it is checked and left as it is
     #[arg(long, value_name = "SQL_TABLE", requires = "map_key")]
     map: Option<String>,
@@ -59,6 +62,7 @@ impl SqlArgs {
             conflict: conflict.into(),
             tombstone_keep_ms: self.keep_tombstones.unwrap_or(0),
             mapping: self.mapping(fields)?,
+            after: self.after.clone(),
         })
     }
 
@@ -104,7 +108,10 @@ fn conflict(sql: &v1::SqlOptions) -> &'static str {
 
 pub fn text_of(sql: &v1::SqlOptions) -> String {
     let (mode, conflict) = (mode(sql), conflict(sql));
-    let head = format!("writes {mode}, delay {} ms, batch {}, on conflict {conflict}", sql.delay_ms, sql.batch);
+    let mut head = format!("writes {mode}, delay {} ms, batch {}, on conflict {conflict}", sql.delay_ms, sql.batch);
+    if !sql.after.is_empty() {
+        head += &format!(", after {}", sql.after.join(", "));
+    }
     match &sql.mapping {
         None => head,
         Some(mapping) if mapping.version.is_empty() => {
@@ -124,5 +131,6 @@ pub fn json_of(sql: &v1::SqlOptions) -> Json {
     json!({
         "mode": mode(sql), "delay_ms": sql.delay_ms, "batch": sql.batch, "conflict": conflict(sql),
         "tombstone_keep_ms": sql.tombstone_keep_ms, "mapping": mapping,
+        "after": sql.after,
     })
 }

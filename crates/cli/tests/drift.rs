@@ -40,3 +40,54 @@ fn record_cache_112_a_changed_table_is_told_at_start_with_its_remedy() {
         wait_for("the row in SQL", PATIENCE, look).unwrap();
     }
 }
+
+/// Starts, makes the table, stops, lets somebody change SQL meanwhile, starts again, and gives what the node says of it.
+fn told_after(sql: Sql, table: &str, meanwhile: impl FnOnce(&Shardine)) -> String {
+    let binary = Some(env!("CARGO_BIN_EXE_shardine").into());
+    let mut server = Shardine::start_with(Options { sql, binary, ..Options::default() }).unwrap();
+    let words: Vec<&str> = table.split(' ').collect();
+    let made = server.command(&words).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    server.stop().unwrap();
+    meanwhile(&server);
+    server.restart().unwrap();
+    server.process().wait_for_line("SQL and the definition do not agree", PATIENCE).unwrap()
+}
+
+#[test]
+fn record_cache_112_a_table_that_is_gone_is_told_at_start() {
+    let shared = Shared::database(Kind::Postgres).unwrap();
+
+    let told = told_after(Sql::Url(shared.database.url()), "table create users --field age:int64", |_| {
+        shared.database.sql("DROP TABLE users").unwrap();
+    });
+
+    assert!(told.contains("SQL has no table users"), "{told}");
+}
+
+#[test]
+fn record_cache_112_a_key_that_lost_its_order_is_told_at_start() {
+    let shared = Shared::database(Kind::MariaDb).unwrap();
+    shared
+        .database
+        .sql("CREATE TABLE crm (id VARCHAR(40) COLLATE utf8mb4_bin PRIMARY KEY, age BIGINT NOT NULL)")
+        .unwrap();
+
+    let map = "table create users --field age:int64 --map crm --map-key id";
+    let told = told_after(Sql::Url(shared.database.url()), map, |_| {
+        shared.database.sql("ALTER TABLE crm MODIFY id VARCHAR(40) COLLATE utf8mb4_general_ci").unwrap();
+    });
+
+    assert!(told.contains("compares texts by utf8mb4_general_ci"), "{told}");
+}
+
+#[test]
+fn record_cache_112_a_table_whose_name_changed_its_case_is_told_at_start() {
+    let told = told_after(Sql::Sqlite, "table create users --field age:int64", |server| {
+        let rename = "ALTER TABLE users RENAME TO other; ALTER TABLE other RENAME TO Users";
+        let done = std::process::Command::new("sqlite3").arg(server.sqlite_path()).arg(rename).status().unwrap();
+        assert!(done.success());
+    });
+
+    assert!(told.contains("SQL calls the table Users"), "{told}");
+}

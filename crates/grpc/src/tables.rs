@@ -113,6 +113,7 @@ fn sql_options(given: v1::SqlOptions) -> Result<SqlOptions, Refusal> {
             given.tombstone_keep_ms
         },
         mapping: given.mapping.map(mapping).transpose()?,
+        after: given.after,
     })
 }
 
@@ -151,6 +152,7 @@ fn sql_options_out(sql: &SqlOptions) -> v1::SqlOptions {
         conflict: conflict.into(),
         tombstone_keep_ms: sql.tombstone_keep_ms,
         mapping,
+        after: sql.after.clone(),
     }
 }
 

@@ -56,6 +56,9 @@ pub(crate) struct SqlBody {
     conflict: Option<String>,
     tombstone_keep_ms: Option<u64>,
     mapping: Option<MappingBody>,
+    /// Tables whose rows go to SQL first, for foreign keys that lead there.
+    #[serde(default)]
+    after: Vec<String>,
 }
 
 /// An SQL table that was there before.
@@ -154,6 +157,7 @@ fn sql_options(body: SqlBody, names: Vec<String>) -> Result<SqlOptions, Refusal>
         conflict: body.conflict.as_deref().map(text::parse_conflict).transpose()?.unwrap_or_default(),
         tombstone_keep_ms: body.tombstone_keep_ms.unwrap_or(default.tombstone_keep_ms),
         mapping: mapping.transpose()?,
+        after: body.after,
     })
 }
 
@@ -200,5 +204,6 @@ fn sql_out(sql: &SqlOptions) -> Json {
     json!({
         "mode": sql.mode.name(), "delay_ms": sql.delay_ms, "batch": sql.batch, "conflict": sql.conflict.name(),
         "tombstone_keep_ms": sql.tombstone_keep_ms, "read_only": sql.is_read_only(), "mapping": mapping,
+        "after": sql.after,
     })
 }

@@ -37,6 +37,8 @@ pub struct SqlOptions {
     pub tombstone_keep_ms: u64,
     /// An SQL table that was there before and has columns of its own names.
     pub mapping: Option<Mapping>,
+    /// Tables whose rows are to be in SQL before those of this one that refer to them (record-cache 107).
+    pub after: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,6 +114,7 @@ impl Default for SqlOptions {
             conflict: Conflict::default(),
             tombstone_keep_ms: TOMBSTONE_KEEP_MS,
             mapping: None,
+            after: Vec::new(),
         }
     }
 }
@@ -129,17 +132,18 @@ impl SqlOptions {
         put_varint(out, u64::from(self.batch));
         out.push(self.conflict.tag());
         put_varint(out, self.tombstone_keep_ms);
-        let Some(mapping) = &self.mapping else { return out.push(0) };
-        out.push(1 + u8::from(mapping.version.is_some()));
-        put_bytes(out, mapping.table.as_bytes());
-        put_bytes(out, mapping.key.as_bytes());
-        out.push(mapping.key_type.tag());
-        mapping.version.iter().for_each(|version| put_bytes(out, version.as_bytes()));
-        put_varint(out, mapping.columns.len() as u64);
-        mapping.columns.iter().for_each(|column| put_bytes(out, column.as_bytes()));
+        match &self.mapping {
+            None => out.push(0),
+            Some(mapping) => mapping.encode(out),
+        }
+        if !self.after.is_empty() {
+            put_varint(out, self.after.len() as u64);
+            self.after.iter().for_each(|parent| put_bytes(out, parent.as_bytes()));
+        }
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    /// `has_order`: whether the form of the definition knows of tables that come before this one.
+    pub(crate) fn decode(reader: &mut Reader<'_>, has_order: bool) -> Result<Self, DecodeError> {
         let small =
             |value: u64, what: &'static str| u32::try_from(value).map_err(|_| DecodeError::Unknown { what, value });
         let mode = WriteMode::from_tag(reader.u8("write mode")?)?;
@@ -152,11 +156,26 @@ impl SqlOptions {
             form @ (1 | 2) => Some(Mapping::decode(reader, form == 2)?),
             form => return Err(DecodeError::Unknown { what: "mapping form", value: u64::from(form) }),
         };
-        Ok(Self { mode, delay_ms, batch, conflict, tombstone_keep_ms, mapping })
+        let mut after = Vec::new();
+        let parents = if has_order { reader.count("parent count")? } else { 0 };
+        for _ in 0..parents {
+            after.push(reader.text("parent table")?.to_owned());
+        }
+        Ok(Self { mode, delay_ms, batch, conflict, tombstone_keep_ms, mapping, after })
     }
 }
 
 impl Mapping {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(1 + u8::from(self.version.is_some()));
+        put_bytes(out, self.table.as_bytes());
+        put_bytes(out, self.key.as_bytes());
+        out.push(self.key_type.tag());
+        self.version.iter().for_each(|version| put_bytes(out, version.as_bytes()));
+        put_varint(out, self.columns.len() as u64);
+        self.columns.iter().for_each(|column| put_bytes(out, column.as_bytes()));
+    }
+
     fn decode(reader: &mut Reader<'_>, has_version: bool) -> Result<Self, DecodeError> {
         let table = reader.text("mapped table")?.to_owned();
         let key = reader.text("mapped key")?.to_owned();

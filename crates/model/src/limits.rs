@@ -24,6 +24,9 @@ pub const SORT_PARTS_MAX: usize = 2;
 /// Tables in a catalogue. Each one costs every shard a definition in its state.
 pub const TABLES_MAX: usize = 4_096;
 
+/// Tables that one table comes after in SQL. Each is looked at before every batch; more foreign keys than that are rare.
+pub const PARENTS_MAX: usize = 16;
+
 /// Fields that a record of a dynamic table keeps packed; above, it turns into a tree, because packed fields are searched from the front.
 pub const PACKED_FIELDS_MAX: usize = 64;
 

@@ -1,6 +1,6 @@
 //! Definitions of tables, and the catalogue that holds them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::backing::{Backing, SqlOptions};
@@ -144,6 +144,13 @@ impl Table {
         if self.sql.delay_ms > limits::WRITE_DELAY_MS_MAX {
             return bad(format!("a change waits at most {} ms for others", limits::WRITE_DELAY_MS_MAX));
         }
+        if self.sql.after.len() > limits::PARENTS_MAX {
+            return bad(format!("a table comes after {} others at most", limits::PARENTS_MAX));
+        }
+        if !self.sql.after.is_empty() && self.backing == Backing::None {
+            return bad(format!("table {} has no SQL behind it in which it could come after others", self.name));
+        }
+        self.sql.after.iter().try_for_each(|parent| check_name("table", parent))?;
         let Some(mapping) = &self.sql.mapping else { return Ok(()) };
         if self.backing == Backing::None || !self.sort.is_empty() {
             return bad(format!("table {} is mapped: it needs SQL behind it and no sort key", self.name));
@@ -168,7 +175,7 @@ impl Table {
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.push(DEFINITION_FORMAT);
+        out.push(if self.sql.after.is_empty() { UNORDERED_DEFINITION_FORMAT } else { DEFINITION_FORMAT });
         put_varint(out, u64::from(self.id.0));
         put_bytes(out, self.name.as_bytes());
         put_varint(out, self.version);
@@ -216,13 +223,18 @@ impl Table {
         let backing = if flags & 1 == 1 { Backing::Sql } else { Backing::None };
         let (dynamic, dropped) = (flags & 2 != 0, flags & 4 != 0);
         // Definitions of the first form knew one way to write.
-        let sql = if format == FIRST_DEFINITION_FORMAT { SqlOptions::default() } else { SqlOptions::decode(reader)? };
+        let sql = match format {
+            FIRST_DEFINITION_FORMAT => SqlOptions::default(),
+            _ => SqlOptions::decode(reader, format > UNORDERED_DEFINITION_FORMAT)?,
+        };
         Ok(Self { id, name, version, fields, sort, backing, sql, dynamic, dropped, next_field })
     }
 }
 
 const FIRST_DEFINITION_FORMAT: u8 = 1;
-const DEFINITION_FORMAT: u8 = 2;
+/// Ends before the tables that come before this one. Where there are none it is written still.
+const UNORDERED_DEFINITION_FORMAT: u8 = 2;
+const DEFINITION_FORMAT: u8 = 3;
 /// Backed by SQL, dynamic, dropped.
 const DEFINITION_FLAGS: u8 = 0b111;
 
@@ -248,6 +260,8 @@ fn check_name(what: &str, name: &str) -> Result<(), Refusal> {
 pub struct Catalogue {
     by_id: BTreeMap<TableId, Arc<Table>>,
     by_name: BTreeMap<String, TableId>,
+    /// By the name of a table, those that come after it.
+    children: BTreeMap<String, BTreeSet<TableId>>,
 }
 
 impl Catalogue {
@@ -264,8 +278,19 @@ impl Catalogue {
         } else {
             self.by_name.insert(table.name.clone(), table.id);
         }
+        for children in self.children.values_mut() {
+            children.remove(&table.id);
+        }
+        for parent in table.sql.after.iter().filter(|_| !table.dropped) {
+            self.children.entry(parent.clone()).or_default().insert(table.id);
+        }
         self.by_id.insert(table.id, Arc::new(table));
         true
+    }
+
+    /// Tables in force whose rows go to SQL after those of this one (record-cache 107). A table may come after itself.
+    pub fn children(&self, name: &str) -> impl Iterator<Item = &Arc<Table>> {
+        self.children.get(name).into_iter().flatten().filter_map(|id| self.get(*id))
     }
 
     #[must_use]

@@ -275,19 +275,22 @@ fn golden_bytes_of_sql_options() {
         conflict: Conflict::Stop,
         tombstone_keep_ms: 1_000,
         mapping: Some(mapping),
+        after: Vec::new(),
     };
     let read_only = SqlOptions { mapping: Some(unversioned), ..SqlOptions::default() };
     assert!(read_only.is_read_only() && !options.is_read_only());
 
-    for (sql, golden) in [
-        (options, "01fa014002e807020363726d026964010372657601036e6f6d"),
-        (read_only, "0000e807008088b2a002010363726d0269640100"),
+    let ordered = SqlOptions { after: vec!["users".into(), "b".into()], ..SqlOptions::default() };
+    for (form, sql, golden) in [
+        (2, options, "01fa014002e807020363726d026964010372657601036e6f6d"),
+        (2, read_only, "0000e807008088b2a002010363726d0269640100"),
+        (3, ordered, "0000e807008088b2a0020002057573657273 0162"),
     ] {
         let table = Table { sql, ..Table::kv() };
         let mut out = Vec::new();
         table.encode(&mut out);
 
-        assert_eq!(hex(&out), format!("0201026b760102010000{golden}"), "{table:?}");
+        assert_eq!(hex(&out), hex(bytes(&format!("0{form}01026b760102010000{golden}"))), "{table:?}");
         assert_eq!(Table::decode(&mut Reader::new(&out)).unwrap(), table);
     }
 }
@@ -365,7 +368,7 @@ fn record_cache_73_unknown_numbers_are_refused() {
 
     assert_eq!(entry("02 01 00"), "entry format holds 2, which has no meaning");
     assert_eq!(entry("01 0a"), "entry kind holds 10, which has no meaning");
-    assert_eq!(entry("01 06 03"), "definition format holds 3, which has no meaning");
+    assert_eq!(entry("01 06 04"), "definition format holds 4, which has no meaning");
     assert_eq!(entry("01 04 01 01"), "bytes end inside lease length");
     assert_eq!(entry("01 09 01 00"), "1 bytes are left over after entry");
     assert_eq!(entry("01 06 01 02 01 61 01 08"), "definition flags holds 8, which has no meaning");

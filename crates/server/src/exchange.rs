@@ -253,6 +253,7 @@ impl Exchange {
                 ("sql_rows_written", look.rows_written),
                 ("sql_rows_read", look.rows_read),
                 ("sql_rows_refused", look.rows_refused),
+                ("sql_rows_orphaned", look.rows_orphaned),
                 ("sql_jobs_failed", look.jobs_failed),
             ]);
         }

@@ -113,6 +113,7 @@ impl Steward {
             push_field(&mut table, field)?;
         }
         table.check()?;
+        self.check_parents(&table)?;
         if table.backing == Backing::Sql && self.exchange.sql.is_none() {
             let message = "this node runs without SQL (--sql none): create the table with --backing none";
             return Err(Refusal::new(ErrorCode::Unsupported, message));
@@ -120,6 +121,16 @@ impl Steward {
         // A table of others is looked at and left as it is.
         self.change_sql(&table, if table.sql.mapping.is_some() { Change::Check } else { Change::Create })?;
         self.settle(table)
+    }
+
+    /// Tables come after others that are there already, or after themselves: so there is an order (record-cache 107).
+    fn check_parents(&self, table: &Table) -> Result<(), Refusal> {
+        let is_known = |name: &str| self.catalogue.named(name).is_some_and(|parent| parent.backing == Backing::Sql);
+        let unknown = table.sql.after.iter().find(|name| **name != table.name && !is_known(name));
+        unknown.map_or(Ok(()), |name| {
+            let message = format!("there is no table {name} with SQL behind it that {} could come after", table.name);
+            Err(Refusal::new(ErrorCode::UnknownTable, message))
+        })
     }
 
     fn add_field(&mut self, name: &str, field: FieldSpec) -> Result<Arc<Table>, Refusal> {
@@ -144,6 +155,10 @@ impl Steward {
         let mut table = self.known(name)?;
         if table.id == shardine_model::table::KV {
             return Err(Refusal::new(ErrorCode::Forbidden, "the table kv is always there"));
+        }
+        if let Some(child) = self.catalogue.children(name).find(|child| child.id != table.id) {
+            let message = format!("table {} comes after {name} in SQL: drop it first", child.name);
+            return Err(Refusal::new(ErrorCode::BadRequest, message));
         }
         table.version += 1;
         table.dropped = true;
@@ -183,6 +198,15 @@ impl Steward {
             .map_err(|code| Refusal::new(code, format!("shard {shard} did not take the definition of {}", table.name)))
     }
 
+    /// What SQL calls the tables that this one comes after.
+    fn parents(&self, table: &Table) -> Vec<String> {
+        let known = |name: &String| {
+            let parent = if *name == table.name { table } else { self.catalogue.named(name)? };
+            Some(parent.sql.mapping.as_ref().map_or(&parent.name, |mapping| &mapping.table).clone())
+        };
+        table.sql.after.iter().filter_map(known).collect()
+    }
+
     fn change_sql(&mut self, table: &Table, change: Change) -> Result<(), Refusal> {
         if table.backing == Backing::None {
             return Ok(());
@@ -191,7 +215,7 @@ impl Steward {
         let sql = self.exchange.sql.clone().ok_or_else(|| unavailable("this node runs without SQL".into()))?;
         self.jobs += 1;
         let ticket = JobId(STEWARD_LANE << 48 | self.jobs);
-        let job = Job::Table(TableJob { ticket, table: Arc::new(table.clone()), change });
+        let job = Job::Table(TableJob { ticket, table: Arc::new(table.clone()), parents: self.parents(table), change });
         sql.submit(job).map_err(|rejected| match rejected.why {
             Why::Full => Refusal::new(ErrorCode::Busy, "too many jobs wait for SQL"),
             Why::Stopped => unavailable("the node is stopping".into()),

@@ -102,6 +102,8 @@ pub enum FlushResult {
     /// SQL holds a higher version than memory: somebody else wrote the row.
     Newer(Version),
     Refused(String),
+    /// A row of another table must be there first (record-cache 107).
+    Orphan(String),
 }
 
 /// What kind of trouble SQL had. The class alone decides what happens next (record-cache 112).

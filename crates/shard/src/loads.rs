@@ -50,7 +50,11 @@ impl Loads {
     /// Whether somebody waits who will touch the row: whoever comes now must queue behind.
     #[inline]
     pub fn holds(&self, row: RowKey<'_>) -> bool {
-        !self.waiting.is_empty() && self.queue_of(&row.to_owned()).is_some()
+        if self.waiting.is_empty() {
+            return false;
+        }
+        let row = row.to_owned();
+        self.waiting.contains_key(&row) || self.held.contains_key(&row)
     }
 
     fn queue_of(&self, row: &RowKeyBuf) -> Option<RowKeyBuf> {
@@ -174,7 +178,8 @@ impl Replica {
             // SQL is known to be down: nobody is made to wait for what will not come (record-cache 109).
             return actions.answers.push((parked.caller, Answer::Failed(ErrorCode::BackendUnavailable)));
         }
-        let queue = self.loads.join(rows, needed);
+        // A row that nobody waits for, as most of them are when many are missed at once.
+        let queue = if ahead == 0 && rows.len() == 1 { needed.clone() } else { self.loads.join(rows, needed) };
         let waiters = self.loads.waiting.entry(queue.clone()).or_default();
         waiters.push(parked);
         // The queue of a row that is being kicked asks SQL when the kick is through.

@@ -6,6 +6,7 @@
 //! refuses waits by itself and holds up nobody else.
 
 // In the order in which a newcomer should read them.
+mod family;
 mod kicks;
 mod lease;
 mod letters;

@@ -36,6 +36,12 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Whether SQL has said what it holds of a row.
+    pub(crate) fn knows(&self, row: &RowKeyBuf) -> bool {
+        let place = self.rows.binary_search_by(|(_, flush)| flush.row.cmp(row));
+        place.is_ok_and(|place| self.held[place].is_some())
+    }
+
     /// Rows of which nothing was said yet.
     pub(crate) fn unknown(&self) -> Vec<RowKeyBuf> {
         let rows = self.rows.iter().zip(&self.held).filter(|(_, held)| held.is_none());

@@ -116,6 +116,12 @@ pub(crate) fn selected(table: &Table) -> Vec<Column<'_>> {
     columns
 }
 
+/// Whether tombstones keep what the row held last: a default might refer to a row that no other table has
+/// (record-cache 107).
+pub(crate) fn tombstones_keep_fields(table: &Table) -> bool {
+    !table.sql.after.is_empty()
+}
+
 /// Where the version stands among the selected, if there is one.
 pub(crate) fn version_at(table: &Table) -> Option<usize> {
     version(table).map(|_| address(table).len())

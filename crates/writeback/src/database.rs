@@ -64,7 +64,8 @@ pub(crate) trait Database: Send {
     /// A page, and the last row looked at if there may be more behind it.
     fn scan(&mut self, job: &ScanJob) -> Result<(Found, Option<RowKeyBuf>), Error>;
 
-    fn check(&mut self, table: &Table) -> Result<Vec<Drift>, Error>;
+    /// `parents` are the SQL tables to which its foreign keys may lead.
+    fn check(&mut self, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error>;
     fn create(&mut self, table: &Table) -> Result<(), Error>;
     fn add_field(&mut self, table: &Table, field: FieldId) -> Result<(), Error>;
     fn drop_table(&mut self, table: &Table) -> Result<(), Error>;

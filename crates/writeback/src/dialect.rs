@@ -1,9 +1,9 @@
 //! Pieces of statements that all databases share, and the few words that each spells its own way. Values never pass
 //! through here except as defaults of columns, which SQL allows only as text.
 
-use shardine_model::{FieldType, Value};
+use shardine_model::{FieldType, Table, Value};
 
-use crate::columns::{Column, Part};
+use crate::columns::{self, Column, Part};
 use crate::error::Error;
 
 pub(crate) trait Dialect {
@@ -38,6 +38,22 @@ pub(crate) trait Dialect {
     fn marks(&self, first: usize, count: usize) -> String {
         let marks: Vec<String> = (first..first + count).map(|number| self.mark(number)).collect();
         marks.join(", ")
+    }
+
+    /// What an upsert sets a column to: the new value, or, under a tombstone that keeps what the row held, the one that
+    /// is there. `fresh` and `held` stand for the row that comes and the row that is there.
+    fn assigned(&self, table: &Table, column: &Column<'_>, fresh: impl Fn(&str) -> String, held: &str) -> String
+    where
+        Self: Sized,
+    {
+        let name = self.quoted(column.name);
+        let version = columns::version(table).map(|version| self.quoted(version.name)).unwrap_or_default();
+        match column.part {
+            Part::Field(_) if columns::tombstones_keep_fields(table) => {
+                format!("CASE WHEN {} < 0 THEN {held}.{name} ELSE {} END", fresh(&version), fresh(&name))
+            }
+            _ => fresh(&name),
+        }
     }
 
     /// A column as `CREATE TABLE` and `ADD COLUMN` declare it.

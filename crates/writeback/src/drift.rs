@@ -36,11 +36,35 @@ pub(crate) fn compare(dialect: &dyn Dialect, table: &Table, existing: &[Existing
     Ok(drift)
 }
 
+/// A foreign key as the database has it.
+pub(crate) struct ForeignKey {
+    pub(crate) name: String,
+    /// The SQL table it leads to.
+    pub(crate) parent: String,
+    /// Whether SQL only refuses, and never changes a row on this side when one on the other goes or changes.
+    pub(crate) only_refuses: bool,
+}
+
+impl ForeignKey {
+    fn drift(self, table: &str, parents: &[String]) -> Option<Drift> {
+        let Self { name, parent, only_refuses } = self;
+        match () {
+            () if !only_refuses => Some(Drift::Cascade { table: table.to_owned(), name }),
+            () if !parents.contains(&parent) => Some(Drift::ForeignKey { table: table.to_owned(), name, parent }),
+            () => None,
+        }
+    }
+}
+
 /// What makes a table of others unfit to be written, besides its columns (record-cache 103, 107).
-pub(crate) fn unfit(table: &Table, foreign_keys: Vec<String>, collation: Option<String>) -> Vec<Drift> {
+pub(crate) fn unfit(
+    table: &Table,
+    parents: &[String],
+    foreign_keys: Vec<ForeignKey>,
+    collation: Option<String>,
+) -> Vec<Drift> {
     let name = columns::table_name(table);
-    let mut drift: Vec<Drift> =
-        foreign_keys.into_iter().map(|key| Drift::ForeignKey { table: name.to_owned(), name: key }).collect();
+    let mut drift: Vec<Drift> = foreign_keys.into_iter().filter_map(|key| key.drift(name, parents)).collect();
     let is_exact = |collation: &str| collation.ends_with("_bin") || ["BINARY", "C", "binary"].contains(&collation);
     if let Some(collation) = collation.filter(|found| columns::key_type(table) == FieldType::String && !is_exact(found))
     {

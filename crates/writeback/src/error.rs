@@ -11,6 +11,8 @@ pub enum Class {
     Definition,
     /// This one row is refused; others are not concerned.
     Row,
+    /// This one row is refused because of a row of another table, which is not there yet or is still there.
+    ForeignKey,
     /// Not ours to mend: no permission, a damaged file, no database at all. Pause and tell the operator.
     Fatal,
     /// Its time was over before its turn came. Says nothing about the database.
@@ -24,6 +26,7 @@ impl Class {
             Self::Retryable => "retryable",
             Self::Definition => "definition",
             Self::Row => "row",
+            Self::ForeignKey => "foreign key",
             Self::Fatal => "fatal",
             Self::Busy => "busy",
         }
@@ -45,6 +48,11 @@ pub struct Error {
 }
 
 impl Error {
+    /// Whether the other rows of the batch are not concerned.
+    pub(crate) fn is_of_one_row(&self) -> bool {
+        matches!(self.class, Class::Row | Class::ForeignKey)
+    }
+
     pub(crate) fn retryable(message: impl Into<String>) -> Self {
         Self { class: Class::Retryable, message: message.into() }
     }

@@ -88,6 +88,8 @@ pub struct TableJob {
     pub ticket: JobId,
     /// For `AddField` the definition that already has the field.
     pub table: Arc<Table>,
+    /// What SQL calls the tables that this one comes after: its foreign keys may lead there (record-cache 107).
+    pub parents: Vec<String>,
     pub change: Change,
 }
 
@@ -112,9 +114,11 @@ pub enum Done {
         ticket: JobId,
         rows: Vec<(RowKeyBuf, FlushResult)>,
     },
-    /// None of these tombstones stands there any longer, deleted now or before.
+    /// None of these tombstones stands there any longer, deleted now or before, but for those that rows of other tables
+    /// still refer to.
     Purged {
         ticket: JobId,
+        kept: Vec<RowKeyBuf>,
     },
     Scanned {
         ticket: JobId,
@@ -174,6 +178,8 @@ pub enum FlushResult {
     Newer(Version),
     /// SQL will not take this row, in SQL's words (record-cache 113).
     Refused(String),
+    /// SQL will take it once another table has the row that this one refers to (record-cache 107).
+    Orphan(String),
 }
 
 /// One way in which an SQL table differs from its definition.
@@ -189,8 +195,14 @@ pub enum Drift {
     OtherType { table: String, column: String, expected: String, found: String },
     #[error("the primary key of table {table} is ({found}) in SQL, Shardine needs ({expected})")]
     OtherPrimaryKey { table: String, expected: String, found: String },
-    #[error("table {table} has the foreign key {name}: rows are written in no order that could respect it")]
-    ForeignKey { table: String, name: String },
+    #[error(
+        "table {table} has the foreign key {name} to {parent}, and does not say that it comes after it: map {parent} too, and this one with --after"
+    )]
+    ForeignKey { table: String, name: String, parent: String },
+    #[error(
+        "the foreign key {name} of table {table} changes or deletes rows by itself (ON DELETE or ON UPDATE), which would escape Shardine: make it NO ACTION"
+    )]
+    Cascade { table: String, name: String },
     #[error(
         "the key column {table}.{column} compares texts by {collation}, for which different keys may be one: use a binary collation"
     )]
@@ -241,7 +253,7 @@ impl Done {
         match self {
             Self::Loaded { ticket, .. }
             | Self::Flushed { ticket, .. }
-            | Self::Purged { ticket }
+            | Self::Purged { ticket, .. }
             | Self::Scanned { ticket, .. }
             | Self::Checked { ticket, .. }
             | Self::Created { ticket }

@@ -60,8 +60,8 @@ impl Database for Session {
         read::scan(self, job)
     }
 
-    fn check(&mut self, table: &Table) -> Result<Vec<Drift>, Error> {
-        schema::check(self, table)
+    fn check(&mut self, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+        schema::check(self, table, parents)
     }
 
     fn create(&mut self, table: &Table) -> Result<(), Error> {

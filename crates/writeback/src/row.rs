@@ -1,15 +1,15 @@
 //! Rows between memory and SQL: filled with defaults on the way out, checked against the definition on the way in.
 //! Knows definitions, not databases.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashMap;
 
 use shardine_model::codec::DecodeError;
 use shardine_model::{
-    Field, FieldRef, FieldValue, Position, RowImage, RowKeyBuf, Table, Value, ValueRef, Version, row, sort,
+    Field, FieldRef, FieldValue, Position, RowImage, RowKey, RowKeyBuf, Table, Value, ValueRef, Version, row, sort,
 };
 
 use crate::error::Error;
-use crate::job::{FlushRow, Found, JobId, LoadJob, Loaded, Quarantined};
+use crate::job::{FlushRow, Found, JobId, Loaded, Quarantined};
 use crate::key;
 
 /// What a row is told to have where SQL keeps no version: there, and nothing more.
@@ -91,53 +91,83 @@ impl Found {
         self.nulls += other.nulls;
     }
 
-    /// Makes one answer for the rows asked of what SQL returned. `read` takes a returned row in and gives its address.
+    /// Makes one answer for the rows asked of what SQL returned. `read` takes a returned row in.
     pub(crate) fn gather<A>(
         asked: &[RowKeyBuf],
         returned: &[A],
         read: impl Fn(&mut Found, &A) -> Result<RowKeyBuf, Error>,
     ) -> Result<Found, Error> {
-        let mut stored = BTreeMap::new();
+        let mut stored = Found::default();
         for answer in returned {
-            let mut one = Found::default();
-            stored.insert(read(&mut one, answer)?, one);
+            read(&mut stored, answer)?;
         }
-        let mut found = Found::default();
-        found.answer(asked, stored);
-        Ok(found)
+        Ok(stored.in_order(asked))
     }
 
-    /// Answers for every row asked, once, in the order asked, from what was stored.
-    pub(crate) fn answer(&mut self, asked: &[RowKeyBuf], mut stored: BTreeMap<RowKeyBuf, Found>) {
-        let mut answered = BTreeSet::new();
-        for row in asked.iter().filter(|row| answered.insert(*row)) {
-            match stored.remove(row) {
-                Some(one) => self.absorb(one),
-                None => self.take_absent(row.clone()),
+    /// Answers for every row asked, once, in the order asked, with what SQL told in an order of its own.
+    pub(crate) fn in_order(self, asked: &[RowKeyBuf]) -> Found {
+        let mut places: HashMap<RowKey<'_>, usize> = HashMap::with_capacity(asked.len());
+        for (place, row) in asked.iter().enumerate() {
+            places.entry(row.as_ref()).or_insert(place);
+        }
+        let mut told: Vec<Option<Result<Loaded, Quarantined>>> = asked.iter().map(|_| None).collect();
+        for loaded in self.rows {
+            if let Some(&place) = places.get(&loaded.row.as_ref()) {
+                told[place] = Some(Ok(loaded));
             }
         }
+        for odd in self.quarantined {
+            if let Some(&place) = places.get(&odd.row.as_ref()) {
+                told[place] = Some(Err(odd));
+            }
+        }
+        let mut found = Found { rows: Vec::with_capacity(asked.len()), quarantined: Vec::new(), nulls: self.nulls };
+        for ((place, row), told) in asked.iter().enumerate().zip(told) {
+            match told {
+                Some(Ok(loaded)) => found.rows.push(loaded),
+                Some(Err(odd)) => found.quarantined.push(odd),
+                None if places[&row.as_ref()] == place => found.take_absent(row.clone()),
+                None => {}
+            }
+        }
+        found
     }
 
-    /// Gives each of several joined loads the rows that it asked for.
-    pub(crate) fn deal(self, loads: &[LoadJob]) -> Vec<(JobId, Found)> {
-        let rows: BTreeMap<RowKeyBuf, Loaded> =
-            self.rows.into_iter().map(|loaded| (loaded.row.clone(), loaded)).collect();
-        let quarantined: BTreeMap<RowKeyBuf, Quarantined> =
-            self.quarantined.into_iter().map(|odd| (odd.row.clone(), odd)).collect();
-        let mut nulls = self.nulls;
-        loads
-            .iter()
-            .map(|load| {
-                let asked: BTreeSet<&RowKeyBuf> = load.rows.iter().collect();
-                let found = Found {
-                    rows: asked.iter().filter_map(|row| rows.get(*row).cloned()).collect(),
-                    quarantined: asked.iter().filter_map(|row| quarantined.get(*row).cloned()).collect(),
-                    // Counted once.
-                    nulls: std::mem::take(&mut nulls),
-                };
-                (load.ticket, found)
+    /// Gives each of several joined loads the rows that it asked for. `asked` is what they asked, one behind the other, each
+    /// so many, and what was found stands in the same order.
+    pub(crate) fn deal(self, asked: &[RowKeyBuf], parts: &[(JobId, usize)]) -> Vec<(JobId, Found)> {
+        let (mut rows, mut odd) = (self.rows.into_iter().peekable(), self.quarantined.into_iter().peekable());
+        let (mut asked, mut nulls) = (asked.iter(), self.nulls);
+        let mut dealt: Vec<(JobId, Found)> = Vec::with_capacity(parts.len());
+        for &(ticket, count) in parts {
+            // Counted once.
+            let mut part = Found { nulls: std::mem::take(&mut nulls), ..Found::default() };
+            for row in asked.by_ref().take(count) {
+                if let Some(loaded) = rows.next_if(|loaded| loaded.row == *row) {
+                    part.rows.push(loaded);
+                } else if let Some(odd) = odd.next_if(|odd| odd.row == *row) {
+                    part.quarantined.push(odd);
+                } else {
+                    part.copy_from(&dealt, row);
+                }
+            }
+            dealt.push((ticket, part));
+        }
+        dealt
+    }
+
+    /// A row that an earlier load asked for too.
+    fn copy_from(&mut self, dealt: &[(JobId, Found)], row: &RowKeyBuf) {
+        let mut earlier = dealt.iter().map(|(_, found)| found);
+        let (rows, odd) = earlier
+            .find_map(|found| {
+                let rows = found.rows.iter().find(|loaded| loaded.row == *row);
+                let odd = found.quarantined.iter().find(|odd| odd.row == *row);
+                (rows.is_some() || odd.is_some()).then_some((rows, odd))
             })
-            .collect()
+            .unwrap_or_default();
+        self.rows.extend(rows.cloned());
+        self.quarantined.extend(odd.cloned());
     }
 
     pub(crate) fn take_absent(&mut self, row: RowKeyBuf) {

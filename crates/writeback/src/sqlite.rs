@@ -117,8 +117,8 @@ impl Database for File {
         scan::scan(&self.connection, job)
     }
 
-    fn check(&mut self, table: &Table) -> Result<Vec<Drift>, Error> {
-        schema::check(&self.connection, table)
+    fn check(&mut self, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+        schema::check(&self.connection, table, parents)
     }
 
     fn create(&mut self, table: &Table) -> Result<(), Error> {

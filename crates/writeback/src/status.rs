@@ -17,6 +17,8 @@ pub struct Status {
     pub jobs_failed: u64,
     pub rows_written: u64,
     pub rows_refused: u64,
+    /// Times that a row was put off because SQL lacks the row of another table that it refers to.
+    pub rows_orphaned: u64,
     /// Rows that SQL held at another version than ours (record-cache 117).
     pub rows_newer: u64,
     /// Rows read, found or not.
@@ -35,6 +37,7 @@ pub(crate) struct Counters {
     jobs_failed: AtomicU64,
     rows_written: AtomicU64,
     rows_refused: AtomicU64,
+    rows_orphaned: AtomicU64,
     rows_newer: AtomicU64,
     rows_read: AtomicU64,
     rows_quarantined: AtomicU64,
@@ -77,6 +80,7 @@ impl Counters {
             FlushResult::Written => &self.rows_written,
             FlushResult::Newer(_) => &self.rows_newer,
             FlushResult::Refused(_) => &self.rows_refused,
+            FlushResult::Orphan(_) => &self.rows_orphaned,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -86,7 +90,7 @@ impl Counters {
             return;
         }
         self.jobs_failed.fetch_add(1, Ordering::Relaxed);
-        let is_reached = matches!(error.class, Class::Definition | Class::Row);
+        let is_reached = matches!(error.class, Class::Definition | Class::Row | Class::ForeignKey);
         self.connected.store(is_reached, Ordering::Relaxed);
         *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
     }
@@ -99,6 +103,7 @@ impl Counters {
             jobs_failed: read(&self.jobs_failed),
             rows_written: read(&self.rows_written),
             rows_refused: read(&self.rows_refused),
+            rows_orphaned: read(&self.rows_orphaned),
             rows_newer: read(&self.rows_newer),
             rows_read: read(&self.rows_read),
             rows_quarantined: read(&self.rows_quarantined),

@@ -4,13 +4,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use shardine_model::{RowKeyBuf, limits};
+use shardine_model::{RowKeyBuf, Table, limits};
 use tracing::{info, warn};
 
+use crate::columns;
 use crate::database::{Connector, Database, Role};
 use crate::error::{Class, Error};
 use crate::flush;
-use crate::job::{Change, Done, Found, Job, LoadJob, TableJob};
+use crate::job::{Change, Done, Found, Job, JobId, LoadJob, TableJob};
 use crate::key;
 use crate::queue::Queue;
 use crate::status::Counters;
@@ -35,7 +36,7 @@ impl Worker {
         while let Some(taken) = jobs.take(is_joined) {
             match <[Job; 1]>::try_from(taken) {
                 Ok([job]) => {
-                    let done = self.answer(job);
+                    let done = self.answer(&job);
                     self.finish(done);
                 }
                 Err(loads) => self.answer_loads(loads.into_iter().filter_map(Job::into_load).collect()),
@@ -50,22 +51,26 @@ impl Worker {
 
     /// One question to SQL, one answer to each job.
     fn answer_loads(&mut self, loads: Vec<LoadJob>) {
-        let rows = loads.iter().flat_map(|load| load.rows.iter().cloned()).collect();
-        let joined = LoadJob { ticket: loads[0].ticket, table: Arc::clone(&loads[0].table), rows };
-        match self.answer(Job::Load(joined)) {
-            Done::Loaded { found, .. } => {
-                for (ticket, found) in found.deal(&loads) {
+        let parts: Vec<(JobId, usize)> = loads.iter().map(|load| (load.ticket, load.rows.len())).collect();
+        let (ticket, table) = (loads[0].ticket, Arc::clone(&loads[0].table));
+        let rows: Vec<RowKeyBuf> = loads.into_iter().flat_map(|load| load.rows).collect();
+        let joined = Job::Load(LoadJob { ticket, table, rows });
+        match (self.answer(&joined), joined.as_load()) {
+            (Done::Loaded { found, .. }, Some(joined)) => {
+                for (ticket, found) in found.deal(&joined.rows, &parts) {
                     self.finish(Done::Loaded { ticket, found });
                 }
             }
-            Done::Failed { error, .. } => {
-                loads.iter().for_each(|load| self.finish(Done::Failed { ticket: load.ticket, error: error.clone() }));
+            (Done::Failed { error, .. }, _) => {
+                parts
+                    .iter()
+                    .for_each(|(ticket, _)| self.finish(Done::Failed { ticket: *ticket, error: error.clone() }));
             }
-            other => unreachable!("a load was answered with {other:?}"),
+            (other, _) => unreachable!("a load was answered with {other:?}"),
         }
     }
 
-    fn answer(&mut self, job: Job) -> Done {
+    fn answer(&mut self, job: &Job) -> Done {
         let ticket = job.ticket();
         if self.stopping.load(Ordering::Relaxed) {
             return Done::Failed { ticket, error: Error::retryable("the node is stopping") };
@@ -79,28 +84,24 @@ impl Worker {
         })
     }
 
-    fn perform(&mut self, job: Job) -> Result<Done, Error> {
+    fn perform(&mut self, job: &Job) -> Result<Done, Error> {
         if job.table().dynamic {
             return Err(Error::definition(format!("table {} is dynamic and has no SQL form", job.table().name)));
         }
         let database = self.connected()?;
         Ok(match job {
             Job::Load(job) => {
-                let found = load_all(database, &job)?;
+                let found = load_all(database, job)?;
                 self.counters.count_statement();
                 Done::Loaded { ticket: job.ticket, found }
             }
-            Job::Flush(job) => Done::Flushed { ticket: job.ticket, rows: flush::write_all(database, &job)? },
-            Job::Purge(job) => {
-                flush::check_time(job.begin_by)?;
-                database.purge(&job.table, &job.rows)?;
-                Done::Purged { ticket: job.ticket }
-            }
+            Job::Flush(job) => Done::Flushed { ticket: job.ticket, rows: flush::write_all(database, job)? },
+            Job::Purge(job) => Done::Purged { ticket: job.ticket, kept: flush::purge_all(database, job)? },
             Job::Scan(job) => {
-                let (found, next) = database.scan(&job)?;
+                let (found, next) = database.scan(job)?;
                 Done::Scanned { ticket: job.ticket, found, next }
             }
-            Job::Table(job) => change(database, &job)?,
+            Job::Table(job) => change(database, job)?,
         })
     }
 
@@ -117,7 +118,7 @@ impl Worker {
     fn after(&mut self, error: &Error) {
         match error.class {
             Class::Retryable | Class::Fatal => self.connection = None,
-            Class::Definition | Class::Row | Class::Busy => {}
+            Class::Definition | Class::Row | Class::ForeignKey | Class::Busy => {}
         }
         warn!(role = self.role.name(), class = error.class.name(), %error, "SQL job failed");
     }
@@ -142,20 +143,27 @@ fn is_joined(taken: &[Job], next: &Job) -> bool {
 }
 
 fn load_all(database: &mut dyn Database, job: &LoadJob) -> Result<Found, Error> {
-    let mut found = Found::default();
-    let (asked, impossible): (Vec<RowKeyBuf>, Vec<RowKeyBuf>) =
-        job.rows.iter().cloned().partition(|row| key::to_sql(&job.table, &row.key).is_some());
-    for rows in asked.chunks(limits::LOAD_ROWS_MAX) {
-        found.absorb(database.load(&job.table, rows)?);
+    if !columns::is_mapped(&job.table) {
+        return load_in_order(database, &job.table, &job.rows);
     }
-    impossible.into_iter().for_each(|row| found.take_absent(row));
+    // A key that the column cannot hold is not there.
+    let possible = job.rows.iter().filter(|row| key::to_sql(&job.table, &row.key).is_some());
+    let found = load_in_order(database, &job.table, &possible.cloned().collect::<Vec<_>>())?;
+    Ok(found.in_order(&job.rows))
+}
+
+fn load_in_order(database: &mut dyn Database, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error> {
+    let mut found = Found::default();
+    for rows in rows.chunks(limits::LOAD_ROWS_MAX) {
+        found.absorb(database.load(table, rows)?);
+    }
     Ok(found)
 }
 
 fn change(database: &mut dyn Database, job: &TableJob) -> Result<Done, Error> {
     let (ticket, table) = (job.ticket, &job.table);
     Ok(match job.change {
-        Change::Check => Done::Checked { ticket, drift: database.check(table)? },
+        Change::Check => Done::Checked { ticket, drift: database.check(table, &job.parents)? },
         Change::Create => {
             database.create(table)?;
             Done::Created { ticket }

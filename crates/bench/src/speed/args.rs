@@ -24,6 +24,10 @@ pub struct Options {
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "memory", "restart", "sql", "coord"])]
     pub only: Vec<Work>,
 
+    /// Of the rows in front of SQL only those whose name holds this text, such as `read-through PostgreSQL`.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub row: String,
+
     /// Measurements per row and server.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,

@@ -23,17 +23,27 @@ const HOT_KEYS: u64 = 1_000;
 const HOT_CHANGES: u64 = 1_000_000;
 const HOT_DELAY_MS: &str = "700";
 
-/// All rows of the group.
+/// The rows of the group, or those that were asked for.
 pub fn measure(place: &Workplace, options: &Options) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
+    let is_wanted = |name: &str| name.to_lowercase().contains(&options.row.to_lowercase());
     for base in [Base::Server(Kind::Postgres), Base::Server(Kind::MariaDb), Base::Sqlite] {
-        rows.push(write_back(base, place, options)?);
+        if is_wanted(&format!("write-back {}", base.name())) {
+            rows.push(write_back(base, place, options)?);
+        }
     }
     for kind in [Kind::Postgres, Kind::MariaDb] {
-        rows.extend(read_through(kind, place, options)?);
+        if is_wanted(&format!("read-through {}", Base::Server(kind).name())) {
+            rows.extend(read_through(kind, place, options)?);
+        }
     }
-    rows.extend(hot_keys(place, options)?);
-    rows.push(outage(place, options)?);
+    if is_wanted("hot keys") {
+        rows.extend(hot_keys(place, options)?);
+    }
+    if is_wanted("outage") {
+        rows.push(outage(place, options)?);
+    }
+    ensure!(!rows.is_empty(), "no row in front of SQL is called {:?}", options.row);
     Ok(rows)
 }
 

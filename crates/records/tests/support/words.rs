@@ -96,7 +96,7 @@ pub fn table(catalogue: &Catalogue, words: &[&str]) -> Table {
     made
 }
 
-const SQL_OPTIONS: [&str; 5] = ["mode", "delay", "batch", "conflict", "keep"];
+const SQL_OPTIONS: [&str; 6] = ["mode", "delay", "batch", "conflict", "keep", "after"];
 
 fn sql_option(sql: &mut SqlOptions, option: &str, value: &str) {
     let number = || value.parse().expect("a number");
@@ -105,6 +105,7 @@ fn sql_option(sql: &mut SqlOptions, option: &str, value: &str) {
         "conflict" => sql.conflict = Conflict::ALL.into_iter().find(|one| one.name() == value).expect("a known policy"),
         "delay" => sql.delay_ms = number(),
         "batch" => sql.batch = number(),
+        "after" => sql.after = value.split(',').map(str::to_owned).collect(),
         "keep" => sql.tombstone_keep_ms = u64::from(number()),
         other => panic!("{other:?} is no option"),
     }

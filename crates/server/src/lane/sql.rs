@@ -189,11 +189,14 @@ impl Core {
                     rows.into_iter().map(|(row, result)| (row, flush_result(result))).collect();
                 self.with_replica(job.seat, |replica, actions| replica.flushed(term, &results, actions));
             }
-            Done::Purged { ticket } => {
+            Done::Purged { ticket, kept } => {
                 let Some(job) = self.sql.underway.remove(&ticket) else { return };
                 let rows = self.sql.purges.remove(&ticket).unwrap_or_default();
                 let What::Purge { term } = job.what else { return };
-                self.with_replica(job.seat, |replica, actions| replica.purged(term, &rows, actions));
+                self.with_replica(job.seat, |replica, actions| {
+                    replica.purge_kept(term, &kept);
+                    replica.purged(term, &rows, actions);
+                });
             }
             Done::Failed { ticket, error } => {
                 tracing::warn!(%error, "SQL failed, will try again");
@@ -218,6 +221,10 @@ impl Core {
                 }
                 shardine_writeback::FlushResult::Refused(message) => {
                     self.sql.tallies.failed(row.table, &format!("SQL refused {}: {message}", key()));
+                }
+                shardine_writeback::FlushResult::Orphan(message) => {
+                    let why = format!("{} waits for the row of another table that it refers to: {message}", key());
+                    self.sql.tallies.failed(row.table, &why);
                 }
             }
         }
@@ -269,7 +276,7 @@ fn class_of(class: shardine_writeback::Class) -> Class {
     match class {
         shardine_writeback::Class::Retryable => Class::Retryable,
         shardine_writeback::Class::Definition => Class::Definition,
-        shardine_writeback::Class::Row => Class::Row,
+        shardine_writeback::Class::Row | shardine_writeback::Class::ForeignKey => Class::Row,
         shardine_writeback::Class::Fatal => Class::Fatal,
         shardine_writeback::Class::Busy => Class::Busy,
     }
@@ -280,6 +287,7 @@ fn flush_result(result: shardine_writeback::FlushResult) -> FlushResult {
         shardine_writeback::FlushResult::Written => FlushResult::Written,
         shardine_writeback::FlushResult::Newer(version) => FlushResult::Newer(version),
         shardine_writeback::FlushResult::Refused(message) => FlushResult::Refused(message),
+        shardine_writeback::FlushResult::Orphan(message) => FlushResult::Orphan(message),
     }
 }
 

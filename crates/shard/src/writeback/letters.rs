@@ -17,6 +17,7 @@ const UNLISTED_PAUSE_MS: u64 = 10_000;
 pub(super) struct Quarrels {
     pub newer: Vec<(RowKeyBuf, Sent, Version)>,
     pub refused: Vec<(RowKeyBuf, Sent, String)>,
+    pub orphans: Vec<(RowKeyBuf, Sent, String)>,
 }
 
 /// SQL's words as far as a letter keeps them: no need to carry more through the log.
@@ -40,6 +41,7 @@ impl Replica {
                 Conflict::CacheWins | Conflict::Stop => quarrels.refused.push((row, sent, message)),
             }
         }
+        self.keep_orphans(quarrels.orphans);
         self.raise(raised);
         self.bury_letters(quarrels.refused);
     }

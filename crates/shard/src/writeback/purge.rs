@@ -15,11 +15,16 @@ use crate::replica::Replica;
 /// How long after a failure the next purge is tried.
 const RETRY_MS: u64 = 10_000;
 
+/// How long a tombstone is left alone to which rows of other tables refer: they may live for years.
+const KEPT_MS: u64 = 10 * 60 * 1_000;
+
 #[derive(Debug, Default)]
 pub(crate) struct Purges {
     /// Rows that SQL is deleting, or whose end is on its way through the log.
     under_way: BTreeMap<RowKeyBuf, Version>,
     not_before_ms: u64,
+    /// Rows to which others in SQL refer, and until when they are left alone.
+    kept: BTreeMap<RowKeyBuf, u64>,
     /// When a statement was last given up on.
     unknown_ms: u64,
 }
@@ -27,6 +32,10 @@ pub(crate) struct Purges {
 impl Purges {
     pub fn holds(&self, row: RowKey<'_>) -> bool {
         !self.under_way.is_empty() && self.under_way.contains_key(&row.to_owned())
+    }
+
+    fn keeps(&self, row: RowKey<'_>, now_ms: u64) -> bool {
+        !self.kept.is_empty() && self.kept.get(&row.to_owned()).is_some_and(|until| now_ms < *until)
     }
 
     pub fn lost_sight(&mut self, now_ms: u64) {
@@ -37,7 +46,7 @@ impl Purges {
 impl Replica {
     /// Whether every statement that could bring an old row back is over: those of older leaders, and those of this one
     /// whose outcome is not known.
-    fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         let Some(held_since) = self.writeback.lease.held_since_ms() else { return false };
         let since = held_since.max(self.writeback.purges.unknown_ms);
         self.time.monotonic_ms >= since + self.options.purge_quiet_ms
@@ -48,7 +57,8 @@ impl Replica {
         let now = self.stamp();
         let tombstones = self.records.clean_tombstones(Some(table));
         let due = tombstones.take_while(move |(since, ..)| since.plus_ms(keep_ms) <= now);
-        due.map(|(_, row, version)| (row, version))
+        let (purges, now_ms) = (&self.writeback.purges, self.time.monotonic_ms);
+        due.map(|(_, row, version)| (row, version)).filter(move |(row, _)| !purges.keeps(*row, now_ms))
     }
 
     fn purgeable_tables(&self) -> impl Iterator<Item = (TableId, u64)> {
@@ -103,11 +113,26 @@ impl Replica {
             return;
         }
         let known = |(row, version): &&(RowKeyBuf, Version)| self.writeback.purges.under_way.get(row) == Some(version);
-        let gone = rows.iter().filter(known).map(|(row, version)| (row.as_ref(), *version)).collect();
+        let gone: Vec<_> = rows.iter().filter(known).map(|(row, version)| (row.as_ref(), *version)).collect();
+        if gone.is_empty() {
+            return;
+        }
         if !self.propose(&Entry::Purge(gone), Vec::new(), Then::SqlPurged) {
             self.writeback.purges.under_way.clear();
         }
         self.drain(actions);
+    }
+
+    /// Rows of other tables refer to these, so SQL keeps them: children go before their parents (record-cache 107).
+    pub fn purge_kept(&mut self, term: u64, rows: &[RowKeyBuf]) {
+        let (now, purges) = (self.time.monotonic_ms, &mut self.writeback.purges);
+        if term != self.group.term() || rows.is_empty() {
+            return;
+        }
+        purges.kept.retain(|_, until| now < *until);
+        for row in rows.iter().filter(|row| purges.under_way.remove(*row).is_some()) {
+            purges.kept.insert(row.clone(), now + KEPT_MS);
+        }
     }
 
     /// SQL could not delete them, or nobody knows: tried again later, which is harmless.

@@ -115,16 +115,20 @@ impl Queue {
         }
     }
 
-    /// The next row whose time has come. `delay_ms` is how long patient ones wait; `None` means until they are called.
-    pub fn next_due(&self, now_ms: u64, delay_ms: Option<u64>) -> Option<&RowKeyBuf> {
-        let is_over = |(time, _): &Order, delay: u64| time.saturating_add(delay) <= now_ms;
+    /// The next row whose time has come. Patient ones are due that became dirty by `due_until_ms`; `None` means that they
+    /// wait until they are called.
+    pub fn next_due(&self, now_ms: u64, due_until_ms: Option<u64>) -> Option<&RowKeyBuf> {
         let urgent = || self.urgent.values().next();
-        let put_off = || self.put_off.iter().next().filter(|(order, _)| is_over(order, 0)).map(|(_, row)| row);
-        let patient = || {
-            let delay = delay_ms?;
-            self.patient.iter().next().filter(|(order, _)| is_over(order, delay)).map(|(_, row)| row)
-        };
+        let put_off = || first_until(&self.put_off, now_ms);
+        let patient = || first_until(&self.patient, due_until_ms?);
         urgent().or_else(put_off).or_else(patient)
+    }
+
+    /// When the youngest of the due rows became dirty; those that were put off do not count.
+    pub fn last_due_ms(&self, due_until_ms: Option<u64>) -> Option<u64> {
+        let urgent = self.urgent.keys().next_back();
+        let patient = due_until_ms.and_then(|until| self.patient.range(..=(until, u64::MAX)).next_back());
+        urgent.into_iter().chain(patient.map(|(order, _)| order)).map(|(since, _)| *since).max()
     }
 
     pub fn send(&mut self, row: RowKeyBuf, sent: Sent) {
@@ -137,11 +141,24 @@ impl Queue {
         self.under_way.remove(row)
     }
 
+    /// When the row became dirty, if it has a mark.
+    pub fn since_ms(&self, row: &RowKeyBuf) -> Option<u64> {
+        self.marks.get(row).map(|mark| mark.since_ms)
+    }
+
+    /// When the oldest of the rows became dirty that are on their way to SQL or will be soon: not those put off.
+    pub fn first_to_come_ms(&self) -> Option<u64> {
+        let marked = [&self.patient, &self.urgent].into_iter().filter_map(|list| list.keys().next().map(|(at, _)| *at));
+        marked.chain(self.under_way.values().map(|sent| sent.since_ms)).min()
+    }
+
     /// When the row that has waited longest became dirty.
     pub fn oldest_since_ms(&self) -> Option<u64> {
-        let marked = [&self.patient, &self.urgent].into_iter().filter_map(|list| list.keys().next().map(|(at, _)| *at));
-        let put_off = self.put_off.values().filter_map(|row| self.marks.get(row)).map(|mark| mark.since_ms);
-        let under_way = self.under_way.values().map(|sent| sent.since_ms);
-        marked.chain(put_off).chain(under_way).min()
+        let put_off = self.put_off.values().filter_map(|row| self.since_ms(row));
+        put_off.chain(self.first_to_come_ms()).min()
     }
+}
+
+fn first_until(list: &BTreeMap<Order, RowKeyBuf>, until_ms: u64) -> Option<&RowKeyBuf> {
+    list.iter().next().filter(|((time, _), _)| *time <= until_ms).map(|(_, row)| row)
 }

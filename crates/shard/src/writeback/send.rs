@@ -41,7 +41,8 @@ impl Replica {
     fn next_batch(&mut self, table: TableId, now: u64) -> Vec<FlushRow> {
         let mut rows = Vec::new();
         let Some(definition) = self.records.catalogue().get(table) else { return rows };
-        let delay = self.delay_ms(definition);
+        let due_until = self.due_until_ms(definition);
+        let parents_since = self.parents_since_ms(definition, now);
         let rows_max = self.writeback.health.rows_max().min(definition.sql.batch.max(1) as usize);
         let queue = self.writeback.tables.get_mut(&table).expect("named by the caller");
         if queue.under_way() > 0 || queue.pause.holds(now, definition.version) || definition.sql.is_read_only() {
@@ -49,7 +50,8 @@ impl Replica {
         }
         let mut bytes = 0;
         while rows.len() < rows_max
-            && let Some(row) = queue.next_due(now, delay).cloned()
+            && let Some(row) = queue.next_due(now, due_until).cloned()
+            && !parents_since.is_some_and(|since| queue.since_ms(&row) >= Some(since))
         {
             let mark = queue.unmark(&row).expect("it was found by its mark");
             let Some(flush) = dirty_image(&self.records, row) else { continue };
@@ -74,7 +76,7 @@ impl Replica {
         let now = self.time.monotonic_ms;
         let is_due = |(table, queue): (&TableId, &super::Queue)| {
             let definition = self.records.catalogue().get(*table);
-            definition.is_some_and(|definition| queue.next_due(now, self.delay_ms(definition)).is_some())
+            definition.is_some_and(|definition| queue.next_due(now, self.due_until_ms(definition)).is_some())
         };
         self.writeback.kicks.are_wanted()
             || self.wants_to_shed()
@@ -105,6 +107,7 @@ impl Replica {
                 }
                 FlushResult::Newer(held) => quarrels.newer.push((row.clone(), sent, *held)),
                 FlushResult::Refused(message) => quarrels.refused.push((row.clone(), sent, message.clone())),
+                FlushResult::Orphan(message) => quarrels.orphans.push((row.clone(), sent, message.clone())),
             }
         }
         if !written.is_empty() {
@@ -159,13 +162,20 @@ impl Replica {
         }
     }
 
-    /// How long a row of the table may wait for more changes (record-cache 108); `None` until it is called for.
-    fn delay_ms(&self, definition: &Table) -> Option<u64> {
-        match definition.sql.mode {
-            _ if self.is_above_soft_limit() => Some(0),
-            WriteMode::Behind | WriteMode::Through => Some(u64::from(definition.sql.delay_ms)),
+    /// Rows of the table that became dirty by then have waited long enough for more changes (record-cache 108); `None` if
+    /// all wait until they are called. A row of a table that comes after it calls those that must go before it.
+    fn due_until_ms(&self, definition: &Table) -> Option<u64> {
+        let now = self.time.monotonic_ms;
+        let own = match definition.sql.mode {
+            _ if self.is_above_soft_limit() => Some(now),
+            WriteMode::Behind | WriteMode::Through => now.checked_sub(u64::from(definition.sql.delay_ms)),
             WriteMode::OnEvict => None,
-        }
+        };
+        let called = self.children(definition).filter_map(|child| {
+            let queue = self.writeback.tables.get(&child.id)?;
+            queue.last_due_ms(self.due_until_ms(child))
+        });
+        called.chain(own).max()
     }
 
     /// What tells this replica's pauses from those of others.

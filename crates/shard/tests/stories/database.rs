@@ -9,6 +9,10 @@ use shardine_shard::{FlushResult, FlushRow, LoadedRow};
 pub struct Database {
     rows: BTreeMap<RowKeyBuf, (Version, RowImage)>,
     refused: BTreeSet<RowKeyBuf>,
+    /// Rows that refer to one of another table that is not there.
+    orphans: BTreeSet<RowKeyBuf>,
+    /// Rows that one of another table refers to.
+    needed: BTreeSet<RowKeyBuf>,
 }
 
 impl Database {
@@ -25,7 +29,27 @@ impl Database {
         };
     }
 
+    /// From now on the row that this one refers to is missing, or is there.
+    pub fn orphan(&mut self, row: RowKeyBuf, is_orphan: bool) {
+        if is_orphan {
+            self.orphans.insert(row)
+        } else {
+            self.orphans.remove(&row)
+        };
+    }
+
+    pub fn need(&mut self, row: RowKeyBuf) {
+        self.needed.insert(row);
+    }
+
+    pub fn is_needed(&self, row: &RowKeyBuf) -> bool {
+        self.needed.contains(row)
+    }
+
     pub fn purge(&mut self, row: &RowKeyBuf, version: Version) {
+        if self.is_needed(row) {
+            return;
+        }
         if self.rows.get(row).is_some_and(|(held, _)| *held == version) {
             self.rows.remove(row);
         }
@@ -43,6 +67,10 @@ impl Database {
     pub fn write(&mut self, flush: &FlushRow) -> FlushResult {
         if self.refused.contains(&flush.row) {
             return FlushResult::Refused("check violated".to_owned());
+        }
+        let is_there = self.rows.contains_key(&flush.row);
+        if self.orphans.contains(&flush.row) && (flush.version.is_live() || !is_there) {
+            return FlushResult::Orphan("no parent".to_owned());
         }
         let held = self.rows.get(&flush.row).map_or(Version::NEVER, |(version, _)| *version);
         if held.magnitude() > flush.version.magnitude() {

@@ -33,6 +33,7 @@ stories! {
     a_table_that_sql_refuses
     write_modes
     written_through
+    parents_first
     dead_letters
     discarded_letters
     conflicts

@@ -304,7 +304,7 @@ impl Desk {
         self.perform(|replica, actions| replica.tick(time, actions))
     }
 
-    /// `sql row ADDRESS vN f=v …`, `sql shows ADDRESS`, `sql answers`, `sql fails`; `sql finds` looks rows up and keeps what
+    /// `sql row ADDRESS vN f=v …`, `sql shows ADDRESS`, `sql answers`, `sql fails`; `sql misses-parent-of` a row and `sql needs` one are foreign keys; `sql finds` looks rows up and keeps what
     /// it found until `sql tells`.
     fn sql(&mut self, words: &[&str]) -> Vec<String> {
         match words[0] {
@@ -327,8 +327,12 @@ impl Desk {
             }
             "answers" => self.sql_answers(),
             "fails" => self.sql_fails(words.get(1).copied().unwrap_or("retryable")),
-            "refuses" | "takes" => {
+            "refuses" | "takes" | "misses-parent-of" | "needs" => {
                 let row = words::address(&self.catalogue(), words[1]).to_owned();
+                if words[0] == "needs" {
+                    self.database.need(row.clone());
+                }
+                self.database.orphan(row.clone(), words[0] == "misses-parent-of");
                 self.database.refuse(row, words[0] == "refuses");
                 Vec::new()
             }
@@ -365,6 +369,8 @@ impl Desk {
         }
         for purge in std::mem::take(&mut self.purges) {
             purge.rows.iter().for_each(|(row, version)| self.database.purge(row, *version));
+            let needed = purge.rows.iter().map(|(row, _)| row).filter(|row| self.database.is_needed(row));
+            self.replica.purge_kept(purge.term, &needed.cloned().collect::<Vec<_>>());
             told.extend(self.perform(|replica, actions| replica.purged(purge.term, &purge.rows, actions)));
         }
         told

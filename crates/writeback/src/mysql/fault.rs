@@ -62,6 +62,8 @@ fn class_of(fault: &ServerError) -> Class {
         1051 | 1054 | 1109 | 1136 | 1146 | 1364 => Class::Definition,
         // No such database, no permission.
         1044 | 1045 | 1049 | 1130 | 1142 | 1143 | 1227 | 1698 => Class::Fatal,
+        // A row of another table is missing, or is still there.
+        1216 | 1217 | 1451 | 1452 => Class::ForeignKey,
         // Too large for a packet or for a row, and what checks, triggers and keys refuse.
         1118 | 1153 | 3819 | 4025 => Class::Row,
         _ => match fault.state.get(..2) {

@@ -8,7 +8,7 @@ use super::session::Session;
 use super::text::MysqlText;
 use crate::columns::{self, Column, POSITION, Part};
 use crate::dialect::Dialect;
-use crate::drift::{self, Existing, agree};
+use crate::drift::{self, Existing, ForeignKey, agree};
 use crate::error::Error;
 use crate::job::Drift;
 
@@ -22,7 +22,7 @@ pub(super) fn create(session: &mut Session, table: &Table) -> Result<(), Error> 
     let options = "ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin";
     session.run(&format!("{with_index}, {}) {options}", index(table)))?;
     // The table may have been there before, made by somebody else for something else.
-    agree(check(session, table)?)
+    agree(check(session, table, &[])?)
 }
 
 fn index(table: &Table) -> String {
@@ -33,30 +33,39 @@ fn index(table: &Table) -> String {
     format!("INDEX {} ({POSITION}, {address})", MysqlText.quoted(&index))
 }
 
-pub(super) fn check(session: &mut Session, table: &Table) -> Result<Vec<Drift>, Error> {
+pub(super) fn check(session: &mut Session, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
     let existing = existing_columns(session, table)?;
     if existing.is_empty() {
         return Ok(vec![Drift::NoTable { table: table.name.clone() }]);
     }
     let mut drift = drift::compare(&MysqlText, table, &existing)?;
     if columns::is_mapped(table) {
-        drift.extend(unfit(session, table)?);
+        drift.extend(unfit(session, table, parents)?);
     }
     Ok(drift)
 }
 
-fn unfit(session: &mut Session, table: &Table) -> Result<Vec<Drift>, Error> {
-    const FOREIGN_KEYS: &str = "SELECT constraint_name FROM information_schema.referential_constraints \
-                                WHERE constraint_schema = DATABASE() AND table_name = ?";
+fn unfit(session: &mut Session, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+    const FOREIGN_KEYS: &str = "\
+        SELECT constraint_name, referenced_table_name, \
+               delete_rule IN ('NO ACTION', 'RESTRICT') AND update_rule IN ('NO ACTION', 'RESTRICT') \
+        FROM information_schema.referential_constraints \
+        WHERE constraint_schema = DATABASE() AND table_name = ? ORDER BY constraint_name";
     const COLLATION: &str = "SELECT collation_name FROM information_schema.columns \
                              WHERE table_schema = DATABASE() AND table_name = ? AND column_name = ?";
     let text = |text: &str| Stored::Bytes(text.as_bytes().to_vec());
     let (name, key) = (columns::table_name(table), columns::address(table)[0].name);
     let keys = session.query(FOREIGN_KEYS, vec![text(name)])?;
-    let keys = keys.iter().filter_map(|answer| answer.get::<String, _>(0)).collect();
+    let keys = keys.into_iter().map(foreign_key).collect::<Result<_, _>>()?;
     let collation = session.query(COLLATION, vec![text(name), text(key)])?;
     let collation = collation.first().and_then(|answer| answer.get::<Option<String>, _>(0)).flatten();
-    Ok(drift::unfit(table, keys, collation))
+    Ok(drift::unfit(table, parents, keys, collation))
+}
+
+fn foreign_key(answer: mysql_async::Row) -> Result<ForeignKey, Error> {
+    let (name, parent, only_refuses) = mysql_async::from_row_opt(answer)
+        .map_err(|error| Error::definition(format!("information_schema cannot be read: {error}")))?;
+    Ok(ForeignKey { name, parent, only_refuses })
 }
 
 /// SQL first, then the definition (record-cache 129): rows that are there already read as the default.

@@ -49,7 +49,17 @@ impl Dialect for MysqlText {
             Value::Uint(value) => value.to_string(),
             Value::Float(value) if !value.is_finite() => return Err("is not a finite number"),
             Value::Float(value) => format!("{value:e}"),
-            Value::Str(value) => format!("({})", quoted_text(value)?),
+            Value::Str(value) => {
+                let quoted = quoted_text(value)?;
+                // MySQL keeps an expression as a text with backslashes in it, which it cannot read again in a session
+                // without them.
+                let is_plain = !value.contains(['\'', '\\']);
+                if is_plain {
+                    format!("({quoted})")
+                } else {
+                    format!("(CONVERT(x'{}' USING utf8mb4))", hex(value.as_bytes()))
+                }
+            }
             Value::Blob(value) => format!("(x'{}')", hex(value)),
         })
     }
@@ -75,6 +85,16 @@ impl Dialect for MysqlText {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Seen on MySQL 9.7: `('it''s')` is a syntax error under `NO_BACKSLASH_ESCAPES`.
+    #[test]
+    fn defaults_with_quotes_are_told_in_digits() {
+        let default = |text: &str| MysqlText.default(&Value::Str(text.into())).unwrap();
+
+        assert_eq!(default("here"), "('here')");
+        assert_eq!(default("it's"), "(CONVERT(x'69742773' USING utf8mb4))");
+        assert_eq!(default("a\\b"), "(CONVERT(x'615c62' USING utf8mb4))");
+    }
 
     #[test]
     fn behind_a_row_is_told_column_by_column() {

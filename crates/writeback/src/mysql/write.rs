@@ -20,7 +20,13 @@ const MARKS_MAX: usize = 65_535;
 pub(super) fn write(session: &mut Session, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
     let mut batch = Batch::new(rows);
     let ordered = batch.by_key();
-    if session.flavour == Flavour::MariaDb && statement_rows(table, rows.len()) == rows.len() {
+    if columns::tombstones_keep_fields(table) {
+        let (live, dead): (Vec<_>, Vec<_>) = ordered.iter().partition(|flush| flush.version.is_live());
+        in_transaction(session, |session| {
+            write_rows(session, table, &live, &mut batch)?;
+            bury(session, table, &dead, &mut batch)
+        })?;
+    } else if session.flavour == Flavour::MariaDb && statement_rows(table, rows.len()) == rows.len() {
         // A transaction by itself, which saves two ways to the server and back.
         write_statement(session, table, &ordered, &mut batch)?;
     } else {
@@ -41,10 +47,8 @@ fn in_transaction<T>(session: &mut Session, work: impl FnOnce(&mut Session) -> R
 
 /// Deletes tombstones, each only at its version. Row by row: there are few, and none is in a hurry.
 pub(super) fn purge(session: &mut Session, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error> {
-    let conditions: Vec<String> =
-        columns::address(table).iter().map(|column| format!("{} = ?", MysqlText.quoted(column.name))).collect();
     let version = columns::version(table).map(|column| MysqlText.quoted(column.name)).unwrap_or_default();
-    let (name, address) = (MysqlText.quoted(columns::table_name(table)), conditions.join(" AND "));
+    let (name, address) = (MysqlText.quoted(columns::table_name(table)), by_address(table));
     let delete = format!("DELETE FROM {name} WHERE {address} AND {version} = ? AND {version} < 0");
     in_transaction(session, |session| {
         rows.iter().try_for_each(|(row, version)| {
@@ -53,6 +57,25 @@ pub(super) fn purge(session: &mut Session, table: &Table, rows: &[(RowKeyBuf, Ve
             session.query(&delete, values).map(drop)
         })
     })
+}
+
+/// Writes tombstones that keep what their rows held. Not by an upsert: MySQL looks at the foreign keys of the new row before
+/// it finds that there is one already. What is not there yet is inserted like any row.
+fn bury(session: &mut Session, table: &Table, rows: &[&FlushRow], batch: &mut Batch<'_>) -> Result<(), Error> {
+    let Some(version) = columns::version(table).map(|column| MysqlText.quoted(column.name)) else { return Ok(()) };
+    let (name, address) = (MysqlText.quoted(columns::table_name(table)), by_address(table));
+    let update = format!("UPDATE {name} SET {version} = ? WHERE {address} AND ABS({version}) < ?");
+    for flush in rows {
+        let mut values = vec![Stored::Int(flush.version.0)];
+        values.extend(addresses(table, std::iter::once(&flush.row)));
+        values.push(Stored::UInt(flush.version.magnitude()));
+        session.query(&update, values)?;
+        read_back(session, table, &[flush], batch)?;
+        if !batch.knows(&flush.row) {
+            write_statement(session, table, &[flush], batch)?;
+        }
+    }
+    Ok(())
 }
 
 fn write_rows(session: &mut Session, table: &Table, rows: &[&FlushRow], batch: &mut Batch<'_>) -> Result<(), Error> {
@@ -83,16 +106,33 @@ fn write_statement(
         push_row(&mut values, table, flush)?;
     }
     let upsert = upsert(session.flavour, table, rows.len());
-    let mut answers = session.query(&upsert, values)?;
+    let answers = session.query(&upsert, values)?;
     if session.flavour == Flavour::Mysql {
         // It cannot say what a row holds after a write, and a count of changed rows is no proof (record-cache 96).
-        let select = format!("SELECT {} {}", held_names(table), held_by_key(table, rows.len()));
-        answers = session.query(&select, addresses(table, rows.iter().map(|flush| &flush.row)))?;
+        return read_back(session, table, rows, batch);
     }
-    for answer in &answers {
+    note(table, &answers, batch)
+}
+
+/// Asks what SQL holds of these rows.
+fn read_back(session: &mut Session, table: &Table, rows: &[&FlushRow], batch: &mut Batch<'_>) -> Result<(), Error> {
+    let select = format!("SELECT {} {}", held_names(table), held_by_key(table, rows.len()));
+    let answers = session.query(&select, addresses(table, rows.iter().map(|flush| &flush.row)))?;
+    note(table, &answers, batch)
+}
+
+fn note(table: &Table, answers: &[mysql_async::Row], batch: &mut Batch<'_>) -> Result<(), Error> {
+    for answer in answers {
         batch.note(&row_key(table, answer)?, version(table, answer).map_err(Error::definition)?);
     }
     Ok(())
+}
+
+/// A condition on the address of one row.
+fn by_address(table: &Table) -> String {
+    let conditions: Vec<String> =
+        columns::address(table).iter().map(|column| format!("{} = ?", MysqlText.quoted(column.name))).collect();
+    conditions.join(" AND ")
 }
 
 /// Whole rows; one whose |version| in SQL is not below ours keeps what it has. The version comes last, because each
@@ -108,10 +148,10 @@ fn upsert(flavour: Flavour, table: &Table, count: usize) -> String {
     let changes: Vec<String> = columns
         .iter()
         .filter(|column| column.changes() && !matches!(column.part, Part::Version))
-        .map(|column| MysqlText.quoted(column.name))
-        .chain([version.clone()])
+        .chain(&columns::version(table))
         .map(|column| {
             let is_newer = format!("ABS({}) > ABS({name}.{version})", fresh(&version));
+            let column = MysqlText.quoted(column.name);
             format!("{column} = IF({is_newer}, {}, {name}.{column})", fresh(&column))
         })
         .collect();

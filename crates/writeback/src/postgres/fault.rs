@@ -26,6 +26,7 @@ fn class_of(code: &SqlState) -> Class {
     match text {
         // A column that every row must fill and that the definition does not know, or a type that cannot be turned.
         "23502" | "42804" => Class::Definition,
+        "23503" => Class::ForeignKey,
         // A limit of the server on one row: an index entry, a tuple.
         "54000" | "54001" | "54011" | "54023" => Class::Row,
         "42501" | "3D000" | "3F000" | "XX001" | "XX002" | "0A000" => Class::Fatal,

@@ -1,20 +1,21 @@
 //! Tables: made, compared with their definition, widened and dropped. Each looks first and may be repeated, so a failure in the middle is mended by the next try.
 
 use shardine_model::{FieldId, Table};
+use tokio_postgres::Row;
 
 use super::fault::classify;
 use super::session::Session;
 use super::text::PostgresText;
 use crate::columns::{self, Column, POSITION, Part};
 use crate::dialect::Dialect;
-use crate::drift::{self, Existing, agree};
+use crate::drift::{self, Existing, ForeignKey, agree};
 use crate::error::Error;
 use crate::job::Drift;
 
 pub(super) fn create(session: &mut Session, table: &Table) -> Result<(), Error> {
     session.run(&drift::create_table(&PostgresText, table)?)?;
     // The table may have been there before, made by somebody else for something else.
-    agree(check(session, table)?)?;
+    agree(check(session, table, &[])?)?;
     session.run(&create_index(table))
 }
 
@@ -27,13 +28,13 @@ fn create_index(table: &Table) -> String {
     format!("CREATE INDEX IF NOT EXISTS {index} ON {name} ({POSITION}, {address})")
 }
 
-pub(super) fn check(session: &mut Session, table: &Table) -> Result<Vec<Drift>, Error> {
+pub(super) fn check(session: &mut Session, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
     match existing_columns(session, table)? {
         None => Ok(vec![Drift::NoTable { table: table.name.clone() }]),
         Some(existing) => {
             let mut drift = drift::compare(&PostgresText, table, &existing)?;
             if columns::is_mapped(table) {
-                drift.extend(unfit(session, table)?);
+                drift.extend(unfit(session, table, parents)?);
             }
             Ok(drift)
         }
@@ -41,19 +42,30 @@ pub(super) fn check(session: &mut Session, table: &Table) -> Result<Vec<Drift>, 
 }
 
 /// Texts are equal here when their bytes are, unless somebody made a collation that says otherwise.
-fn unfit(session: &mut Session, table: &Table) -> Result<Vec<Drift>, Error> {
-    const FOREIGN_KEYS: &str =
-        "SELECT conname::text FROM pg_constraint WHERE conrelid = to_regclass($1) AND contype = 'f'";
+fn unfit(session: &mut Session, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+    const FOREIGN_KEYS: &str = "\
+        SELECT conname::text, confrelid::regclass::text, confdeltype IN ('a', 'r') AND confupdtype IN ('a', 'r') \
+        FROM pg_constraint WHERE conrelid = to_regclass($1) AND contype = 'f' ORDER BY conname";
     const COLLATION: &str = "\
         SELECT l.collname::text FROM pg_attribute a JOIN pg_collation l ON l.oid = a.attcollation \
         WHERE a.attrelid = to_regclass($1) AND a.attname = $2 AND NOT l.collisdeterministic";
     let name = PostgresText.quoted(columns::table_name(table));
     let key = columns::address(table)[0].name;
     let keys = session.query(FOREIGN_KEYS, &[&name])?;
-    let keys: Result<Vec<String>, _> = keys.iter().map(|answer| answer.try_get(0)).collect();
+    let keys: Result<Vec<ForeignKey>, _> = keys.iter().map(foreign_key).collect();
     let collation = session.query(COLLATION, &[&name, &key])?;
     let collation = collation.first().map(|answer| answer.try_get(0)).transpose().map_err(classify)?;
-    Ok(drift::unfit(table, keys.map_err(classify)?, collation))
+    Ok(drift::unfit(table, parents, keys.map_err(classify)?, collation))
+}
+
+fn foreign_key(answer: &Row) -> Result<ForeignKey, tokio_postgres::Error> {
+    // In quotes where it needs them, and behind its schema where it is not in ours.
+    let parent: &str = answer.try_get(1)?;
+    Ok(ForeignKey {
+        name: answer.try_get(0)?,
+        parent: parent.trim_matches('"').to_owned(),
+        only_refuses: answer.try_get(2)?,
+    })
 }
 
 /// SQL first, then the definition (record-cache 129): rows that are there already read as the default.

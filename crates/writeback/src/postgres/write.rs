@@ -91,8 +91,8 @@ fn upsert(table: &Table) -> String {
     let changes: Vec<String> = columns
         .iter()
         .filter(|column| column.changes())
-        .map(|column| PostgresText.quoted(column.name))
-        .map(|column| format!("{column} = excluded.{column}"))
+        .map(|column| (column, PostgresText.assigned(table, column, |name| format!("excluded.{name}"), "held")))
+        .map(|(column, value)| format!("{} = {value}", PostgresText.quoted(column.name)))
         .collect();
     format!(
         "INSERT INTO {name} AS held ({names}) SELECT {} FROM unnest({}) AS batch ({}) \

@@ -6,7 +6,9 @@ use crate::error::{Class, Error};
 
 pub(super) fn classify(error: rusqlite::Error) -> Error {
     let message = error.to_string();
+    let foreign_key = Some(rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY);
     let class = match error.sqlite_error_code() {
+        Some(_) if error.sqlite_error().map(|fault| fault.extended_code) == foreign_key => Class::ForeignKey,
         Some(code) => class_of(code, &message),
         // Not from SQLite: a value of another type than asked for, a text with a NUL where none may be.
         None => Class::Definition,

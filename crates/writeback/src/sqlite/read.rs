@@ -1,7 +1,5 @@
 //! Reading rows by key: one statement for up to 200 of them (record-cache 39).
 
-use std::collections::BTreeMap;
-
 use rusqlite::types::ValueRef as Stored;
 use rusqlite::{CachedStatement, Connection, Row};
 use shardine_model::{FieldType, RowKeyBuf, Table, ValueRef, Version, limits};
@@ -25,17 +23,12 @@ pub(super) fn load(connection: &Connection, table: &Table, rows: &[RowKeyBuf]) -
     let mut statement = connection.prepare_cached(&select(table, size)).map_err(classify)?;
     bind_keys(&mut statement, table, rows.iter().chain(std::iter::repeat(last)).take(size)).map_err(classify)?;
 
-    // Answers come in SQL's order and are given in the order of the question.
-    let mut stored = BTreeMap::new();
     let mut answers = statement.raw_query();
     while let Some(answer) = answers.next().map_err(classify)? {
         let row = row_key(table, answer).map_err(classify)?;
-        let mut one = Found::default();
-        take(&mut one, table, row.clone(), answer);
-        stored.insert(row, one);
+        take(&mut found, table, row, answer);
     }
-    found.answer(rows, stored);
-    Ok(found)
+    Ok(found.in_order(rows))
 }
 
 pub(super) fn select(table: &Table, size: usize) -> String {

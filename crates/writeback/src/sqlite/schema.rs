@@ -7,7 +7,7 @@ use super::fault::classify;
 use super::text::SqliteText;
 use crate::columns::{self, Column, POSITION, Part};
 use crate::dialect::Dialect;
-use crate::drift::{self, Existing, agree};
+use crate::drift::{self, Existing, ForeignKey, agree};
 use crate::error::Error;
 use crate::job::Drift;
 
@@ -15,7 +15,7 @@ pub(super) fn create(connection: &mut Connection, table: &Table) -> Result<(), E
     let transaction = begin(connection)?;
     transaction.execute_batch(&create_table(table)?).map_err(classify)?;
     // The table may have been there before, made by somebody else for something else.
-    agree(check(&transaction, table)?)?;
+    agree(check(&transaction, table, &[])?)?;
     transaction.execute_batch(&create_index(table)).map_err(classify)?;
     transaction.commit().map_err(classify)
 }
@@ -33,32 +33,39 @@ fn create_index(table: &Table) -> String {
     format!("CREATE INDEX IF NOT EXISTS {index} ON {name} ({POSITION}, {address})")
 }
 
-pub(super) fn check(connection: &Connection, table: &Table) -> Result<Vec<Drift>, Error> {
+pub(super) fn check(connection: &Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
     match stored_name(connection, columns::table_name(table))? {
         None => Ok(vec![Drift::NoTable { table: table.name.clone() }]),
         Some(found) if found != columns::table_name(table) => Ok(vec![other_case(table, found)]),
         Some(_) => {
             let mut drift = drift::compare(&SqliteText, table, &existing_columns(connection, table)?)?;
             if columns::is_mapped(table) {
-                drift.extend(unfit(connection, table)?);
+                drift.extend(unfit(connection, table, parents)?);
             }
             Ok(drift)
         }
     }
 }
 
-fn unfit(connection: &Connection, table: &Table) -> Result<Vec<Drift>, Error> {
-    const FOREIGN_KEYS: &str = "SELECT 'to ' || \"table\" FROM pragma_foreign_key_list(?)";
+fn unfit(connection: &Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+    // A key of several columns has a line for each.
+    const FOREIGN_KEYS: &str = "\
+        SELECT DISTINCT id, \"table\", on_update IN ('NO ACTION', 'RESTRICT') AND on_delete IN ('NO ACTION', 'RESTRICT') \
+        FROM pragma_foreign_key_list(?) ORDER BY id";
     const COLLATION: &str = "SELECT x.coll FROM pragma_index_list(?) l, pragma_index_xinfo(l.name) x \
                              WHERE l.origin = 'pk' AND x.key = 1";
     let name = columns::table_name(table);
-    let read = || -> rusqlite::Result<(Vec<String>, Option<String>)> {
+    let foreign_key = |row: &rusqlite::Row<'_>| {
+        // They have numbers and no names.
+        Ok(ForeignKey { name: row.get::<_, i64>(0)?.to_string(), parent: row.get(1)?, only_refuses: row.get(2)? })
+    };
+    let read = || -> rusqlite::Result<(Vec<ForeignKey>, Option<String>)> {
         let mut statement = connection.prepare(FOREIGN_KEYS)?;
-        let keys = statement.query_map([name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        let keys = statement.query_map([name], foreign_key)?.collect::<rusqlite::Result<_>>()?;
         Ok((keys, connection.query_row(COLLATION, [name], |row| row.get(0)).optional()?))
     };
     let (keys, collation) = read().map_err(classify)?;
-    Ok(drift::unfit(table, keys, collation))
+    Ok(drift::unfit(table, parents, keys, collation))
 }
 
 /// SQL first, then the definition (record-cache 129): rows that are there already read as the default.

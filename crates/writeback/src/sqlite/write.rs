@@ -42,8 +42,8 @@ fn upsert(table: &Table) -> String {
     let changes: Vec<String> = columns
         .iter()
         .filter(|column| column.changes())
-        .map(|column| SqliteText.quoted(column.name))
-        .map(|column| format!("{column} = excluded.{column}"))
+        .map(|column| (column, SqliteText.assigned(table, column, |name| format!("excluded.{name}"), "held")))
+        .map(|(column, value)| format!("{} = {value}", SqliteText.quoted(column.name)))
         .collect();
     let version = version_name(table);
     let (names, marks, changes) = (SqliteText.names(&columns), SqliteText.marks(1, count), changes.join(", "));

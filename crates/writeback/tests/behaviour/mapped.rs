@@ -10,7 +10,7 @@ use crate::rig::{Rig, at, image, user, users};
 use crate::schema::drift;
 
 /// `users` as a table of others has it: age and name only.
-fn mapped(key_type: FieldType, version: Option<&str>) -> Arc<Table> {
+pub fn mapped(key_type: FieldType, version: Option<&str>) -> Arc<Table> {
     let mut table = (*users()).clone();
     table.fields.retain(|field| ["age", "name"].contains(&field.name.as_str()));
     table.sql.mapping = Some(Mapping {
@@ -23,7 +23,7 @@ fn mapped(key_type: FieldType, version: Option<&str>) -> Arc<Table> {
     Arc::new(table)
 }
 
-fn make(rig: &Rig, id: &str, extra: &str) {
+pub fn make(rig: &Rig, id: &str, extra: &str) {
     let name = rig.say("TEXT", "VARCHAR(40)", "VARCHAR(40)");
     rig.sql(&format!(
         "CREATE TABLE customers (id {id} NOT NULL PRIMARY KEY, rev BIGINT NOT NULL DEFAULT 1, years INTEGER NOT NULL, \
@@ -35,7 +35,7 @@ fn text_key(rig: &Rig) -> &'static str {
     rig.say("TEXT", "TEXT", "VARCHAR(100) COLLATE utf8mb4_bin")
 }
 
-fn fields(age: i64, name: &str) -> RowImage {
+pub fn fields(age: i64, name: &str) -> RowImage {
     image(&[(1, Value::Int(age)), (4, Value::Str(name.into()))])
 }
 

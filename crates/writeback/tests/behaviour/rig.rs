@@ -130,7 +130,9 @@ impl Rig {
     }
 
     pub fn change(&self, table: &Arc<Table>, change: Change) -> Done {
-        self.perform(Job::Table(TableJob { ticket: self.ticket(), table: Arc::clone(table), change }))
+        // These stories call a table here as SQL does.
+        let parents = table.sql.after.clone();
+        self.perform(Job::Table(TableJob { ticket: self.ticket(), table: Arc::clone(table), parents, change }))
     }
 
     pub fn create(&self, table: &Arc<Table>) {

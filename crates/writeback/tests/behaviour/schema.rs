@@ -76,7 +76,8 @@ fn record_cache_129_old_rows_answer_the_default_of_a_new_field() {
             rig.flush(&users(), vec![at(user("old"), 1, aged(1))]);
             let wide = wider("extra", default.clone());
 
-            rig.change(&wide, Change::AddField(FieldId(6)));
+            let added = rig.change(&wide, Change::AddField(FieldId(6)));
+            assert!(matches!(added, Done::FieldAdded { .. }), "{default:?}: {added:?}");
 
             // A default is left out of the image; under a definition with another default it shows.
             assert_eq!(rig.load_one(&wide, &user("old")).fields, aged(1), "{default:?}");
