@@ -88,7 +88,7 @@ impl Act {
             20 => (client(), semaphore()).prop_map(|(client, semaphore)| Self::Release { client, semaphore }),
             2 => (client(), semaphore()).prop_map(|(client, semaphore)| Self::Watch { client, semaphore }),
             4 => (1..2_000u64).prop_map(|ms| Self::Wait { ms }),
-            3 => (0..RESOURCES.len(), 0..4u64).prop_map(|(path, rate)| Self::Resource { path, rate }),
+            8 => (0..RESOURCES.len(), 0..4u64).prop_map(|(path, rate)| Self::Resource { path, rate }),
             1 => Just(Self::NewLeader),
             2 => any::<bool>().prop_map(Self::Hold),
             1 => Just(Self::DropNode),
