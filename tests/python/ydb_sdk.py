@@ -35,6 +35,15 @@ def wait_until(look, seconds=10):
     return found
 
 
+def owner_of(name, path):
+    """A stream that holds a semaphore of one token."""
+    owner = Stream(path)
+    owner.started()
+    owner.create(name)
+    assert owner.acquire(name) is True
+    return owner
+
+
 # Discovery and nodes.
 
 
@@ -370,13 +379,8 @@ def the_sdk_holds_a_semaphore(driver, path):
 
 def the_sdk_takes_a_wait_in_vain_for_success(driver, path):
     # coordination-semantics 199: `acquired` is not looked at
-    client = driver.coordination_client
-    client.create_node(path)
-    owner = Stream(path)
-    owner.started()
-    owner.create("job")
-    assert owner.acquire("job") is True
-    with client.session(path) as session:
+    owner = owner_of("job", node(path))
+    with driver.coordination_client.session(path) as session:
         semaphore = session.semaphore("job", limit=1)
         # Thirty seconds in the SDK, where its own wait of the same length ends first.
         semaphore._async_semaphore._timeout_millis = 100
@@ -401,13 +405,8 @@ def a_closed_sdk_session_lives_on(driver, path):
 
 def the_sdk_comes_back_to_its_session(driver, path):
     # coordination-semantics 201: by its number, without a key, with what was not answered
-    client = driver.coordination_client
-    client.create_node(path)
-    owner = Stream(path)
-    owner.started()
-    owner.create("job")
-    assert owner.acquire("job") is True
-    with client.session(path) as session:
+    owner = owner_of("job", node(path))
+    with driver.coordination_client.session(path) as session:
         semaphore = session.semaphore("job", limit=1)
         waiter = threading.Thread(target=semaphore.acquire, daemon=True)
         waiter.start()
