@@ -10,7 +10,7 @@ use prost::Message;
 const OURS: [&str; 4] =
     ["shardine/v1/value.proto", "shardine/v1/records.proto", "shardine/v1/tables.proto", "shardine/v1/cluster.proto"];
 
-const YDBS: [&str; 2] = ["ydb/coordination_v1.proto", "ydb/discovery_v1.proto"];
+const YDBS: [&str; 3] = ["ydb/coordination_v1.proto", "ydb/discovery_v1.proto", "ydb/rate_limiter_v1.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new("../../proto");
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::write(out.join("shardine.v1.bin"), ours.encode_to_vec())?;
     tonic_prost_build::configure().compile_fds(ours)?;
 
-    // Seven packages that name each other: one file puts them together.
+    // Nine packages that name each other: one file puts them together.
     let ydbs = protox::compile(YDBS, [root])?;
     std::fs::write(out.join("ydb.bin"), ydbs.encode_to_vec())?;
     tonic_prost_build::configure().include_file("ydb_packages.rs").compile_fds(ydbs)?;

@@ -18,10 +18,15 @@ def status(code):
     return Status.StatusCode.Name(code)
 
 
+def ticket(token):
+    """The metadata that carries a token."""
+    return [] if token is None else [("x-ydb-auth-ticket", token)]
+
+
 class Stream:
     """A Session stream as a client without an SDK would hold it. Answers pings unless told not to."""
 
-    def __init__(self, path, session=0, timeout=5000, seq=0, key=b"", first=None, answer_pings=True, channel=None):
+    def __init__(self, path, session=0, timeout=5000, seq=0, key=b"", first=None, answer_pings=True, channel=None, token=None):
         self.channel = channel or grpc.insecure_channel(ADDRESS)
         self.asked = queue.Queue()
         self.heard = queue.Queue()
@@ -31,7 +36,9 @@ class Stream:
             path=path, session_id=session, timeout_millis=timeout, seq_no=seq, protection_key=key
         )
         self.send(first or pb.SessionRequest(session_start=start))
-        self.call = coordination_grpc.CoordinationServiceStub(self.channel).Session(iter(self.asked.get, None))
+        self.call = coordination_grpc.CoordinationServiceStub(self.channel).Session(
+            iter(self.asked.get, None), metadata=ticket(token)
+        )
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self):
@@ -100,7 +107,8 @@ class Stream:
 
     def release(self, name, req=5):
         self.send(pb.SessionRequest(release_semaphore=dict(req_id=req, name=name)))
-        return self.hear("release_semaphore_result").released
+        result = self.hear("release_semaphore_result")
+        return result.released if result.status == Status.SUCCESS else status(result.status)
 
     def describe(self, name, watch_data=False, watch_owners=False, req=6):
         describe = dict(

@@ -6,6 +6,7 @@ Each function is one claim and works on a node of its own. Ends with 0 if all ho
 
 import asyncio
 import os
+import queue
 import sys
 import threading
 import time
@@ -14,10 +15,34 @@ import traceback
 import grpc
 import ydb
 import ydb.aio
+from google.protobuf import duration_pb2
 from ydb._grpc.common import ydb_discovery_v1_pb2_grpc as discovery_grpc
+from ydb._grpc.common import ydb_rate_limiter_v1_pb2_grpc as limiter_grpc
 from ydb._grpc.common.protos import ydb_discovery_pb2 as discovery_pb
+from ydb._grpc.common.protos import ydb_operation_pb2 as operation_pb
+from ydb._grpc.common.protos import ydb_rate_limiter_pb2 as limiter_pb
 
 from _ydb_stream import ADDRESS, FOREVER, Status, Stream, node, nodes, pb, status
+
+
+
+def wait_until(look, seconds=10):
+    """What `look` gives as soon as it is something."""
+    until = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < until, "it did not come"
+        time.sleep(0.01)
+    return found
+
+
+def owner_of(name, path):
+    """A stream that holds a semaphore of one token."""
+    owner = Stream(path)
+    owner.started()
+    owner.create(name)
+    assert owner.acquire(name) is True
+    return owner
+
 
 # Discovery and nodes.
 
@@ -30,6 +55,10 @@ def discovery_leads_back_here(driver, path):
     assert operation.ready and operation.status == Status.SUCCESS and operation.result.Unpack(result)
     assert [f"{e.address}:{e.port}" for e in result.endpoints] == [ADDRESS] and result.endpoints[0].node_id
     # coordination-semantics 6
+    # coordination-semantics 7: there is one database here, and whatever a client calls it, it is meant
+    for name in ("/nowhere", "", "no slash"):
+        operation = stub.ListEndpoints(discovery_pb.ListEndpointsRequest(database=name)).operation
+        assert operation.status == Status.SUCCESS and operation.result.Unpack(result) and result.endpoints
     who = discovery_pb.WhoAmIResult()
     assert stub.WhoAmI(discovery_pb.WhoAmIRequest()).operation.result.Unpack(who) and who.user
 
@@ -96,7 +125,33 @@ def wrong_node_calls_are_told_in_the_answer(driver, path):
     assert nodes().DescribeNode(request, metadata=[("x-ydb-auth-ticket", "")]).operation.status == Status.SUCCESS
 
 
+def parameters_of_operations_change_nothing(driver, path):
+    # coordination-semantics 8: also values that nobody knows
+    params = operation_pb.OperationParams(
+        operation_mode=operation_pb.OperationParams.ASYNC,
+        operation_timeout=duration_pb2.Duration(nanos=1),
+        cancel_after=duration_pb2.Duration(seconds=-5),
+        labels={"team": "a"},
+        report_cost_info=99,
+    )
+    stub = nodes()
+    for call, request in (
+        (stub.CreateNode, pb.CreateNodeRequest(path=path, operation_params=params)),
+        (stub.AlterNode, pb.AlterNodeRequest(path=path, operation_params=params)),
+        (stub.DescribeNode, pb.DescribeNodeRequest(path=path, operation_params=params)),
+        (stub.DropNode, pb.DropNodeRequest(path=path, operation_params=params)),
+    ):
+        operation = call(request).operation
+        assert operation.ready and operation.status == Status.SUCCESS, operation
+
+
 # Streams.
+
+
+def a_started_session_tells_its_timeout(driver, path):
+    # coordination-semantics 33: YDB leaves it 0
+    node(path)
+    assert Stream(path, timeout=7000).hear("session_started").timeout_millis == 7000
 
 
 def a_stream_begins_with_a_start(driver, path):
@@ -322,6 +377,128 @@ def the_sdk_holds_a_semaphore(driver, path):
         assert session.semaphore("none").describe().status == ydb.StatusCode.NOT_FOUND
 
 
+def the_sdk_takes_a_wait_in_vain_for_success(driver, path):
+    # coordination-semantics 199: `acquired` is not looked at
+    owner = owner_of("job", node(path))
+    with driver.coordination_client.session(path) as session:
+        semaphore = session.semaphore("job", limit=1)
+        # Thirty seconds in the SDK, where its own wait of the same length ends first.
+        semaphore._async_semaphore._timeout_millis = 100
+        semaphore.acquire()
+        assert [o.session_id for o in semaphore.describe().owners] == [1]
+
+
+def a_closed_sdk_session_lives_on(driver, path):
+    # coordination-semantics 200: close does not stop it
+    client = driver.coordination_client
+    client.create_node(path)
+    with client.session(path) as session:
+        semaphore = session.semaphore("job", limit=1)
+        semaphore.acquire()
+        (owner,) = semaphore.describe().owners
+    assert Stream(path).started() > owner.session_id
+    again = Stream(path, session=owner.session_id)
+    assert again.started() == owner.session_id
+    assert again.describe("job").semaphore_description.owners[0].session_id == owner.session_id
+    again.stop()
+
+
+def the_sdk_comes_back_to_its_session(driver, path):
+    # coordination-semantics 201: by its number, without a key, with what was not answered
+    owner = owner_of("job", node(path))
+    with driver.coordination_client.session(path) as session:
+        semaphore = session.semaphore("job", limit=1)
+        waiter = threading.Thread(target=semaphore.acquire, daemon=True)
+        waiter.start()
+        waiting = wait_until(lambda: owner.describe("job").semaphore_description.waiters)
+        # Somebody takes its session away; it takes it back at once, which the thief hears.
+        thief = Stream(path, session=waiting[0].session_id)
+        assert thief.started() == waiting[0].session_id
+        thief.fails("BAD_SESSION")
+        # The wait of the lost stream has no address any more: only one that was sent again, under its old number, is answered.
+        assert owner.release("job") is True
+        waiter.join(10)
+        assert not waiter.is_alive()
+        (now,) = owner.describe("job").semaphore_description.owners
+        assert (now.session_id, now.order_id) == (waiting[0].session_id, waiting[0].order_id)
+
+
+def the_sdk_waits_for_a_node_that_is_missing(driver, path):
+    # coordination-semantics 202: for ever, and without a word
+    client = driver.coordination_client
+    found = queue.Queue()
+
+    def look():
+        with client.session(path) as session:
+            found.put(session.semaphore("none").describe().status)
+
+    threading.Thread(target=look, daemon=True).start()
+    try:
+        raise AssertionError(f"nothing should have come, got {found.get(timeout=0.5)}")
+    except queue.Empty:
+        client.create_node(path)
+    assert found.get(timeout=20) == ydb.StatusCode.NOT_FOUND
+
+
+# The rate limiter.
+
+
+def units_come_at_their_rate(driver, path):
+    # coordination-semantics 204-211
+    node(path)
+    stub = limiter_grpc.RateLimiterServiceStub(grpc.insecure_channel(ADDRESS))
+
+    def resource(name, **settings):
+        settings = limiter_pb.HierarchicalDrrSettings(**settings)
+        return limiter_pb.Resource(resource_path=name, hierarchical_drr=settings)
+
+    def ask(method, where=path, metadata=(), **fields):
+        request = getattr(limiter_pb, f"{method}Request")(coordination_node_path=where, **fields)
+        return getattr(stub, method)(request, metadata=metadata).operation
+
+    def told(method, where=path, **fields):
+        return status(ask(method, where, **fields).status)
+
+    api = resource("api", max_units_per_second=1000, max_burst_size_coefficient=2, prefetch_coefficient=-1)
+    assert told("CreateResource", resource=api) == "SUCCESS"
+    assert told("CreateResource", resource=api) == "ALREADY_EXISTS"
+    assert told("CreateResource", resource=resource("api", max_units_per_second=1)) == "BAD_REQUEST"
+    assert told("CreateResource", resource=resource("bare")) == "BAD_REQUEST"
+    assert told("CreateResource", resource=limiter_pb.Resource(resource_path="bare")) == "BAD_REQUEST"
+    assert told("CreateResource", resource=resource("api/", max_units_per_second=1)) == "BAD_REQUEST"
+    assert told("CreateResource", resource=resource("api/slow", max_units_per_second=0.1)) == "SUCCESS"
+    assert told("DropResource", resource_path="api") == "BAD_REQUEST"
+    for method in ("DropResource", "DescribeResource", "ListResources"):
+        assert told(method, resource_path="none") == "NOT_FOUND"
+    assert told("AlterResource", resource=resource("none", max_units_per_second=1)) == "NOT_FOUND"
+
+    listed, described = limiter_pb.ListResourcesResult(), limiter_pb.DescribeResourceResult()
+    assert ask("ListResources").result.Unpack(listed) and list(listed.resource_paths) == ["api"]
+    assert ask("ListResources", recursive=True).result.Unpack(listed)
+    assert list(listed.resource_paths) == ["api", "api/slow"]
+    assert ask("DescribeResource", resource_path="api").result.Unpack(described) and described.resource == api
+
+    assert told("AcquireResource", resource_path="api", required=2000) == "SUCCESS"
+    assert told("AcquireResource", resource_path="api", required=100) == "SUCCESS"
+    assert told("AcquireResource", resource_path="api/slow", used=100) == "SUCCESS"
+    moment, long = duration_pb2.Duration(nanos=50_000_000), duration_pb2.Duration(seconds=60)
+    for wanted, times in (
+        ("TIMEOUT", dict(operation_timeout=moment)),
+        ("TIMEOUT", dict(operation_timeout=moment, cancel_after=long)),
+        ("CANCELLED", dict(operation_timeout=long, cancel_after=moment)),
+    ):
+        params = operation_pb.OperationParams(**times)
+        assert told("AcquireResource", resource_path="api/slow", required=1, operation_params=params) == wanted
+    assert told("AcquireResource", resource_path="none", required=1) == "BAD_REQUEST"
+    assert told("AcquireResource", resource_path="api") == "BAD_REQUEST"
+
+    assert told("ListResources", where="/local/nowhere") == "SCHEME_ERROR"
+    assert told("ListResources", where="/local/tests") == "BAD_REQUEST"
+    assert told("ListResources", metadata=[("x-ydb-database", "/other")]) == "BAD_REQUEST"
+    assert told("AlterResource", resource=resource("api", max_units_per_second=5)) == "SUCCESS"
+    assert told("DropResource", resource_path="api/slow") == told("DropResource", resource_path="api") == "SUCCESS"
+
+
 def two_sdk_clients_take_turns(driver, path):
     client = driver.coordination_client
     client.create_node(path)
@@ -373,6 +550,8 @@ CLAIMS = [
     the_sdk_makes_changes_and_drops_nodes,
     a_description_is_whole,
     wrong_node_calls_are_told_in_the_answer,
+    parameters_of_operations_change_nothing,
+    a_started_session_tells_its_timeout,
     a_stream_begins_with_a_start,
     wrong_starts_end_with_a_failure,
     nonsense_ends_a_stream_and_not_its_session,
@@ -387,6 +566,11 @@ CLAIMS = [
     a_session_can_be_taken_over,
     a_dropped_node_cuts_its_streams,
     the_sdk_holds_a_semaphore,
+    the_sdk_takes_a_wait_in_vain_for_success,
+    a_closed_sdk_session_lives_on,
+    the_sdk_comes_back_to_its_session,
+    the_sdk_waits_for_a_node_that_is_missing,
+    units_come_at_their_rate,
     two_sdk_clients_take_turns,
     the_sdk_stays_connected,
     the_asyncio_sdk_works_too,

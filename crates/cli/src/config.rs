@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use shardine_server::{Access, CoordPath, Right};
 
 use crate::complaint::Complaint;
 use crate::show::Output;
@@ -42,9 +43,70 @@ pub struct File {
     pub snapshot_log_bytes: Option<u64>,
     pub memory_max: Option<u64>,
     pub flush_timeout: Option<u64>,
+    pub coord_groups: Option<u32>,
+    pub access: Option<Vec<AccessEntry>>,
 }
 
-const KEYS: [&str; 13] = [
+/// A further token for coordination: what it may do at a path and below it.
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessEntry {
+    #[serde(skip_serializing)]
+    pub token: String,
+    pub path: String,
+    pub rights: Vec<RightName>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RightName {
+    Read,
+    Write,
+    Erase,
+}
+
+impl File {
+    /// The further tokens as the server takes them.
+    pub fn access(&self) -> Vec<Access> {
+        self.access.iter().flatten().map(AccessEntry::meaning).collect()
+    }
+
+    /// What the form of the file does not say.
+    fn check_access(&self) -> Result<(), Complaint> {
+        for entry in self.access.iter().flatten() {
+            let refuse = |what: &str, remedy: &str| {
+                let what = format!("[[access]] for {}: {what}", entry.path);
+                Err(Complaint::misused(what, "such an entry would mean nothing, or too much", remedy))
+            };
+            if entry.token.is_empty() {
+                return refuse("its token is empty", "token = \"…\", at least a few letters");
+            }
+            if self.token.as_ref() == Some(&entry.token) {
+                return refuse("its token is the one that may everything", "another token");
+            }
+            if entry.rights.is_empty() {
+                return refuse("it gives no rights", "rights = [\"read\", \"write\", \"erase\"], or some of them");
+            }
+            if !entry.path.starts_with('/') {
+                return refuse("its path does not begin with a slash", "path = \"/local/locks\", or \"/\" for all");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AccessEntry {
+    fn meaning(&self) -> Access {
+        let rights = self.rights.iter().map(|right| match right {
+            RightName::Read => Right::Read,
+            RightName::Write => Right::Write,
+            RightName::Erase => Right::Erase,
+        });
+        Access { token: self.token.clone(), path: CoordPath::parse(&self.path), rights: rights.collect() }
+    }
+}
+
+const KEYS: [&str; 15] = [
     "data",
     "redis",
     "grpc",
@@ -58,6 +120,8 @@ const KEYS: [&str; 13] = [
     "snapshot_log_bytes",
     "memory_max",
     "flush_timeout",
+    "coord_groups",
+    "access",
 ];
 
 pub fn run(args: &ConfigArgs, output: Output) -> Result<(), Complaint> {
@@ -72,9 +136,10 @@ pub fn read(path: &Path) -> Result<File, Complaint> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Complaint::failed(what, error.to_string(), "--config FILE that exists and may be read"))?;
     let file = parse(&path.display().to_string(), &text)?;
-    if file.token.is_some() {
+    if file.token.is_some() || file.access.is_some() {
         check_secret(path)?;
     }
+    file.check_access()?;
     Ok(file)
 }
 
@@ -157,6 +222,40 @@ mod tests {
     }
 
     #[test]
+    fn tokens_with_rights_are_read() {
+        let text = "[[access]]\ntoken = 't'\npath = '/local/locks'\nrights = ['read', 'erase']\n[[access]]\ntoken = 'u'\npath = '/'\nrights = ['write']\n";
+        let file = parse("x.toml", text).unwrap();
+
+        assert!(file.check_access().is_ok());
+        let access = file.access();
+        assert_eq!(access[0].rights, [Right::Read, Right::Erase]);
+        assert_eq!(access[0].path, CoordPath::parse("/local/locks"));
+        assert_eq!(access[1].path, None, "everywhere");
+        assert!(!serde_json::to_string(&file).unwrap().contains("'t'"), "tokens are not shown");
+    }
+
+    #[test]
+    fn an_entry_that_means_nothing_is_refused() {
+        let complaint = |entry: &str| {
+            let file = parse("x.toml", &format!("token = 'all'\n[[access]]\n{entry}\n"))?;
+            file.check_access()
+        };
+
+        assert!(complaint("token = 't'\npath = '/local'\nrights = ['read']").is_ok());
+        for entry in [
+            "token = ''\npath = '/local'\nrights = ['read']",
+            "token = 'all'\npath = '/local'\nrights = ['read']",
+            "token = 't'\npath = '/local'\nrights = []",
+            "token = 't'\npath = 'local'\nrights = ['read']",
+            "token = 't'\npath = '/local'\nrights = ['own']",
+            "token = 't'\npath = '/local'\nright = ['read']",
+            "path = '/local'\nrights = ['read']",
+        ] {
+            assert_eq!(complaint(entry).unwrap_err().exit, 2, "{entry}");
+        }
+    }
+
+    #[test]
     fn a_wrong_type_is_refused_with_its_place() {
         let complaint = parse("x.toml", "shards = 'four'\n").unwrap_err();
 
@@ -166,7 +265,7 @@ mod tests {
     #[test]
     fn the_list_of_keys_is_the_list_of_fields() {
         for key in KEYS {
-            let error = toml::from_str::<File>(&format!("{key} = []")).unwrap_err();
+            let error = toml::from_str::<File>(&format!("{key} = {{}}")).unwrap_err();
 
             assert!(!error.message().starts_with("unknown field"), "{key}");
         }

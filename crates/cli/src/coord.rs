@@ -3,6 +3,7 @@
 mod hold;
 mod nodes;
 mod semaphores;
+mod sessions;
 mod show;
 
 use std::process::ExitCode;
@@ -18,6 +19,7 @@ use crate::show::Output;
 
 use self::nodes::NodeCommand;
 use self::semaphores::SemCommand;
+use self::sessions::SessionCommand;
 
 /// Where semaphores of the shell live unless it is said otherwise. Made when it is missed, so that a lock is one line.
 const NODE_DEFAULT: &str = "/local/locks";
@@ -36,6 +38,9 @@ enum CoordCommand {
     /// Semaphores of a node: locks, queues, small data
     #[command(subcommand)]
     Sem(SemCommand),
+    /// Sessions of a node: who is there
+    #[command(subcommand)]
+    Session(SessionCommand),
 }
 
 /// Which semaphores are meant.
@@ -48,11 +53,20 @@ struct PlaceArgs {
     server: ServerArgs,
 }
 
+/// A page of a list.
+#[derive(Args)]
+struct PageArgs {
+    /// At most so many, 1000 at once
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    limit: u32,
+}
+
 /// Ends with the exit code of a command that was run meanwhile, or with success.
 pub async fn run(args: CoordArgs, output: Output) -> Result<ExitCode, Complaint> {
     match args.command {
         CoordCommand::Node(command) => nodes::run(command, output).await.map(|()| ExitCode::SUCCESS),
         CoordCommand::Sem(command) => semaphores::run(command, output).await,
+        CoordCommand::Session(command) => sessions::run(command, output).await.map(|()| ExitCode::SUCCESS),
     }
 }
 
@@ -124,9 +138,11 @@ fn meaning(status: Status) -> (ErrorCode, &'static str, &'static str) {
         Status::SessionExpired | Status::BadSession => {
             (ErrorCode::NotFound, "no such session, or somebody else's", "a new one")
         }
-        Status::Unauthorized => {
-            (ErrorCode::Unauthenticated, "the server wants a token", "--token TOKEN, or SHARDINE_TOKEN")
-        }
+        Status::Unauthorized => (
+            ErrorCode::Forbidden,
+            "the token is missing, wrong, or has no right to this",
+            "--token TOKEN, or SHARDINE_TOKEN",
+        ),
         Status::Aborted => (ErrorCode::Busy, "a newer request or a delete took its place", "the same again"),
         Status::Unavailable | Status::Timeout => {
             (ErrorCode::NoLeader, "the group has no leader now", "the same again; shardine status")

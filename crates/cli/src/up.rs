@@ -44,6 +44,9 @@ pub struct UpArgs {
     /// Shards of a new data directory [default: 4]
     #[arg(long)]
     shards: Option<u32>,
+    /// Coordination groups of a new data directory; nodes are dealt out to them by path [default: 1]
+    #[arg(long, value_name = "N")]
+    coord_groups: Option<u32>,
     /// Threads that own shards and connections [default: half of the cores]
     #[arg(long)]
     lanes: Option<usize>,
@@ -119,6 +122,16 @@ fn options(args: UpArgs) -> Result<UpOptions, Complaint> {
     if shards == 0 {
         return Err(Complaint::misused("there must be at least one shard", "--shards is 0", "--shards 4"));
     }
+    let access = file.access();
+    let token = args.token.or(file.token).or(default.token);
+    if !access.is_empty() && token.is_none() {
+        let cause = "without it everybody may do everything at every door, and [[access]] would mean nothing";
+        return Err(Complaint::misused(
+            "[[access]] needs a token beside it that may everything",
+            cause,
+            "--token TOKEN",
+        ));
+    }
     Ok(UpOptions {
         data: args.data.or(file.data).unwrap_or(default.data),
         redis: args.redis.or(file.redis).unwrap_or(default.redis),
@@ -126,8 +139,10 @@ fn options(args: UpArgs) -> Result<UpOptions, Complaint> {
         http: args.http.or(file.http).unwrap_or(default.http),
         sql: args.sql.or(file.sql).or(default.sql),
         shards,
+        coord_groups: args.coord_groups.or(file.coord_groups).or(default.coord_groups),
         lanes: args.lanes.or(file.lanes).or(default.lanes),
-        token: args.token.or(file.token).or(default.token),
+        token,
+        access,
         insecure: args.insecure || file.insecure.unwrap_or(default.insecure),
         connections_max: args.connections_max.or(file.connections_max).unwrap_or(default.connections_max),
         snapshot_log_bytes: args.snapshot_log_bytes.or(file.snapshot_log_bytes).unwrap_or(default.snapshot_log_bytes),

@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 use shardine_testkit::{Dir, Options, PATIENCE, Process, Shardine, wait_for};
 
+/// A server with these options, and commands against it.
 struct Shell {
     server: Shardine,
     dir: Dir,
@@ -19,8 +20,13 @@ struct Shell {
 
 impl Shell {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(args: &[&str]) -> Self {
         let binary = Some(env!("CARGO_BIN_EXE_shardine").into());
-        let server = Shardine::start_with(Options { binary, ..Options::default() }).unwrap();
+        let args = args.iter().map(|&arg| arg.to_owned()).collect();
+        let server = Shardine::start_with(Options { binary, args, ..Options::default() }).unwrap();
         Self { server, dir: Dir::new().unwrap() }
     }
 
@@ -288,4 +294,72 @@ fn status_has_a_line_for_the_group() {
     let group = &status["coordination"][0];
     assert_eq!((&group["leader"], &group["semaphores"], &group["sessions"]), (&json!(1), &json!(1), &json!(0)));
     assert!(group["applied"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn sessions_and_semaphores_are_listed_page_by_page() {
+    let shell = Shell::start();
+    for name in ["a", "b", "c"] {
+        shell.json(&["sem", "create", name, "--limit", "2", "--data", "x"]);
+    }
+    let held = shell.json(&["sem", "acquire", "b", "--session-timeout", "60"]);
+
+    let all = shell.json(&["sem", "list"]);
+    let page = shell.json(&["sem", "list", "--after", "a", "--limit", "1"]);
+    let sessions = shell.json(&["session", "list"]);
+    let later = shell.json(&["session", "list", "--after", &held["session"].to_string()]);
+
+    let names: Vec<&str> = all["semaphores"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert_eq!(
+        page["semaphores"],
+        json!([{ "name": "b", "data": "x", "limit": 2, "count": 1, "ephemeral": false, "owners": 1, "waiters": 0 }])
+    );
+    let mine = sessions["sessions"].as_array().unwrap().iter().find(|s| s["id"] == held["session"]).unwrap();
+    assert_eq!((&mine["attached"], &mine["claims"], &mine["timeout_ms"]), (&json!(false), &json!(1), &json!(60_000)));
+    assert_eq!(later["sessions"], json!([]));
+    assert_eq!(shell.failure(&["sem", "list", "--node", "/local/none"]).1, "not_found");
+}
+
+/// Nodes of several groups behave as if there were one, and their number is fixed with the data directory.
+#[test]
+fn nodes_are_dealt_out_to_groups_by_their_paths() {
+    let mut shell = Shell::start_with(&["--coord-groups", "2"]);
+    let paths: Vec<String> = (0..6).map(|number| format!("/local/node-{number}")).collect();
+    for path in &paths {
+        shell.json(&["node", "create", path]);
+        shell.json(&["sem", "create", "door", "--limit", "1", "--data", path, "--node", path]);
+    }
+    let listed = |shell: &Shell| {
+        let nodes = shell.json(&["node", "list"]);
+        nodes["nodes"].as_array().unwrap().iter().map(|n| n["path"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let mut sorted = paths.clone();
+    sorted.sort();
+
+    let status = shell.server.command(&["status", "--json"]).output().unwrap();
+    let groups: Json = serde_json::from_slice(&status.stdout).unwrap();
+    let nodes: Vec<u64> =
+        groups["coordination"].as_array().unwrap().iter().map(|group| group["nodes"].as_u64().unwrap()).collect();
+    assert_eq!(nodes.len(), 2);
+    assert_eq!(nodes.iter().sum::<u64>(), 6);
+    assert!(nodes.iter().all(|nodes| *nodes > 0), "{nodes:?}");
+    assert_eq!(listed(&shell), sorted);
+    assert!(shell.get("/metrics").contains("shardine_coord_nodes{group=\"1073741825\"}"));
+    assert!(shell.get("/v1/coord/semaphores?node=/local/node-3").contains("door"));
+
+    shell.server.kill9().unwrap();
+    shell.server.restart().unwrap();
+
+    assert_eq!(listed(&shell), sorted);
+    for path in &paths {
+        let found = shell.json(&["sem", "describe", "door", "--node", path]);
+        assert_eq!(found["data"], json!(path), "its own");
+    }
+    shell.server.stop().unwrap();
+    let mut up = std::process::Command::new(env!("CARGO_BIN_EXE_shardine"));
+    up.args(["up", "--sql", "none", "--coord-groups", "3", "--redis", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
+    let refused = up.args(["--http", "127.0.0.1:0", "--data"]).arg(shell.server.data()).output().unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && told.contains("was made with 2"), "{told}");
 }

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-use shardine_testkit::{Options, Shardine, Sql, python};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use shardine_testkit::{Dir, Options, Shardine, Sql, python};
 
 fn start(args: &[&str]) -> Shardine {
     let args = args.iter().map(|&arg| arg.to_owned()).collect();
@@ -25,6 +28,35 @@ fn the_ydb_sdk_finds_what_it_relies_on() {
     let printed = python::run("ydb_sdk.py", &start(&[])).unwrap();
 
     assert!(printed.contains(" 0 failed"), "{printed}");
+}
+
+/// coordination-semantics 195, 196.
+#[test]
+fn tokens_may_do_what_they_are_given() {
+    let dir = Dir::new().unwrap();
+    let file = dir.join("shardine.toml");
+    let entry = |token: &str, right: &str| {
+        format!("[[access]]\ntoken = '{token}'\npath = '/local/locks'\nrights = ['{right}']\n")
+    };
+    let entries = [entry("reader", "read"), entry("writer", "write"), entry("eraser", "erase")].concat();
+    fs::write(&file, format!("token = 'master'\n{entries}")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let server = start(&["--config", file.to_str().unwrap()]);
+    // Without the token that may everything they would mean nothing.
+    let alone = dir.join("alone.toml");
+    fs::write(&alone, &entries).unwrap();
+    fs::set_permissions(&alone, fs::Permissions::from_mode(0o600)).unwrap();
+    let refused = server.command(&["up", "--config", alone.to_str().unwrap(), "--data"]).arg(dir.join("data")).output();
+    assert_eq!(refused.unwrap().status.code(), Some(2));
+
+    let printed = python::run("_ydb_access.py", &server).unwrap();
+
+    assert!(printed.contains("4 held"), "{printed}");
+    // Nothing else opens with them.
+    let status = server.command(&["status", "--token", "reader"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&status.stderr).contains("error[unauthenticated]"), "{status:?}");
+    let checked = server.command(&["config", "check", file.to_str().unwrap()]).output();
+    assert!(checked.unwrap().status.success());
 }
 
 /// coordination-semantics 56, 185.

@@ -56,6 +56,9 @@ impl Coord {
                 Ok(Outcome::Done)
             }
             Command::Mark => Ok(Outcome::Done),
+            Command::CreateResource { node, path, ref pace } => self.create_resource(node, path, pace, notices),
+            Command::AlterResource { node, path, ref pace } => self.alter_resource(node, path, pace, notices),
+            Command::DropResource { node, path } => self.drop_resource(node, path, notices),
         }
     }
 }

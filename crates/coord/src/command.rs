@@ -7,6 +7,7 @@ use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
 
 use crate::config::Config;
 use crate::ids::{NodeNumber, OrderId, SemaphoreId, SessionId};
+use crate::resources::Pace;
 
 const ENTRY_FORMAT: u8 = 1;
 const KIND_COORD: u8 = 100;
@@ -27,6 +28,9 @@ const TAG_RELEASE: u8 = 12;
 const TAG_DESCRIBE: u8 = 13;
 const TAG_TIME_OUT: u8 = 14;
 const TAG_MARK: u8 = 15;
+const TAG_CREATE_RESOURCE: u8 = 16;
+const TAG_ALTER_RESOURCE: u8 = 17;
+const TAG_DROP_RESOURCE: u8 = 18;
 
 /// Who asks: a session of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,6 +115,20 @@ pub enum Command<'a> {
     },
     /// Proves that whoever proposed it still leads.
     Mark,
+    CreateResource {
+        node: &'a str,
+        path: &'a str,
+        pace: Pace,
+    },
+    AlterResource {
+        node: &'a str,
+        path: &'a str,
+        pace: Pace,
+    },
+    DropResource {
+        node: &'a str,
+        path: &'a str,
+    },
 }
 
 /// Opens an entry; encoded commands are appended behind it.
@@ -176,6 +194,9 @@ impl<'a> Command<'a> {
                 }
             }
             Self::Mark => out.push(TAG_MARK),
+            Self::CreateResource { node, path, pace } => put_resource(out, TAG_CREATE_RESOURCE, node, path, Some(pace)),
+            Self::AlterResource { node, path, pace } => put_resource(out, TAG_ALTER_RESOURCE, node, path, Some(pace)),
+            Self::DropResource { node, path } => put_resource(out, TAG_DROP_RESOURCE, node, path, None),
         }
     }
 
@@ -223,6 +244,17 @@ impl<'a> Command<'a> {
                 revision: read_revision(reader)?,
             },
             TAG_MARK => Self::Mark,
+            TAG_CREATE_RESOURCE => Self::CreateResource {
+                node: reader.text("path")?,
+                path: reader.text("resource")?,
+                pace: Pace::decode(reader)?,
+            },
+            TAG_ALTER_RESOURCE => Self::AlterResource {
+                node: reader.text("path")?,
+                path: reader.text("resource")?,
+                pace: Pace::decode(reader)?,
+            },
+            TAG_DROP_RESOURCE => Self::DropResource { node: reader.text("path")?, path: reader.text("resource")? },
             tag => return Err(DecodeError::Unknown { what: "command tag", value: u64::from(tag) }),
         })
     }
@@ -236,6 +268,14 @@ fn put_named(out: &mut Vec<u8>, tag: u8, text: &str) {
 fn put_node(out: &mut Vec<u8>, tag: u8, path: &str, config: &Config) {
     put_named(out, tag, path);
     config.encode(out);
+}
+
+fn put_resource(out: &mut Vec<u8>, tag: u8, node: &str, path: &str, pace: Option<&Pace>) {
+    put_named(out, tag, node);
+    put_bytes(out, path.as_bytes());
+    if let Some(pace) = pace {
+        pace.encode(out);
+    }
 }
 
 fn put_asker(out: &mut Vec<u8>, tag: u8, by: Asker) {

@@ -29,6 +29,10 @@ identity!(
     SemaphoreId
 );
 identity!(
+    /// A resource of a node's rate limiter. One made again under the same path has another.
+    ResourceId
+);
+identity!(
     /// The number of an acquire within its node. Grows for the life of the node: a fencing token.
     OrderId
 );

@@ -1,7 +1,7 @@
 //! What only the leader knows, and loses with its leadership: streams, who waits for an answer, watches, timers.
 //!
-//! Requests come in by [`Leader::start`], [`Leader::ask`], [`Leader::call`] and [`Leader::close`], time by
-//! [`Leader::tick`]. What must be agreed on leaves as commands in [`Out`]; when one has been applied, [`Leader::applied`]
+//! Requests come in by [`Leader::start`], [`Leader::ask`], [`Leader::call`] and [`Leader::close`] (and
+//! [`Leader::withdraw`]), time by [`Leader::tick`]. What must be agreed on leaves as commands in [`Out`]; when one has been applied, [`Leader::applied`]
 //! hears what came of it. Whatever is said to clients leaves as messages. Deadlines are on the leader's own clock, which
 //! only runs forward; what they decide is decided by an entry.
 
@@ -10,12 +10,13 @@ mod message;
 mod settle;
 mod streams;
 mod timers;
+mod units;
 mod watches;
 
 use std::collections::BTreeMap;
 
 pub use gathered::{Gathered, Origin, Out};
-pub use message::{Ask, Message, NodeCall, NodeReply, Opening, StreamId, Ticket};
+pub use message::{Ask, Message, NodeCall, NodeReply, Opening, Patience, ResourceCall, StreamId, Ticket, Units};
 
 use crate::command::Asker;
 use crate::config::GRACE_MS_MIN;
@@ -25,6 +26,7 @@ use crate::state::Coord;
 use crate::status::{Refusal, Status};
 use streams::{Attachment, Stream};
 use timers::{Timer, Timers};
+use units::Pools;
 use watches::Watches;
 
 /// The leader's part of one group. Invariant: it has an attachment for every session of the state, and a wait for every
@@ -38,6 +40,7 @@ pub struct Leader {
     waits: BTreeMap<Place, Wait>,
     watches: Watches,
     timers: Timers,
+    pools: Pools,
     check: SelfCheck,
 }
 
@@ -79,6 +82,7 @@ impl Leader {
     pub fn take_over(&mut self, coord: &Coord, elected_ms: u64) {
         *self = Self { now_ms: self.now_ms, leads: true, ..Self::default() };
         self.check.confirmed_ms = elected_ms;
+        self.pools = Pools::empty_since(self.now_ms);
         for (&number, node) in &coord.nodes {
             let grace_ms = node.config.grace_ms();
             #[cfg(feature = "mutants")]
@@ -101,6 +105,9 @@ impl Leader {
     pub fn step_down(&mut self, out: &mut Out) {
         for stream in self.streams.keys() {
             out.say(*stream, Message::Failure(not_leading()));
+        }
+        for ticket in self.pools.waiting() {
+            out.replies.push((ticket, NodeReply::Refused(not_leading())));
         }
         *self = Self { now_ms: self.now_ms, ..Self::default() };
     }

@@ -21,6 +21,7 @@ mod apply;
 mod attach;
 mod nodes;
 mod queue;
+mod resources;
 mod semaphores;
 mod snapshot;
 // What the leader keeps to itself.
@@ -32,13 +33,17 @@ mod mutant;
 pub use apply::Fatal;
 pub use command::{Asker, Command, Start, open_entry, read_opening};
 pub use config::{Config, Consistency, CountersMode};
-pub use ids::{NodeNumber, OrderId, SemaphoreId, SessionId};
-pub use leader::{Ask, Gathered, Leader, Message, NodeCall, NodeReply, Opening, Origin, Out, StreamId, Ticket};
+pub use ids::{NodeNumber, OrderId, ResourceId, SemaphoreId, SessionId};
+pub use leader::{
+    Ask, Gathered, Leader, Message, NodeCall, NodeReply, Opening, Origin, Out, Patience, ResourceCall, StreamId,
+    Ticket, Units,
+};
 pub use limits::*;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use outcome::{ClaimLine, Description, NodeLine, Notice, Outcome, Range, SemaphoreLine, SessionLine};
 pub use path::Path;
+pub use resources::Pace;
 pub use snapshot::CutStep;
 pub use state::{Coord, Totals};
 pub use status::{Refusal, Status};

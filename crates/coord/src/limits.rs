@@ -26,6 +26,15 @@ pub const FOREVER_MS: u64 = u64::MAX;
 /// The limit of an ephemeral semaphore: taking all of it is an exclusive lock.
 pub const EPHEMERAL_LIMIT: u64 = u64::MAX;
 
+/// Resources of a node's rate limiter.
+pub const RESOURCES_MAX: usize = 100_000;
+
+/// Bytes of a resource's path; it has as many parts at most as a node's.
+pub const RESOURCE_PATH_BYTES_MAX: usize = 1_024;
+
+/// Requests for units that wait in one group.
+pub const UNIT_WAITERS_MAX: usize = 100_000;
+
 /// Bytes of one component of a node's path, and how many components there may be.
 pub const PATH_NAME_BYTES_MAX: usize = 255;
 pub const PATH_DEPTH_MAX: usize = 32;
@@ -37,7 +46,8 @@ pub const NODES_MAX: usize = 10_000;
 /// Above this nothing may grow, and everything may still be released, deleted and expire.
 pub const STATE_BYTES_MAX: u64 = 1 << 30;
 
-/// What one session, semaphore or claim costs besides the bytes that it was given: maps, links and numbers.
+/// What one session, semaphore, claim or resource costs besides the bytes that it was given: maps, links and numbers.
 pub const SESSION_COST: u64 = 160;
 pub const SEMAPHORE_COST: u64 = 256;
 pub const CLAIM_COST: u64 = 160;
+pub const RESOURCE_COST: u64 = 256;

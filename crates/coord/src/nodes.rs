@@ -57,6 +57,16 @@ impl Coord {
         self.known(path).map(|_| Outcome::Done)
     }
 
+    /// The node whose rate limiter is meant (coordination-semantics 211).
+    pub(crate) fn limiting_node(&self, path: &str) -> Result<NodeNumber, Refusal> {
+        let path = parse(path)?;
+        match self.paths.get(&path) {
+            Some(&number) => Ok(number),
+            None if self.is_directory(&path) => refuse(Status::BadRequest, format!("{path} is no coordination node")),
+            None => refuse(Status::SchemeError, format!("there is no {path}")),
+        }
+    }
+
     fn known(&self, path: &str) -> Result<NodeNumber, Refusal> {
         let path = parse(path)?;
         match self.paths.get(&path) {

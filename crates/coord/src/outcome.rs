@@ -1,7 +1,7 @@
 //! What comes of a command: one outcome for whoever sent it, and notices about everybody else it touched.
 
 use crate::config::Config;
-use crate::ids::{NodeNumber, OrderId, SemaphoreId, SessionId};
+use crate::ids::{NodeNumber, OrderId, ResourceId, SemaphoreId, SessionId};
 use crate::status::Refusal;
 
 /// The answer to one command.
@@ -65,6 +65,19 @@ pub enum Notice {
     },
     NodeGone {
         node: NodeNumber,
+    },
+    ResourceMade {
+        node: NodeNumber,
+        resource: ResourceId,
+    },
+    /// Its settings are others now.
+    ResourceAltered {
+        node: NodeNumber,
+        resource: ResourceId,
+    },
+    ResourceGone {
+        node: NodeNumber,
+        resource: ResourceId,
     },
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use crate::limits::{PATH_DEPTH_MAX, PATH_NAME_BYTES_MAX};
 use crate::status::{Refusal, Status, refuse};
 
@@ -37,6 +39,12 @@ impl Path {
         self.0.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with('/'))
     }
 
+    /// Its place among so many groups. For ever the same: a node is looked for where it was made.
+    #[must_use]
+    pub fn place(&self, groups: usize) -> usize {
+        (xxh3_64(self.0.as_bytes()) % groups.max(1) as u64) as usize
+    }
+
     /// The directories above it, the nearest first.
     pub(crate) fn parents(&self) -> impl Iterator<Item = &str> {
         self.0.rmatch_indices('/').map(|(at, _)| &self.0[..at])
@@ -60,7 +68,7 @@ impl fmt::Display for Path {
     }
 }
 
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     name.len() <= PATH_NAME_BYTES_MAX
         && name.bytes().any(|byte| byte != b'.')
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || MARKS.contains(&byte))
@@ -95,6 +103,15 @@ mod tests {
         assert_eq!(check(&"x".repeat(256)), Err(Status::SchemeError));
         assert_eq!(check(&vec!["d"; 32].join("/")), Ok(()));
         assert_eq!(check(&vec!["d"; 33].join("/")), Err(Status::SchemeError));
+    }
+
+    /// Other numbers would lose the nodes of every data directory with more than one group.
+    #[test]
+    fn a_path_belongs_to_a_group_for_ever() {
+        let place = |text: &str| Path::parse(text).unwrap().place(4);
+
+        assert_eq!(["/local/a", "/local/b", "/local/c", "/local/d", "local//a/"].map(place), [1, 0, 2, 2, 1]);
+        assert_eq!(Path::parse("/local/a").unwrap().place(1), 0);
     }
 
     #[test]

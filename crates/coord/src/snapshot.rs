@@ -1,23 +1,28 @@
 //! Snapshots of a group, cut without stopping it.
 //!
-//! A cut fixes the state at one index. Sessions and semaphores are then written over many turns, in the order of their
-//! numbers; one that is about to change before its turn is written first. Numbers only grow, so whatever came after the cut
+//! A cut fixes the state at one index. Sessions, semaphores and resources are then written over many turns, in the order of
+//! their numbers; one that is about to change before its turn is written first. Numbers only grow, so whatever came after the cut
 //! is told by its number. What is derived (names, links, counts, bytes) is not written but made again.
+
+mod form;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
 
-use crate::command::{read_flag, read_revision};
+use self::form::{put_resource, put_semaphore, put_session, read_resource, read_semaphore, read_session};
 use crate::config::Config;
-use crate::ids::{NodeNumber, OrderId, SemaphoreId, SessionId};
+use crate::ids::{NodeNumber, ResourceId, SemaphoreId, SessionId};
 use crate::path::Path;
-use crate::state::{Claim, Coord, Node, Semaphore, Session};
+use crate::state::{Coord, Node};
 
-const SNAPSHOT_FORMAT: u8 = 1;
+/// The first format, still read, knew no resources.
+const FORMAT_WITHOUT_RESOURCES: u8 = 1;
+const SNAPSHOT_FORMAT: u8 = 2;
 const CHUNK_HEAD: u8 = 1;
 const CHUNK_SESSIONS: u8 = 2;
 const CHUNK_SEMAPHORES: u8 = 3;
+const CHUNK_RESOURCES: u8 = 4;
 
 /// Bytes after which a chunk ends. One semaphore may make a longer one.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -35,7 +40,37 @@ pub enum CutStep {
 pub(crate) enum Unit {
     Session(SessionId),
     Semaphore(SemaphoreId),
+    Resource(ResourceId),
 }
+
+/// A number that units are written in the order of.
+trait Number: Copy + Ord {
+    fn of(number: u64) -> Self;
+    fn value(self) -> u64;
+    fn unit(self) -> Unit;
+}
+
+macro_rules! number {
+    ($id:ident, $unit:ident) => {
+        impl Number for $id {
+            fn of(number: u64) -> Self {
+                Self(number)
+            }
+
+            fn value(self) -> u64 {
+                self.0
+            }
+
+            fn unit(self) -> Unit {
+                Unit::$unit(self)
+            }
+        }
+    };
+}
+
+number!(SessionId, Session);
+number!(SemaphoreId, Semaphore);
+number!(ResourceId, Resource);
 
 /// A cut in progress.
 #[derive(Debug)]
@@ -50,74 +85,81 @@ pub(crate) struct Cut {
 struct Progress {
     sessions: (u64, u64),
     semaphores: (u64, u64),
+    resources: (u64, u64),
     /// Written ahead of their turn.
     early: BTreeSet<Unit>,
 }
 
 impl Progress {
     fn of(node: &Node) -> Self {
-        let (sessions, semaphores) = ((1, node.last_session), (1, node.last_semaphore));
-        Self { sessions, semaphores, early: BTreeSet::new() }
+        Self {
+            sessions: (1, node.last_session),
+            semaphores: (1, node.last_semaphore),
+            resources: (1, node.last_resource),
+            early: BTreeSet::new(),
+        }
     }
 
     fn wants(&self, unit: Unit) -> bool {
         let ((from, to), number) = match unit {
             Unit::Session(id) => (self.sessions, id.0),
             Unit::Semaphore(id) => (self.semaphores, id.0),
+            Unit::Resource(id) => (self.resources, id.0),
         };
         (from..=to).contains(&number) && !self.early.contains(&unit)
     }
 
     /// The next chunk of the node, or nothing if it is all written.
     fn next_chunk(&mut self, number: NodeNumber, node: &Node) -> Option<Vec<u8>> {
-        let mut chunk = open_chunk(CHUNK_SESSIONS, number);
-        let empty = chunk.len();
-        let (from, to) = self.sessions;
-        for (&id, session) in node.sessions.range(SessionId(from)..).take_while(|(id, _)| id.0 <= to) {
-            if !self.early.remove(&Unit::Session(id)) {
-                put_session(&mut chunk, id, session);
-            }
-            self.sessions.0 = id.0 + 1;
-            if chunk.len() >= CHUNK_BYTES {
-                return Some(chunk);
-            }
-        }
-        self.sessions.0 = to + 1;
-        if chunk.len() > empty {
-            return Some(chunk);
-        }
-        let mut chunk = open_chunk(CHUNK_SEMAPHORES, number);
-        let (from, to) = self.semaphores;
-        for (&id, semaphore) in node.semaphores.range(SemaphoreId(from)..).take_while(|(id, _)| id.0 <= to) {
-            if !self.early.remove(&Unit::Semaphore(id)) {
-                put_semaphore(&mut chunk, id, semaphore);
-            }
-            self.semaphores.0 = id.0 + 1;
-            if chunk.len() >= CHUNK_BYTES {
-                return Some(chunk);
-            }
-        }
-        self.semaphores.0 = to + 1;
-        (chunk.len() > empty).then_some(chunk)
+        let Self { sessions, semaphores, resources, early } = self;
+        let chunk = |kind| open_chunk(kind, number);
+        write_some(chunk(CHUNK_SESSIONS), sessions, early, &node.sessions, put_session)
+            .or_else(|| write_some(chunk(CHUNK_SEMAPHORES), semaphores, early, &node.semaphores, put_semaphore))
+            .or_else(|| write_some(chunk(CHUNK_RESOURCES), resources, early, &node.resources, put_resource))
     }
 }
 
+/// Writes units of one kind until the chunk is full; nothing if all of them are written.
+fn write_some<K: Number, V>(
+    mut chunk: Vec<u8>,
+    (from, to): &mut (u64, u64),
+    early: &mut BTreeSet<Unit>,
+    all: &BTreeMap<K, V>,
+    put: fn(&mut Vec<u8>, K, &V),
+) -> Option<Vec<u8>> {
+    let empty = chunk.len();
+    for (&id, held) in all.range(K::of(*from)..).take_while(|(id, _)| id.value() <= *to) {
+        if !early.remove(&id.unit()) {
+            put(&mut chunk, id, held);
+        }
+        *from = id.value() + 1;
+        if chunk.len() >= CHUNK_BYTES {
+            return Some(chunk);
+        }
+    }
+    *from = *to + 1;
+    (chunk.len() > empty).then_some(chunk)
+}
+
 impl Cut {
-    /// Called before any change of a session or a semaphore.
+    /// Called before any change of a session, a semaphore or a resource.
     pub fn save_before_change(&mut self, number: NodeNumber, node: &Node, unit: Unit) {
         let Some(progress) = self.todo.get_mut(&number).filter(|progress| progress.wants(unit)) else { return };
-        let chunk = match unit {
+        let mut chunk;
+        match unit {
             Unit::Session(id) => {
-                let mut chunk = open_chunk(CHUNK_SESSIONS, number);
+                chunk = open_chunk(CHUNK_SESSIONS, number);
                 put_session(&mut chunk, id, &node.sessions[&id]);
-                chunk
             }
             Unit::Semaphore(id) => {
-                let mut chunk = open_chunk(CHUNK_SEMAPHORES, number);
+                chunk = open_chunk(CHUNK_SEMAPHORES, number);
                 put_semaphore(&mut chunk, id, &node.semaphores[&id]);
-                chunk
             }
-        };
+            Unit::Resource(id) => {
+                chunk = open_chunk(CHUNK_RESOURCES, number);
+                put_resource(&mut chunk, id, &node.resources[&id]);
+            }
+        }
         progress.early.insert(unit);
         self.ready.push_back(chunk);
     }
@@ -181,7 +223,7 @@ impl Coord {
             put_varint(&mut out, number.0);
             put_bytes(&mut out, node.path.as_str().as_bytes());
             node.config.encode(&mut out);
-            for last in [node.last_session, node.last_semaphore, node.last_order] {
+            for last in [node.last_session, node.last_semaphore, node.last_order, node.last_resource] {
                 put_varint(&mut out, last);
             }
         }
@@ -192,19 +234,20 @@ impl Coord {
     pub fn restore_chunk(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
         let mut reader = Reader::new(chunk);
         let format = reader.u8("chunk format")?;
-        if format != SNAPSHOT_FORMAT {
+        if !(FORMAT_WITHOUT_RESOURCES..=SNAPSHOT_FORMAT).contains(&format) {
             return Err(DecodeError::Unknown { what: "chunk format", value: u64::from(format) });
         }
         match reader.u8("chunk kind")? {
-            CHUNK_HEAD => self.restore_head(&mut reader),
+            CHUNK_HEAD => self.restore_head(&mut reader, format),
             CHUNK_SESSIONS => self.restore_sessions(&mut reader),
             CHUNK_SEMAPHORES => self.restore_semaphores(&mut reader),
+            CHUNK_RESOURCES => self.restore_resources(&mut reader),
             kind => return Err(DecodeError::Unknown { what: "chunk kind", value: u64::from(kind) }),
         }?;
         reader.finish("chunk")
     }
 
-    fn restore_head(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+    fn restore_head(&mut self, reader: &mut Reader<'_>, format: u8) -> Result<(), DecodeError> {
         self.last_node = reader.varint("last node")?;
         for _ in 0..reader.count("node count")? {
             let number = NodeNumber(reader.varint("node")?);
@@ -213,6 +256,9 @@ impl Coord {
             node.last_session = reader.varint("last session")?;
             node.last_semaphore = reader.varint("last semaphore")?;
             node.last_order = reader.varint("last order")?;
+            if format > FORMAT_WITHOUT_RESOURCES {
+                node.last_resource = reader.varint("last resource")?;
+            }
             #[cfg(feature = "mutants")]
             if self.is(crate::Mutant::OrderIdsBeginAnew) {
                 node.last_order = 0;
@@ -226,12 +272,7 @@ impl Coord {
     fn restore_sessions(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
         let node = restored_node(&mut self.nodes, reader)?;
         while !reader.is_empty() {
-            let id = SessionId(reader.varint("session")?);
-            let session = Session {
-                timeout_ms: reader.varint("session timeout")?,
-                description: reader.text("description")?.into(),
-                protection_key: reader.bytes("protection key")?.into(),
-            };
+            let (id, session) = read_session(reader)?;
             self.bytes += session.bytes();
             node.sessions.insert(id, session);
         }
@@ -241,17 +282,7 @@ impl Coord {
     fn restore_semaphores(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
         let node = restored_node(&mut self.nodes, reader)?;
         while !reader.is_empty() {
-            let id = SemaphoreId(reader.varint("semaphore")?);
-            let mut semaphore = Semaphore {
-                name: reader.text("name")?.into(),
-                limit: reader.varint("limit")?,
-                count: 0,
-                ephemeral: read_flag(reader)?,
-                data: reader.bytes("data")?.into(),
-                owners: read_claims(reader)?,
-                waiters: read_claims(reader)?,
-            };
-            semaphore.count = sum_of(&semaphore)?;
+            let (id, semaphore) = read_semaphore(reader)?;
             for (&order, claim) in semaphore.owners.iter().chain(&semaphore.waiters) {
                 node.links.insert((claim.session, id), order);
                 #[cfg(feature = "mutants")]
@@ -262,6 +293,17 @@ impl Coord {
             self.bytes += semaphore.bytes();
             node.names.insert(semaphore.name.clone(), id);
             node.semaphores.insert(id, semaphore);
+        }
+        Ok(())
+    }
+
+    fn restore_resources(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        let node = restored_node(&mut self.nodes, reader)?;
+        while !reader.is_empty() {
+            let (id, resource) = read_resource(reader)?;
+            self.bytes += resource.bytes();
+            node.resource_paths.insert(resource.path.clone(), id);
+            node.resources.insert(id, resource);
         }
         Ok(())
     }
@@ -293,56 +335,4 @@ fn restored_node<'a>(
 ) -> Result<&'a mut Node, DecodeError> {
     let number = reader.varint("node")?;
     nodes.get_mut(&NodeNumber(number)).ok_or(DecodeError::Unknown { what: "node of a chunk", value: number })
-}
-
-fn put_session(out: &mut Vec<u8>, id: SessionId, session: &Session) {
-    put_varint(out, id.0);
-    put_varint(out, session.timeout_ms);
-    put_bytes(out, session.description.as_bytes());
-    put_bytes(out, &session.protection_key);
-}
-
-fn put_semaphore(out: &mut Vec<u8>, id: SemaphoreId, semaphore: &Semaphore) {
-    put_varint(out, id.0);
-    put_bytes(out, semaphore.name.as_bytes());
-    put_varint(out, semaphore.limit);
-    out.push(u8::from(semaphore.ephemeral));
-    put_bytes(out, &semaphore.data);
-    put_claims(out, &semaphore.owners);
-    put_claims(out, &semaphore.waiters);
-}
-
-fn put_claims(out: &mut Vec<u8>, claims: &BTreeMap<OrderId, Claim>) {
-    put_varint(out, claims.len() as u64);
-    for (order, claim) in claims {
-        for number in [order.0, claim.session.0, claim.count, claim.timeout_ms, u64::from(claim.revision)] {
-            put_varint(out, number);
-        }
-        put_bytes(out, &claim.data);
-    }
-}
-
-fn read_claims(reader: &mut Reader<'_>) -> Result<BTreeMap<OrderId, Claim>, DecodeError> {
-    let mut claims = BTreeMap::new();
-    for _ in 0..reader.count("claim count")? {
-        let order = OrderId(reader.varint("order")?);
-        let claim = Claim {
-            session: SessionId(reader.varint("session")?),
-            count: reader.varint("count")?,
-            timeout_ms: reader.varint("acquire timeout")?,
-            revision: read_revision(reader)?,
-            data: reader.bytes("data")?.into(),
-        };
-        claims.insert(order, claim);
-    }
-    Ok(claims)
-}
-
-/// What the owners hold together. More than the limit is no state that ever was.
-fn sum_of(semaphore: &Semaphore) -> Result<u64, DecodeError> {
-    let held = semaphore.owners.values().try_fold(0u64, |sum, claim| sum.checked_add(claim.count));
-    match held {
-        Some(held) if held <= semaphore.limit => Ok(held),
-        _ => Err(DecodeError::Unknown { what: "tokens held", value: held.unwrap_or(u64::MAX) }),
-    }
 }

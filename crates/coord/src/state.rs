@@ -1,4 +1,4 @@
-//! What every replica holds: nodes with their sessions and semaphores, in ordered maps.
+//! What every replica holds: nodes with their sessions, semaphores and resources, in ordered maps.
 //!
 //! Invariants: the sum of a semaphore's owners is its `count` and never above its limit; a claim's session is there, and
 //! `links` has exactly one line for it; waiters stand in the order of their numbers; no number is given twice.
@@ -9,10 +9,11 @@ use std::ops::Bound;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::config::Config;
-use crate::ids::{NodeNumber, OrderId, SemaphoreId, SessionId};
+use crate::ids::{NodeNumber, OrderId, ResourceId, SemaphoreId, SessionId};
 use crate::limits::{CLAIM_COST, SEMAPHORE_COST, SESSION_COST};
 use crate::outcome::{ClaimLine, Description, NodeLine, Notice, Place, Range, SemaphoreLine, SessionLine};
 use crate::path::Path;
+use crate::resources::Resource;
 use crate::snapshot::{Cut, Unit};
 
 /// The state of one coordination group.
@@ -37,11 +38,14 @@ pub(crate) struct Node {
     pub last_session: u64,
     pub last_semaphore: u64,
     pub last_order: u64,
+    pub last_resource: u64,
     pub sessions: BTreeMap<SessionId, Session>,
     pub semaphores: BTreeMap<SemaphoreId, Semaphore>,
     pub names: BTreeMap<Box<str>, SemaphoreId>,
     /// Every claim by its session: a session has at most one on a semaphore.
     pub links: BTreeMap<(SessionId, SemaphoreId), OrderId>,
+    pub resources: BTreeMap<ResourceId, Resource>,
+    pub resource_paths: BTreeMap<Box<str>, ResourceId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,16 +95,20 @@ impl Node {
             last_session: 0,
             last_semaphore: 0,
             last_order: 0,
+            last_resource: 0,
             sessions: BTreeMap::new(),
             semaphores: BTreeMap::new(),
             names: BTreeMap::new(),
             links: BTreeMap::new(),
+            resources: BTreeMap::new(),
+            resource_paths: BTreeMap::new(),
         }
     }
 
     pub fn bytes(&self) -> u64 {
         let sessions: u64 = self.sessions.values().map(Session::bytes).sum();
-        sessions + self.semaphores.values().map(Semaphore::bytes).sum::<u64>()
+        let semaphores: u64 = self.semaphores.values().map(Semaphore::bytes).sum();
+        sessions + semaphores + self.resources.values().map(Resource::bytes).sum::<u64>()
     }
 }
 
@@ -274,7 +282,7 @@ impl Coord {
     }
 }
 
-/// One node while a command works on it. All changes of sessions and semaphores go through here, so that a running cut
+/// One node while a command works on it. All changes of sessions, semaphores and resources go through here, so that a running cut
 /// gets what it has not written yet before it changes, and bytes are counted.
 pub(crate) struct Room<'a> {
     pub number: NodeNumber,
@@ -343,5 +351,26 @@ impl Room<'_> {
             self.node.links.remove(&(claim.session, id));
         }
         self.notices.push(Notice::SemaphoreGone { node: self.number, semaphore: id });
+    }
+
+    pub fn resource_mut(&mut self, id: ResourceId) -> &mut Resource {
+        self.save(Unit::Resource(id));
+        self.node.resources.get_mut(&id).expect("the caller has seen it")
+    }
+
+    pub fn add_resource(&mut self, resource: Resource) -> ResourceId {
+        self.node.last_resource += 1;
+        let id = ResourceId(self.node.last_resource);
+        *self.bytes += resource.bytes();
+        self.node.resource_paths.insert(resource.path.clone(), id);
+        self.node.resources.insert(id, resource);
+        id
+    }
+
+    pub fn remove_resource(&mut self, id: ResourceId) {
+        self.save(Unit::Resource(id));
+        let resource = self.node.resources.remove(&id).expect("the caller has seen it");
+        *self.bytes -= resource.bytes();
+        self.node.resource_paths.remove(&resource.path);
     }
 }

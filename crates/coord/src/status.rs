@@ -6,6 +6,7 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     BadRequest,
+    Unauthorized,
     Aborted,
     Unavailable,
     Overloaded,
@@ -16,6 +17,7 @@ pub enum Status {
     AlreadyExists,
     NotFound,
     SessionExpired,
+    Cancelled,
     Undetermined,
 }
 
@@ -24,6 +26,7 @@ impl Status {
     pub fn code(self) -> i32 {
         match self {
             Self::BadRequest => 400_010,
+            Self::Unauthorized => 400_020,
             Self::Aborted => 400_040,
             Self::Unavailable => 400_050,
             Self::Overloaded => 400_060,
@@ -34,6 +37,7 @@ impl Status {
             Self::AlreadyExists => 400_130,
             Self::NotFound => 400_140,
             Self::SessionExpired => 400_150,
+            Self::Cancelled => 400_160,
             Self::Undetermined => 400_170,
         }
     }
@@ -43,6 +47,7 @@ impl Status {
     pub fn name(self) -> &'static str {
         match self {
             Self::BadRequest => "BAD_REQUEST",
+            Self::Unauthorized => "UNAUTHORIZED",
             Self::Aborted => "ABORTED",
             Self::Unavailable => "UNAVAILABLE",
             Self::Overloaded => "OVERLOADED",
@@ -53,6 +58,7 @@ impl Status {
             Self::AlreadyExists => "ALREADY_EXISTS",
             Self::NotFound => "NOT_FOUND",
             Self::SessionExpired => "SESSION_EXPIRED",
+            Self::Cancelled => "CANCELLED",
             Self::Undetermined => "UNDETERMINED",
         }
     }

@@ -1,8 +1,8 @@
 //! The bytes of entries and snapshots, written down: what they mean is frozen (STYLE 16, `docs/encoding.md`).
 
 use shardine_coord::{
-    Asker, Command, Config, Consistency, Coord, CountersMode, CutStep, NodeNumber, OrderId, SemaphoreId, SessionId,
-    Start, open_entry,
+    Asker, Command, Config, Consistency, Coord, CountersMode, CutStep, NodeNumber, OrderId, Pace, SemaphoreId,
+    SessionId, Start, open_entry,
 };
 use shardine_model::codec::Reader;
 
@@ -62,6 +62,21 @@ fn commands_about_semaphores() {
     assert_eq!(bytes(&time_out), "0e 01 02 03 04");
 }
 
+#[test]
+fn commands_about_resources() {
+    let pace = Pace {
+        max_units_per_second: 1.0,
+        max_burst_size_coefficient: 2.0,
+        prefetch_coefficient: -1.0,
+        prefetch_watermark: 0.5,
+    };
+    let bits = "00 00 00 00 00 00 f0 3f 00 00 00 00 00 00 00 40 00 00 00 00 00 00 f0 bf 00 00 00 00 00 00 e0 3f";
+
+    assert_eq!(bytes(&Command::CreateResource { node: "a", path: "r", pace }), format!("10 01 61 01 72 {bits}"));
+    assert_eq!(bytes(&Command::AlterResource { node: "a", path: "r", pace }), format!("11 01 61 01 72 {bits}"));
+    assert_eq!(bytes(&Command::DropResource { node: "a", path: "r" }), "12 01 61 01 72");
+}
+
 fn entry(commands: &[Command<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     open_entry(&mut out);
@@ -97,6 +112,7 @@ fn a_snapshot() {
         Command::Create { by: by(1), name: "s", limit: 1, data: b"x" },
         acquire(1),
         acquire(2),
+        Command::CreateResource { node: "a", path: "r", pace: Pace { max_units_per_second: 1.0, ..Pace::default() } },
     ];
     coord.apply(&entry(&commands), |_, _, _| {}).unwrap();
 
@@ -109,9 +125,10 @@ fn a_snapshot() {
     assert_eq!(
         chunks,
         [
-            "01 01 01 01 01 01 61 00 00 00 00 00 02 01 02",
-            "01 02 01 01 05 00 01 6b 02 06 00 01 6b",
-            "01 03 01 01 01 73 01 00 01 78 01 01 01 01 09 00 01 64 01 02 02 01 09 00 01 64",
+            "02 01 01 01 01 01 61 00 00 00 00 00 02 01 02 01",
+            "02 02 01 01 05 00 01 6b 02 06 00 01 6b",
+            "02 03 01 01 01 73 01 00 01 78 01 01 01 01 09 00 01 64 01 02 02 01 09 00 01 64",
+            "02 04 01 01 01 72 00 00 00 00 00 00 f0 3f 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
         ]
     );
 }
@@ -127,19 +144,31 @@ fn unknown_bytes_are_refused() {
     assert!(refused(&mut coord, &[1, 1]), "an entry of records");
     assert!(refused(&mut coord, &[1, 100, 99]), "a command that is not known");
     assert!(refused(&mut coord, &[1, 100, 3, 5, b'a']), "a path that is cut short");
-    assert!(coord.restore_chunk(&[2, 1]).is_err());
-    assert!(coord.restore_chunk(&[1, 9]).is_err());
+    assert!(coord.restore_chunk(&[3, 1]).is_err());
+    assert!(coord.restore_chunk(&[2, 9]).is_err());
     assert!(coord.restore_chunk(&[1, 2, 7, 1, 5, 0, 0]).is_err(), "a session of a node that is not there");
+}
+
+/// Snapshots of the first format, which knew no resources, are read.
+#[test]
+fn a_snapshot_of_the_first_format() {
+    let mut coord = Coord::new();
+
+    coord.restore_chunk(&[1, 1, 1, 1, 1, 1, b'a', 0, 0, 0, 0, 0, 2, 1, 2]).unwrap();
+    coord.restore_chunk(&[1, 2, 1, 2, 6, 0, 1, b'k']).unwrap();
+
+    let by = Asker { node: coord.find_node("a").unwrap(), session: SessionId(2) };
+    assert_eq!(coord.session(by), Some((6, "")));
 }
 
 /// More tokens in a snapshot than there are is damage, and not taken in.
 #[test]
 fn an_impossible_snapshot_is_refused() {
     let mut coord = Coord::new();
-    coord.restore_chunk(&[1, 1, 1, 1, 1, 1, b'a', 0, 0, 0, 0, 0, 2, 1, 2]).unwrap();
+    coord.restore_chunk(&[2, 1, 1, 1, 1, 1, b'a', 0, 0, 0, 0, 0, 2, 1, 2, 0]).unwrap();
 
     let owner = [1, 1, 2, 9, 0, 0];
-    let chunk = [&[1, 3, 1, 1, 1, b's', 1, 0, 0, 1][..], &owner, &[0]].concat();
+    let chunk = [&[2, 3, 1, 1, 1, b's', 1, 0, 0, 1][..], &owner, &[0]].concat();
 
     assert!(coord.restore_chunk(&chunk).is_err());
 }

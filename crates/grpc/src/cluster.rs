@@ -4,14 +4,18 @@ use shardine_desk::{Clerk, DeadLetter, Failure, Found, Verified, Verify};
 use shardine_model::ShardId;
 use shardine_proto::v1;
 use shardine_router::{
-    CoordLook, CoordNode, CoordStatus, CoordView, DifferenceKind, EngineStatus, Explanation, Residence, ShardStatus,
-    Switch, TableWriteback, WritebackStatus,
+    CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, DifferenceKind, EngineStatus,
+    Explanation, Residence, SemaphoreRange, ShardStatus, Switch, TableWriteback, WritebackStatus,
 };
 use tonic::{Request, Response, Status};
 
 use crate::convert;
 use crate::deadline::deadline;
 use crate::status::status_of;
+
+/// Sessions or semaphores of one page: as many as the HTTP door gives.
+const COORD_PAGE_DEFAULT: usize = 100;
+const COORD_PAGE_MAX: usize = 1_000;
 
 pub(crate) struct Cluster {
     clerk: Clerk,
@@ -106,6 +110,25 @@ impl v1::cluster_server::Cluster for Cluster {
         Ok(Response::new(v1::CoordNodesReply { nodes: nodes.into_iter().map(coord_node_out).collect() }))
     }
 
+    async fn coord_sessions(&self, request: Request<v1::CoordSessionsRequest>) -> Answer<v1::CoordSessionsReply> {
+        let until = deadline(&request);
+        let v1::CoordSessionsRequest { node, after, limit } = request.into_inner();
+        let look = CoordLook::Sessions { node, after, limit: coord_page(limit) };
+        let view = self.clerk.coord(look, until).await.map_err(status_of)?;
+        let CoordView::Sessions(sessions) = view else { return Err(Status::internal("another view was given")) };
+        Ok(Response::new(v1::CoordSessionsReply { sessions: sessions.into_iter().map(coord_session_out).collect() }))
+    }
+
+    async fn coord_semaphores(&self, request: Request<v1::CoordSemaphoresRequest>) -> Answer<v1::CoordSemaphoresReply> {
+        let until = deadline(&request);
+        let v1::CoordSemaphoresRequest { node, after, limit } = request.into_inner();
+        let which = after.map_or(SemaphoreRange::All, SemaphoreRange::After);
+        let look = CoordLook::Semaphores { node, which, limit: coord_page(limit) };
+        let view = self.clerk.coord(look, until).await.map_err(status_of)?;
+        let CoordView::Semaphores(found) = view else { return Err(Status::internal("another view was given")) };
+        Ok(Response::new(v1::CoordSemaphoresReply { semaphores: found.into_iter().map(coord_semaphore_out).collect() }))
+    }
+
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Answer<v1::ExplainReply> {
         let until = deadline(&request);
         let reply = match request.into_inner().what {
@@ -172,6 +195,32 @@ fn coord_node_out(node: CoordNode) -> v1::CoordNode {
         strict_attaches: node.strict_attaches,
         sessions: node.sessions,
         semaphores: node.semaphores,
+    }
+}
+
+fn coord_page(limit: u32) -> usize {
+    if limit == 0 { COORD_PAGE_DEFAULT } else { (limit as usize).min(COORD_PAGE_MAX) }
+}
+
+fn coord_session_out(session: CoordSession) -> v1::CoordSession {
+    v1::CoordSession {
+        id: session.id,
+        timeout_ms: session.timeout_ms,
+        description: session.description,
+        attached: session.attached,
+        claims: session.claims,
+    }
+}
+
+fn coord_semaphore_out(semaphore: CoordSemaphore) -> v1::CoordSemaphore {
+    v1::CoordSemaphore {
+        name: semaphore.name,
+        data: semaphore.data,
+        limit: semaphore.limit,
+        count: semaphore.count,
+        ephemeral: semaphore.ephemeral,
+        owners: semaphore.owners_total,
+        waiters: semaphore.waiters_total,
     }
 }
 

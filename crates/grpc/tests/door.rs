@@ -324,8 +324,12 @@ async fn reflection_lists_our_services_and_ydbs() {
         panic!("no list")
     };
     let names: Vec<&str> = list.service.iter().map(|service| service.name.as_str()).collect();
-    for name in ["shardine.v1.Records", "Ydb.Coordination.V1.CoordinationService", "Ydb.Discovery.V1.DiscoveryService"]
-    {
+    for name in [
+        "shardine.v1.Records",
+        "Ydb.Coordination.V1.CoordinationService",
+        "Ydb.Discovery.V1.DiscoveryService",
+        "Ydb.RateLimiter.V1.RateLimiterService",
+    ] {
         assert!(names.contains(&name), "{names:?}");
     }
     let symbol = MessageRequest::FileContainingSymbol("Ydb.Coordination.SessionRequest".into());
@@ -341,6 +345,16 @@ async fn coordination_nodes_are_listed_and_counted() {
     let nodes = cluster.coord_nodes(v1::CoordNodesRequest {}).await.unwrap().into_inner().nodes;
     let status = cluster.status(v1::StatusRequest {}).await.unwrap().into_inner();
 
+    let sessions = v1::CoordSessionsRequest { node: "/local/locks".into(), after: 7, limit: 5_000 };
+    let sessions = cluster.coord_sessions(sessions).await.unwrap().into_inner().sessions;
+    let semaphores = v1::CoordSemaphoresRequest { node: "/local/locks".into(), after: Some("a".into()), limit: 0 };
+    let semaphores = cluster.coord_semaphores(semaphores).await.unwrap().into_inner().semaphores;
+    let missing = v1::CoordSessionsRequest { node: "/local/none".into(), ..Default::default() };
+
     assert_eq!((nodes[0].path.as_str(), nodes[0].sessions), ("/local/locks", 1));
+    // The engine of this test tells what it was asked: the page begins behind the last, and has a limit.
+    assert_eq!((sessions[0].id, sessions[0].claims, sessions[0].attached), (8, 1_000, true));
+    assert!(semaphores[0].name.contains("After(\"a\")") && semaphores[0].name.contains("100"), "{semaphores:?}");
+    assert_eq!(cluster.coord_sessions(missing).await.unwrap_err().code(), tonic::Code::NotFound);
     assert_eq!(status.coordination[0].sessions, 4);
 }

@@ -1,9 +1,12 @@
-//! The thread that owns the coordination group: requests of streams come in as letters, many of them share one log write.
+//! The thread that owns the coordination groups: requests of streams come in as letters, many of them share one log write.
 //!
 //! It is a lane without connections: streams live in the gRPC door (`shardine-ydb`), which hears of them through closures.
+//! All groups sit in one room, so that a turn has one log write however many of them took part in it.
 
+mod groups;
 mod look;
 mod room;
+mod seat;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SendError, Sender, channel};
@@ -12,25 +15,17 @@ use std::thread::JoinHandle;
 
 use shardine_model::{ErrorCode, NodeId, ShardId};
 use shardine_router::{CoordLook, CoordStatus, Response};
-use shardine_shard::coord::{Ask, NodeCall, NodeReply, Opening, Options, Replica, StreamId};
+use shardine_shard::coord::{Ask, NodeCall, NodeReply, Opening, StreamId, Ticket};
 use shardine_store::{DataDir, LogStore};
 use shardine_ydb::{Engine, Hear};
 
+pub(crate) use self::groups::is_group;
 use self::room::Room;
+use self::seat::Seat;
 use crate::clock::Clock;
 use crate::exchange::refused;
 use crate::log_thread::{self, LogNews, Synced};
-use crate::{restore, snapshot_thread};
-
-/// Coordination groups are numbered from here; shards of records stay below.
-const FIRST_GROUP: u32 = 1 << 30;
-
-/// The one group of today. Nodes are assigned to groups by their path, so more can come.
-const GROUP: ShardId = ShardId(FIRST_GROUP);
-
-pub(crate) fn is_group(shard: ShardId) -> bool {
-    shard.0 >= FIRST_GROUP
-}
+use crate::snapshot_thread;
 
 pub(crate) type Done = Box<dyn FnOnce(NodeReply) + Send>;
 
@@ -46,17 +41,23 @@ pub(crate) enum Letter {
     },
     Close(StreamId),
     Call {
+        ticket: Ticket,
         call: NodeCall,
         done: Done,
     },
+    /// Whoever called has left.
+    Withdraw(Ticket),
     Look {
         look: CoordLook,
         done: Box<dyn FnOnce(Response) + Send>,
     },
-    Status(Box<dyn FnOnce(CoordStatus) + Send>),
+    Status(Box<dyn FnOnce(Vec<CoordStatus>) + Send>),
     Persisted(Synced),
-    SnapshotSaved(u64),
-    CutNow,
+    SnapshotSaved {
+        seat: usize,
+        index: u64,
+    },
+    CutNow(ShardId),
     /// End all streams and take no more; calls are still answered.
     CloseStreams,
     Stop,
@@ -65,53 +66,48 @@ pub(crate) enum Letter {
 /// The running thread.
 pub(crate) struct Coordination {
     letters: Sender<Letter>,
-    next_stream: Arc<AtomicU64>,
+    next: Arc<AtomicU64>,
+    groups: Arc<[ShardId]>,
     thread: JoinHandle<()>,
 }
 
 impl Coordination {
-    /// Brings the group back from disk and lets it serve. A group that cannot be read refuses everybody; the rest of the
-    /// node goes on.
-    pub fn start(node: NodeId, log: Arc<dyn LogStore>, data: &DataDir, clock: Clock) -> anyhow::Result<Self> {
-        let restored = restore::restore_coord(&*log, &data.snapshot_dir(), GROUP, node.0);
-        let replica = restored.map_err(|error| format!("{error:#}")).map(|(coord, restored)| {
-            let options = Options {
-                incarnation: crate::clock::wall().0 & 0xffff_ffff,
-                seed: rand::random(),
-                ..Options::new(node, GROUP)
-            };
-            Replica::new(options, coord, restored)
-        });
-        if let Err(reason) = &replica {
-            tracing::error!(%reason, "coordination cannot be read; everything else goes on");
-        }
+    /// Brings the groups back from disk and lets them serve; `asked` is how many a new directory gets.
+    pub fn start(
+        node: NodeId,
+        asked: Option<u32>,
+        log: Arc<dyn LogStore>,
+        data: &DataDir,
+        clock: Clock,
+    ) -> anyhow::Result<Self> {
+        let groups = groups::groups(&*log, &data.snapshot_dir(), asked)?;
+        let seats = groups.iter().map(|&group| Seat::restore(node, group, &*log, data)).collect();
         let (letters, mailbox) = channel();
         let news = Mutex::new(letters.clone());
         let tell = move |what: LogNews| {
             let news = news.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let _ = match what {
-                LogNews::Persisted(synced) => news.send(Letter::Persisted(synced)),
-                LogNews::CutNow(GROUP) => news.send(Letter::CutNow),
-                LogNews::CutNow(_) => Ok(()),
-            };
+            let _ = news.send(match what {
+                LogNews::Persisted(synced) => Letter::Persisted(synced),
+                LogNews::CutNow(group) => Letter::CutNow(group),
+            });
         };
         let log_thread = log_thread::start("coord", log, data.snapshot_dir(), tell)?;
         let saved_letters = letters.clone();
-        let saved = move |_, index| drop(saved_letters.send(Letter::SnapshotSaved(index)));
+        let saved = move |seat, index| drop(saved_letters.send(Letter::SnapshotSaved { seat, index }));
         let snapshots = snapshot_thread::start("coord", data.snapshot_dir(), saved, log_thread.tasks.clone())?;
-        let room = Room::new(GROUP, replica, mailbox, log_thread, snapshots, clock);
+        let room = Room::new(seats, mailbox, log_thread, snapshots, clock);
         let thread = std::thread::Builder::new().name("coord".into()).spawn(move || room.run())?;
-        Ok(Self { letters, next_stream: Arc::default(), thread })
+        Ok(Self { letters, next: Arc::default(), groups: groups.into(), thread })
     }
 
     /// The way in for doors.
     pub fn engine(&self) -> Arc<dyn Engine> {
-        Arc::new(Desk { letters: self.letters.clone(), next_stream: Arc::clone(&self.next_stream) })
+        Arc::new(Desk { letters: self.letters.clone(), next: Arc::clone(&self.next) })
     }
 
     /// The way in for those who look.
     pub fn window(&self) -> Window {
-        Window { letters: self.letters.clone() }
+        Window { letters: self.letters.clone(), groups: Arc::clone(&self.groups) }
     }
 
     pub fn close_streams(&self) {
@@ -125,9 +121,10 @@ impl Coordination {
     }
 }
 
-/// Looks at the group. Whoever asks is answered, also when the thread has ended.
+/// Looks at the groups. Whoever asks is answered, also when the thread has ended.
 pub(crate) struct Window {
     letters: Sender<Letter>,
+    groups: Arc<[ShardId]>,
 }
 
 impl Window {
@@ -137,22 +134,31 @@ impl Window {
         }
     }
 
-    pub fn status(&self, done: Box<dyn FnOnce(CoordStatus) + Send>) {
+    pub fn status(&self, done: Box<dyn FnOnce(Vec<CoordStatus>) + Send>) {
         if let Err(SendError(Letter::Status(done))) = self.letters.send(Letter::Status(done)) {
             let stopped = Some("the node is stopping".to_owned());
-            done(CoordStatus { group: GROUP.0, stopped, ..CoordStatus::default() });
+            let each =
+                |group: &ShardId| CoordStatus { group: group.0, stopped: stopped.clone(), ..CoordStatus::default() };
+            done(self.groups.iter().map(each).collect());
         }
     }
 }
 
 struct Desk {
     letters: Sender<Letter>,
-    next_stream: Arc<AtomicU64>,
+    /// Numbers streams and calls.
+    next: Arc<AtomicU64>,
+}
+
+impl Desk {
+    fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed) + 1
+    }
 }
 
 impl Engine for Desk {
     fn open(&self, opening: Opening, hear: Hear) -> StreamId {
-        let stream = StreamId(self.next_stream.fetch_add(1, Ordering::Relaxed) + 1);
+        let stream = StreamId(self.number());
         let _ = self.letters.send(Letter::Open { stream, opening, hear });
         stream
     }
@@ -165,7 +171,13 @@ impl Engine for Desk {
         let _ = self.letters.send(Letter::Close(stream));
     }
 
-    fn call(&self, call: NodeCall, done: Done) {
-        let _ = self.letters.send(Letter::Call { call, done });
+    fn call(&self, call: NodeCall, done: Done) -> Ticket {
+        let ticket = Ticket(self.number());
+        let _ = self.letters.send(Letter::Call { ticket, call, done });
+        ticket
+    }
+
+    fn withdraw(&self, ticket: Ticket) {
+        let _ = self.letters.send(Letter::Withdraw(ticket));
     }
 }

@@ -53,6 +53,7 @@ impl Doors {
         let records = shardine_grpc::service(Arc::clone(engine), shardine_grpc::Options { gate: gate.clone() });
         let ydb_options = shardine_ydb::Options {
             token: options.token.clone(),
+            access: options.access.clone(),
             host: grpc_address.ip().to_string(),
             port: grpc_address.port(),
         };

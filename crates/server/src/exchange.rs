@@ -183,7 +183,7 @@ impl Exchange {
             let mut status = exchange.join_status(lanes);
             let Some(window) = exchange.coord.get() else { return done(Response::Status(Box::new(status))) };
             window.status(Box::new(move |coordination| {
-                status.coordination.push(coordination);
+                status.coordination = coordination;
                 done(Response::Status(Box::new(status)));
             }));
         };

@@ -2,7 +2,7 @@
 //!
 //! A lane is one thread that owns shards *and* the Redis connections accepted on it, so a command for a shard of the
 //! same lane is parsed, executed and answered without crossing a thread. Each lane has a log thread, which does nothing
-//! but synced writes, and a snapshot thread. Coordination has a thread of its own ([`coord`]). Doors on other threads speak to lanes by letters ([`exchange`]).
+//! but synced writes, and a snapshot thread. Coordination groups have a thread of their own ([`coord`]). Doors on other threads speak to lanes by letters ([`exchange`]).
 
 // In the order in which a newcomer should read them.
 mod clock;
@@ -22,4 +22,5 @@ mod stop;
 
 pub use node::{Addresses, Node};
 pub use options::UpOptions;
+pub use shardine_ydb::{Access, Path as CoordPath, Right};
 pub use stop::{Flushing, Stopped};

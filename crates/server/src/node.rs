@@ -119,7 +119,7 @@ impl Node {
         steward.reconcile(&held)?;
         steward.start(errand_box)?;
         let engine: Arc<dyn Engine> = Arc::new(Desk(Arc::clone(&exchange)));
-        let coord = Coordination::start(NODE, Arc::clone(&log), &data, clock)?;
+        let coord = Coordination::start(NODE, options.coord_groups, Arc::clone(&log), &data, clock)?;
         let _ = exchange.coord.set(coord.window());
         let doors = Doors::open(&engine, coord.engine(), options)?;
         exchange.inboxes[0].send(Letter::Listen(listener));

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use shardine_ydb::Access;
+
 #[derive(Clone, Debug)]
 pub struct UpOptions {
     pub data: PathBuf,
@@ -14,10 +16,14 @@ pub struct UpOptions {
     pub sql: Option<String>,
     /// Shards of the keyspace `default`, when the data directory is new.
     pub shards: u32,
+    /// Coordination groups of a new data directory; an old one keeps what it has, and refuses another number.
+    pub coord_groups: Option<u32>,
     /// Threads that own shards and connections; `None` lets the machine decide.
     pub lanes: Option<usize>,
     /// Redis `AUTH` password and bearer token of the other doors.
     pub token: Option<String>,
+    /// Further tokens for coordination, each with what it may do where. They need `token` beside them.
+    pub access: Vec<Access>,
     /// Allows listening beyond loopback without a token.
     pub insecure: bool,
     pub connections_max: usize,
@@ -39,8 +45,10 @@ impl Default for UpOptions {
             http: loopback(7480),
             sql: None,
             shards: 4,
+            coord_groups: None,
             lanes: None,
             token: None,
+            access: Vec::new(),
             insecure: false,
             connections_max: 10_000,
             snapshot_log_bytes: 64 << 20,

@@ -272,6 +272,12 @@ impl Replica {
         self.hand_out(actions);
     }
 
+    /// Whoever made a call does not wait for its reply any longer.
+    pub fn withdraw(&mut self, ticket: Ticket, actions: &mut Actions) {
+        self.leader.withdraw(&self.coord, ticket, &mut self.out);
+        self.hand_out(actions);
+    }
+
     /// Whether there is something for [`Replica::flush`] to do.
     #[must_use]
     pub fn wants_flush(&self) -> bool {

@@ -4,14 +4,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use shardine_coord::{Config, NodeCall, NodeReply, Path, Refusal, Status as Code};
-use tokio::sync::oneshot;
 use tokio_stream::Stream;
 use tonic::metadata::MetadataMap;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Extensions, Request, Response, Status, Streaming};
 
 use crate::convert::{config_of, message_of};
-use crate::engine::Engine;
+use crate::engine::{Engine, call};
 use crate::envelope::{bad_request, done, packed};
+use crate::rights::{Pass, Right};
 use crate::session;
 use shardine_proto::ydb::coordination::v1::coordination_service_server::CoordinationService;
 use shardine_proto::ydb::coordination::{
@@ -32,26 +32,14 @@ impl Coordination {
         Self { engine }
     }
 
-    async fn call(&self, call: NodeCall) -> Result<NodeReply, Refusal> {
-        let (give, take) = oneshot::channel();
-        let done = Box::new(move |reply| {
-            // A client that has left does not wait for it.
-            let _ = give.send(reply);
-        });
-        self.engine.call(call, done);
-        match take.await {
-            Ok(NodeReply::Refused(refusal)) => Err(refusal),
-            Ok(reply) => Ok(reply),
-            Err(_) => Err(Refusal::new(Code::Unavailable, "the node is stopping")),
-        }
+    async fn change(&self, call_of: Result<NodeCall, Refusal>) -> Result<(), Refusal> {
+        call(&self.engine, call_of?).await.map(|_| ())
     }
 
-    async fn change(&self, call: Result<NodeCall, Refusal>) -> Result<(), Refusal> {
-        self.call(call?).await.map(|_| ())
-    }
-
-    async fn describe(&self, path: String) -> Result<DescribeNodeResult, Refusal> {
-        match self.call(NodeCall::Describe { path }).await? {
+    async fn describe(&self, request: Request<DescribeNodeRequest>) -> Result<DescribeNodeResult, Refusal> {
+        let (_, extensions, DescribeNodeRequest { path }) = request.into_parts();
+        pass_of(&extensions).check(&path, Right::Read)?;
+        match call(&self.engine, NodeCall::Describe { path }).await? {
             NodeReply::Described { name, config } => Ok(DescribeNodeResult {
                 self_: Some(Entry { name, r#type: Type::CoordinationNode as i32, ..Entry::default() }),
                 config: Some(message_of(&config)),
@@ -61,8 +49,14 @@ impl Coordination {
     }
 }
 
+/// What the gate has found out about the caller.
+pub(crate) fn pass_of(extensions: &Extensions) -> &Pass {
+    const NOTHING: &Pass = &Pass::Some(Vec::new());
+    extensions.get::<Pass>().unwrap_or(NOTHING)
+}
+
 /// A new node lies inside of the database that the call names (coordination-semantics 12).
-fn check_database(metadata: &MetadataMap, path: &str) -> Result<(), Refusal> {
+pub(crate) fn check_database(metadata: &MetadataMap, path: &str) -> Result<(), Refusal> {
     let database = metadata.get(DATABASE).and_then(|value| value.to_str().ok()).and_then(Path::parse);
     let (Some(database), Some(path)) = (database, Path::parse(path)) else { return Ok(()) };
     if path.is_inside(&database) { Ok(()) } else { Err(bad_request("the path is not inside of the database")) }
@@ -71,13 +65,22 @@ fn check_database(metadata: &MetadataMap, path: &str) -> Result<(), Refusal> {
 fn created(request: &Request<CreateNodeRequest>) -> Result<NodeCall, Refusal> {
     let CreateNodeRequest { path, config } = request.get_ref();
     check_database(request.metadata(), path)?;
+    pass_of(request.extensions()).check(path, Right::Write)?;
     let config = config.as_ref().map(config_of).transpose()?.unwrap_or_else(Config::default);
     Ok(NodeCall::Create { path: path.clone(), config })
 }
 
-fn altered(request: AlterNodeRequest) -> Result<NodeCall, Refusal> {
+fn altered(request: Request<AlterNodeRequest>) -> Result<NodeCall, Refusal> {
+    let (_, extensions, request) = request.into_parts();
+    pass_of(&extensions).check(&request.path, Right::Write)?;
     let config = request.config.as_ref().map(config_of).transpose()?.unwrap_or_else(Config::default);
     Ok(NodeCall::Alter { path: request.path, config })
+}
+
+fn dropped(request: Request<DropNodeRequest>) -> Result<NodeCall, Refusal> {
+    let (_, extensions, DropNodeRequest { path }) = request.into_parts();
+    pass_of(&extensions).check(&path, Right::Erase)?;
+    Ok(NodeCall::Drop { path })
 }
 
 #[tonic::async_trait]
@@ -88,7 +91,8 @@ impl CoordinationService for Coordination {
         &self,
         request: Request<Streaming<SessionRequest>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
-        let answers = session::serve(Arc::clone(&self.engine), request.into_inner());
+        let pass = pass_of(request.extensions()).clone();
+        let answers = session::serve(Arc::clone(&self.engine), request.into_inner(), pass);
         Ok(Response::new(Box::pin(answers)))
     }
 
@@ -98,12 +102,12 @@ impl CoordinationService for Coordination {
     }
 
     async fn alter_node(&self, request: Request<AlterNodeRequest>) -> Result<Response<AlterNodeResponse>, Status> {
-        let operation = done(self.change(altered(request.into_inner())).await);
+        let operation = done(self.change(altered(request)).await);
         Ok(Response::new(AlterNodeResponse { operation }))
     }
 
     async fn drop_node(&self, request: Request<DropNodeRequest>) -> Result<Response<DropNodeResponse>, Status> {
-        let operation = done(self.change(Ok(NodeCall::Drop { path: request.into_inner().path })).await);
+        let operation = done(self.change(dropped(request)).await);
         Ok(Response::new(DropNodeResponse { operation }))
     }
 
@@ -111,7 +115,7 @@ impl CoordinationService for Coordination {
         &self,
         request: Request<DescribeNodeRequest>,
     ) -> Result<Response<DescribeNodeResponse>, Status> {
-        let described = self.describe(request.into_inner().path).await;
+        let described = self.describe(request).await;
         let operation = packed("Ydb.Coordination.DescribeNodeResult", described);
         Ok(Response::new(DescribeNodeResponse { operation }))
     }

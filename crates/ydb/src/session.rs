@@ -16,6 +16,7 @@ use crate::convert::{ask_of, failure, opening_of, response_of};
 use crate::engine::Engine;
 use crate::envelope::bad_request;
 use crate::pings::Pings;
+use crate::rights::{Pass, Rights};
 use shardine_proto::ydb::coordination::session_request::Request;
 use shardine_proto::ydb::coordination::session_response::{PingPong, Response};
 use shardine_proto::ydb::coordination::{SessionRequest, SessionResponse};
@@ -28,18 +29,28 @@ const SLOW_CLIENT: Duration = Duration::from_secs(10);
 type Answer = Result<SessionResponse, Status>;
 
 /// Serves a stream in a task of its own; what it says comes out of the stream that is returned.
-pub(crate) fn serve(engine: Arc<dyn Engine>, requests: Streaming<SessionRequest>) -> ReceiverStream<Answer> {
+pub(crate) fn serve(
+    engine: Arc<dyn Engine>,
+    requests: Streaming<SessionRequest>,
+    pass: Pass,
+) -> ReceiverStream<Answer> {
     let (answers, out): (Sender<Answer>, Receiver<Answer>) = channel(ANSWERS_WAITING);
     tokio::spawn(async move {
         let mut requests = requests;
         match first_message(&mut requests).await {
             Some(Ok(start)) => {
+                let rights = pass.at(&start.path);
+                if let Err(refusal) = rights.check_any() {
+                    let last = SessionResponse { response: Some(failure(&refusal)) };
+                    return drop(answers.send(Ok(last)).await);
+                }
                 let (hear, heard) = unbounded_channel();
                 let opening = opening_of(start);
                 let timeout_ms = opening.timeout_ms;
                 let id = engine.open(opening, Box::new(move |message| drop(hear.send(message))));
                 let held = Held { engine, id };
-                Session { held, requests, heard, answers, pings: Pings::default(), timeout_ms }.run().await;
+                let pings = Pings::default();
+                Session { held, requests, heard, answers, pings, timeout_ms, rights }.run().await;
             }
             Some(Err(status)) => drop(answers.send(Err(status)).await),
             None => {}
@@ -78,6 +89,7 @@ struct Session {
     answers: Sender<Answer>,
     pings: Pings,
     timeout_ms: u64,
+    rights: Rights,
 }
 
 /// Why a stream is over.
@@ -149,7 +161,11 @@ impl Session {
             Some(Request::Ping(ping)) => self.say(Response::Pong(PingPong { opaque: ping.opaque })).await,
             Some(Request::Pong(pong)) => self.pings.pong(pong.opaque).map_err(End::Failure),
             Some(request) => {
-                self.held.engine.ask(self.held.id, ask_of(request).map_err(End::Failure)?);
+                let ask = ask_of(request).map_err(End::Failure)?;
+                if let Err(refusal) = self.rights.check_ask(&ask) {
+                    return self.say(response_of(ask.refused(refusal))).await;
+                }
+                self.held.engine.ask(self.held.id, ask);
                 Ok(())
             }
         }

@@ -8,8 +8,9 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use shardine_client::{Acquire, Delete, Error, Include, Session, SessionOptions, Watch};
 use shardine_model::ErrorCode;
+use shardine_proto::v1;
 
-use super::{PlaceArgs, answer, complaint, hold, open, seconds, show};
+use super::{PageArgs, PlaceArgs, answer, complaint, hold, open, seconds, show};
 use crate::complaint::Complaint;
 use crate::show::Output;
 use crate::value;
@@ -33,6 +34,17 @@ pub enum SemCommand {
     #[command(after_help = "Example:\n  shardine coord sem describe workers")]
     Describe {
         name: String,
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// Semaphores of a node by name, with how many own them and wait for them
+    #[command(after_help = "Example:\n  shardine coord sem list\n  shardine coord sem list --after lock-42")]
+    List {
+        /// Go on behind this name
+        #[arg(long, value_name = "NAME")]
+        after: Option<String>,
+        #[command(flatten)]
+        page: PageArgs,
         #[command(flatten)]
         place: PlaceArgs,
     },
@@ -122,6 +134,13 @@ pub struct AcquireArgs {
 pub async fn run(command: SemCommand, output: Output) -> Result<ExitCode, Complaint> {
     match command {
         SemCommand::Acquire(args) => return acquire(args, output).await,
+        SemCommand::List { after, page, place } => {
+            let mut server = crate::session::Session::open(&place.server).await?;
+            let request = v1::CoordSemaphoresRequest { node: place.node, after, limit: page.limit };
+            let reply = server.cluster.coord_semaphores(request).await;
+            let found = reply.map_err(|status| Complaint::from_status(&status))?.into_inner().semaphores;
+            output.print(|| show::list_text(&found), || show::list_json(&found));
+        }
         SemCommand::Create { name, limit, data, place } => {
             briefly(&place, async |session| session.create(&name, limit, data).await).await?;
             output.print(|| format!("made {name} with {limit} tokens"), || json!({ "name": name }));

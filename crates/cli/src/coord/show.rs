@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use shardine_client::{Claim, Semaphore};
+use shardine_proto::v1;
 
 use crate::{show, value};
 
@@ -55,6 +56,35 @@ pub fn json(semaphore: &Semaphore) -> Json {
         "owners": semaphore.owners.iter().map(claim).collect::<Vec<_>>(),
         "waiters": semaphore.waiters.iter().map(claim).collect::<Vec<_>>(),
     })
+}
+
+pub fn list_text(semaphores: &[v1::CoordSemaphore]) -> String {
+    let rows = semaphores.iter().map(|semaphore| {
+        [
+            semaphore.name.clone(),
+            format!("{}/{}", tokens(semaphore.count), tokens(semaphore.limit)),
+            semaphore.owners.to_string(),
+            semaphore.waiters.to_string(),
+            if semaphore.ephemeral { "ephemeral" } else { "" }.to_owned(),
+            value::bytes_text(&semaphore.data),
+        ]
+    });
+    show::table(["NAME", "TOKENS", "OWNERS", "WAITERS", "KIND", "DATA"], rows.collect())
+}
+
+pub fn list_json(semaphores: &[v1::CoordSemaphore]) -> Json {
+    let each = semaphores.iter().map(|semaphore| {
+        json!({
+            "name": semaphore.name,
+            "data": value::bytes_text(&semaphore.data),
+            "limit": value::unsigned(semaphore.limit),
+            "count": value::unsigned(semaphore.count),
+            "ephemeral": semaphore.ephemeral,
+            "owners": value::unsigned(semaphore.owners),
+            "waiters": value::unsigned(semaphore.waiters),
+        })
+    });
+    json!({ "semaphores": each.collect::<Vec<_>>() })
 }
 
 fn claim(claim: &Claim) -> Json {

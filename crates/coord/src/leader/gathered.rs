@@ -55,6 +55,13 @@ pub enum Origin {
         ticket: Ticket,
         path: Box<str>,
     },
+    /// A look at a node's resources; `recursive` if it is a list.
+    Resources {
+        ticket: Ticket,
+        node: Box<str>,
+        path: Box<str>,
+        list: Option<bool>,
+    },
 }
 
 /// A describe on its way.

@@ -4,7 +4,8 @@ use crate::command::Start;
 use crate::config::Config;
 use crate::ids::SessionId;
 use crate::outcome::{Description, NodeLine};
-use crate::status::Refusal;
+use crate::resources::Pace;
+use crate::status::{Refusal, Status};
 
 /// A client's stream, by the number that the door gave it. Never given twice while the process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +52,22 @@ pub enum Ask {
     Describe { req: u64, name: String, owners: bool, waiters: bool, watch_data: bool, watch_owners: bool },
 }
 
+impl Ask {
+    /// The answer to a request that is not taken.
+    #[must_use]
+    pub fn refused(&self, refusal: Refusal) -> Message {
+        match *self {
+            Self::Stop => Message::Failure(refusal),
+            Self::Create { req, .. } => Message::Created { req, result: Err(refusal) },
+            Self::Update { req, .. } => Message::Updated { req, result: Err(refusal) },
+            Self::Delete { req, .. } => Message::Deleted { req, result: Err(refusal) },
+            Self::Acquire { req, .. } => Message::Acquired { req, result: Err(refusal) },
+            Self::Release { req, .. } => Message::Released { req, result: Err(refusal) },
+            Self::Describe { req, .. } => Message::Described { req, result: Err(refusal), watch_added: false },
+        }
+    }
+}
+
 /// What a client hears. After `Failure` and `Stopped` its stream is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -94,6 +111,38 @@ pub enum NodeCall {
     },
     /// All of them, as this leader has them.
     List,
+    /// A call about the node's rate limiter.
+    Resource {
+        node: String,
+        path: String,
+        call: ResourceCall,
+    },
+}
+
+/// What is asked of a resource of a node's rate limiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResourceCall {
+    Create(Pace),
+    Alter(Pace),
+    Drop,
+    List { recursive: bool },
+    Describe,
+    Acquire { units: Units, patience: Option<Patience> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Units {
+    /// Answered when so many are there.
+    Required(u64),
+    /// So many were used already; answered at once.
+    Used(u64),
+}
+
+/// How long a request for units waits, and what it is told then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    pub ms: u64,
+    pub status: Status,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,5 +150,7 @@ pub enum NodeReply {
     Done,
     Described { name: String, config: Config },
     List(Vec<NodeLine>),
+    Resources(Vec<String>),
+    Resource { path: String, pace: Pace },
     Refused(Refusal),
 }

@@ -32,7 +32,7 @@ impl Leader {
 
     /// An entry of this leader's was overtaken, or its fate is unknown. Streams have been told by the change of leader.
     pub fn lost(&mut self, origin: Origin, refusal: Refusal, out: &mut Out) {
-        if let Origin::Node(ticket) | Origin::DescribeNode { ticket, .. } = origin {
+        if let Origin::Node(ticket) | Origin::DescribeNode { ticket, .. } | Origin::Resources { ticket, .. } = origin {
             out.replies.push((ticket, NodeReply::Refused(refusal)));
         }
     }
@@ -50,7 +50,13 @@ impl Leader {
             Notice::OwnersChanged { node, semaphore } => self.watches.fire(node, semaphore, Change::Owners, out),
             Notice::SemaphoreGone { node, semaphore } => self.watches.fire(node, semaphore, Change::Gone, out),
             Notice::SessionGone { node, session } => self.end_session(Asker { node, session }, out),
-            Notice::NodeGone { node } => self.forget_node(coord, node, out),
+            Notice::NodeGone { node } => {
+                self.forget_node(coord, node, out);
+                self.drain_pool(node, out);
+            }
+            Notice::ResourceMade { node, resource } => self.fill(coord, node, resource),
+            Notice::ResourceAltered { node, resource } => self.repace(coord, node, resource, out),
+            Notice::ResourceGone { node, resource } => self.forget_resource(coord, node, resource, out),
         }
     }
 
@@ -139,7 +145,7 @@ impl Leader {
                 self.confirm(asked_ms);
                 self.end_mark();
             }
-            origin @ (Origin::Node(_) | Origin::DescribeNode { .. }) => {
+            origin @ (Origin::Node(_) | Origin::DescribeNode { .. } | Origin::Resources { .. }) => {
                 self.answer_calls(coord, Some(origin), outcome, out);
             }
         }
@@ -150,6 +156,9 @@ impl Leader {
         let (ticket, described) = match origin {
             Some(Origin::Node(ticket)) => (ticket, None),
             Some(Origin::DescribeNode { ticket, path }) => (ticket, coord.describe_node(&path)),
+            Some(Origin::Resources { ticket, node, path, list }) => {
+                return out.replies.push((ticket, coord.see_resources(&node, &path, list)));
+            }
             _ => return,
         };
         let reply = match (outcome, described) {

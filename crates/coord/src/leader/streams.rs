@@ -153,7 +153,7 @@ impl Leader {
             return out.propose(&Command::Describe { by, name }, Origin::Describe(look));
         }
         if out.is_full() {
-            return out.say(id, refused(ask, busy()));
+            return out.say(id, ask.refused(busy()));
         }
         if *ask == Ask::Stop {
             stream.stage = Stage::Stopping(by);
@@ -200,6 +200,7 @@ impl Leader {
                 out.propose(&Command::DescribeNode { path }, origin);
             }
             NodeCall::List => out.replies.push((ticket, NodeReply::List(coord.list_nodes().collect()))),
+            NodeCall::Resource { node, path, call } => self.call_resource(coord, ticket, node, path, *call, out),
         }
     }
 
@@ -274,20 +275,7 @@ fn command_of(stream: StreamId, by: Asker, ask: &Ask) -> (Command<'_>, Origin) {
     }
 }
 
-/// The answer to a request that is not taken.
-fn refused(ask: &Ask, refusal: Refusal) -> Message {
-    match *ask {
-        Ask::Stop => Message::Failure(refusal),
-        Ask::Create { req, .. } => Message::Created { req, result: Err(refusal) },
-        Ask::Update { req, .. } => Message::Updated { req, result: Err(refusal) },
-        Ask::Delete { req, .. } => Message::Deleted { req, result: Err(refusal) },
-        Ask::Acquire { req, .. } => Message::Acquired { req, result: Err(refusal) },
-        Ask::Release { req, .. } => Message::Released { req, result: Err(refusal) },
-        Ask::Describe { req, .. } => Message::Described { req, result: Err(refusal), watch_added: false },
-    }
-}
-
-fn busy() -> Refusal {
+pub(super) fn busy() -> Refusal {
     Refusal::new(Status::Overloaded, "too much waits for the log: try again")
 }
 

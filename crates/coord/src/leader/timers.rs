@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Leader, Message, Origin, Out, not_leading};
+use super::{Leader, Message, Origin, Out, Ticket, not_leading};
 use crate::command::{Asker, Command};
 use crate::ids::NodeNumber;
 use crate::outcome::Place;
@@ -18,6 +18,10 @@ const LOOK_AGAIN_MS: u64 = 100;
 pub(super) enum Timer {
     Session(Asker),
     Wait(Place),
+    /// Units have come for somebody who waits for them.
+    Units(NodeNumber),
+    /// Somebody has waited for units long enough.
+    Patience(Ticket),
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +56,8 @@ impl Leader {
                 None => return,
                 Some(Timer::Session(by)) => self.expire(by, out),
                 Some(Timer::Wait(place)) => self.time_out(place, out),
+                Some(Timer::Units(node)) => self.serve_units(coord, node, out),
+                Some(Timer::Patience(ticket)) => self.lose_patience(coord, ticket, out),
             }
         }
     }

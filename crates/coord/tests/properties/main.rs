@@ -2,6 +2,7 @@
 
 mod invariants;
 mod play;
+mod units;
 
 use play::{Act, Stage};
 use proptest::prelude::*;

@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use shardine_coord::{
-    Ask, Config, Coord, CutStep, Gathered, Leader, Message, NodeCall, NodeNumber, Opening, Out, SessionId, StreamId,
-    Ticket,
+    Ask, Config, Coord, CutStep, Gathered, Leader, Message, NodeCall, NodeNumber, Opening, Out, Pace, ResourceCall,
+    SessionId, StreamId, Ticket,
 };
 
 pub const NAMES: [&str; 3] = ["door", "gate", "lock"];
 const CLIENTS: usize = 5;
+const RESOURCES: [&str; 3] = ["api", "api/reads", "web"];
 const PATH: &str = "/local/locks";
 
 /// What may happen. Semaphore 2 is ephemeral.
@@ -56,6 +57,11 @@ pub enum Act {
     Wait {
         ms: u64,
     },
+    /// A resource of the rate limiter is made, altered or dropped, whatever there is.
+    Resource {
+        path: usize,
+        rate: u64,
+    },
     NewLeader,
     /// Keeps entries back, or lets them through.
     Hold(bool),
@@ -82,6 +88,7 @@ impl Act {
             20 => (client(), semaphore()).prop_map(|(client, semaphore)| Self::Release { client, semaphore }),
             2 => (client(), semaphore()).prop_map(|(client, semaphore)| Self::Watch { client, semaphore }),
             4 => (1..2_000u64).prop_map(|ms| Self::Wait { ms }),
+            8 => (0..RESOURCES.len(), 0..4u64).prop_map(|(path, rate)| Self::Resource { path, rate }),
             1 => Just(Self::NewLeader),
             2 => any::<bool>().prop_map(Self::Hold),
             1 => Just(Self::DropNode),
@@ -186,6 +193,7 @@ impl Stage {
                 self.holds = holds;
                 self.leader.take_over(&self.coord, self.now_ms);
             }
+            Act::Resource { path, rate } => self.resource(RESOURCES[path], rate),
             Act::Hold(holds) => self.holds = holds,
             Act::DropNode => {
                 self.leader.call(&self.coord, Ticket(0), &NodeCall::Drop { path: PATH.to_owned() }, &mut self.out);
@@ -202,6 +210,17 @@ impl Stage {
         self.clients[client].stream = Some(stream);
         let opening = Opening { path: PATH.to_owned(), session, timeout_ms, ..Opening::default() };
         self.leader.start(&self.coord, stream, &opening, &mut self.out);
+    }
+
+    fn resource(&mut self, path: &str, rate: u64) {
+        let pace = Pace { max_units_per_second: rate as f64, ..Pace::default() };
+        for call in match rate {
+            0 => vec![ResourceCall::Drop],
+            _ => vec![ResourceCall::Create(pace), ResourceCall::Alter(pace)],
+        } {
+            let call = NodeCall::Resource { node: PATH.to_owned(), path: path.to_owned(), call };
+            self.leader.call(&self.coord, Ticket(0), &call, &mut self.out);
+        }
     }
 
     fn ask(&mut self, client: usize, ask: &Ask) {

@@ -49,4 +49,7 @@ stories! {
     self_check
     stood_still
     order_of_requests
+    resources
+    units
+    units_of_a_tree
 }

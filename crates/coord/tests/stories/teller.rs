@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use shardine_coord::{
     Ask, ClaimLine, Config, Consistency, Coord, CountersMode, CutStep, Description, Gathered, Leader, Message,
-    NodeCall, NodeReply, Opening, Out, Refusal, SessionId, StreamId, Ticket,
+    NodeCall, NodeReply, Opening, Out, Pace, Patience, Refusal, ResourceCall, SessionId, Status, StreamId, Ticket,
+    Units,
 };
 
 use crate::support::script::Teller;
@@ -23,6 +24,8 @@ pub struct Desk {
     streams: BTreeMap<String, StreamId>,
     names: BTreeMap<StreamId, String>,
     reqs: BTreeMap<String, u64>,
+    /// Calls that the story has a name for.
+    callers: BTreeMap<Ticket, String>,
     next: u64,
 }
 
@@ -39,6 +42,7 @@ impl Desk {
             streams: BTreeMap::new(),
             names: BTreeMap::new(),
             reqs: BTreeMap::new(),
+            callers: BTreeMap::new(),
             next: 0,
         };
         desk.lead();
@@ -144,6 +148,31 @@ impl Desk {
         self.leader.call(&self.coord, ticket, &call, &mut self.out);
     }
 
+    /// A call about a resource: of the node first, then the resource.
+    fn resource(&mut self, line: &Line<'_>) {
+        self.next += 1;
+        let ticket = Ticket(self.next);
+        if let Some(name) = line.pair("as") {
+            self.callers.insert(ticket, name);
+        }
+        let call = match line.verb {
+            "create" => ResourceCall::Create(pace_of(line)),
+            "alter" => ResourceCall::Alter(pace_of(line)),
+            "drop" => ResourceCall::Drop,
+            "list" => ResourceCall::List { recursive: line.has("recursive") },
+            "describe" => ResourceCall::Describe,
+            "acquire" => ResourceCall::Acquire { units: units_of(line), patience: patience_of(line) },
+            // Whoever called has left.
+            "leave" => {
+                let left = self.callers.iter().find(|(_, name)| **name == line.name(0)).map(|(&ticket, _)| ticket);
+                return self.leader.withdraw(&self.coord, left.expect("it called"), &mut self.out);
+            }
+            verb => panic!("what is {verb}?"),
+        };
+        let call = NodeCall::Resource { node: line.name(0), path: line.name(1), call };
+        self.leader.call(&self.coord, ticket, &call, &mut self.out);
+    }
+
     fn world(&mut self, line: &Line<'_>) {
         match line.verb {
             "wait" => {
@@ -211,7 +240,11 @@ impl Desk {
     }
 
     fn tell(&mut self) -> Vec<String> {
-        let mut told: Vec<String> = self.out.replies.drain(..).flat_map(|(_, reply)| show_reply(reply)).collect();
+        let mut told = Vec::new();
+        for (ticket, reply) in self.out.replies.drain(..) {
+            let caller = self.callers.get(&ticket).map_or_else(String::new, |name| format!("{name}: "));
+            told.extend(show_reply(reply).into_iter().map(|line| format!("{caller}{line}")));
+        }
         for (stream, message) in self.out.messages.drain(..) {
             told.push(format!("{}: {}", self.names[&stream], show(&message)));
         }
@@ -224,6 +257,7 @@ impl Teller for Desk {
         let line = Line::read(line);
         match line.who {
             Some("node") => self.node(&line),
+            Some("units") => self.resource(&line),
             Some(who) => self.stream(who, &line),
             None => self.world(&line),
         }
@@ -262,6 +296,32 @@ fn config_of(line: &Line<'_>) -> Config {
     }
 }
 
+fn pace_of(line: &Line<'_>) -> Pace {
+    let number = |key| line.pair(key).map_or(0.0, |value| value.parse().expect("a number"));
+    Pace {
+        max_units_per_second: number("rate"),
+        max_burst_size_coefficient: number("burst"),
+        prefetch_coefficient: number("prefetch"),
+        prefetch_watermark: number("watermark"),
+    }
+}
+
+fn units_of(line: &Line<'_>) -> Units {
+    line.number("used").map_or_else(|| Units::Required(line.number("required").unwrap_or(1)), Units::Used)
+}
+
+fn patience_of(line: &Line<'_>) -> Option<Patience> {
+    let patience = |key, status| line.number(key).map(|ms| Patience { ms, status });
+    patience("timeout", Status::Timeout).or(patience("cancel", Status::Cancelled))
+}
+
+fn show_pace(pace: &Pace) -> String {
+    let Pace { max_units_per_second, max_burst_size_coefficient, prefetch_coefficient, prefetch_watermark } = pace;
+    format!(
+        "rate={max_units_per_second} burst={max_burst_size_coefficient} prefetch={prefetch_coefficient} watermark={prefetch_watermark}"
+    )
+}
+
 fn show_reply(reply: NodeReply) -> Vec<String> {
     match reply {
         NodeReply::Done => vec!["done".to_owned()],
@@ -270,6 +330,8 @@ fn show_reply(reply: NodeReply) -> Vec<String> {
             .iter()
             .map(|line| format!("{} with {} sessions, {} semaphores", line.path, line.sessions, line.semaphores))
             .collect(),
+        NodeReply::Resources(paths) => vec![if paths.is_empty() { "nothing".to_owned() } else { paths.join(" ") }],
+        NodeReply::Resource { path, pace } => vec![format!("{path} {}", show_pace(&pace))],
         NodeReply::Refused(refusal) => vec![refusal.status.name().to_owned()],
     }
 }

@@ -1,22 +1,35 @@
 //! Answers to those who only look.
 
-use shardine_model::{ErrorCode, NodeId, Refusal, ShardId};
+use shardine_model::{ErrorCode, NodeId, Refusal};
 use shardine_router::{
     CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, Response, SemaphoreRange,
 };
 use shardine_shard::coord::{ClaimLine, Coord, NodeNumber, Range, Replica, SemaphoreLine};
 
+use super::groups;
+use super::seat::Seat;
+
 /// Owners and waiters shown of one semaphore.
 const CLAIMS_MAX: usize = 100;
 
-pub(super) fn look(replica: &Result<Replica, String>, look: &CoordLook) -> Response {
-    let replica = match replica {
-        Ok(replica) => replica,
-        Err(reason) => return Response::Refused(Refusal::new(ErrorCode::NoLeader, reason.clone())),
+pub(super) fn look(seats: &[Seat], look: &CoordLook) -> Response {
+    let looked = match look {
+        CoordLook::Nodes => nodes(seats),
+        CoordLook::Sessions { node, .. } | CoordLook::Semaphores { node, .. } => {
+            replica_of(&seats[groups::place_of(node, seats.len())]).map(|replica| look_at(replica, look))
+        }
     };
+    looked.unwrap_or_else(Response::Refused)
+}
+
+fn replica_of(seat: &Seat) -> Result<&Replica, Refusal> {
+    seat.replica.as_ref().map_err(|reason| Refusal::new(ErrorCode::NoLeader, reason.clone()))
+}
+
+fn look_at(replica: &Replica, look: &CoordLook) -> Response {
     let coord = replica.coord();
     match look {
-        CoordLook::Nodes => Response::Coord(CoordView::Nodes(nodes(coord))),
+        CoordLook::Nodes => unreachable!("that is a look at all groups"),
         CoordLook::Sessions { node, after, limit } => with_node(coord, node, |number| {
             let lines = coord.list_sessions(number, *after).take(*limit).map(|line| CoordSession {
                 id: line.id.0,
@@ -49,17 +62,22 @@ fn with_node(coord: &Coord, path: &str, view: impl FnOnce(NodeNumber) -> CoordVi
     }
 }
 
-fn nodes(coord: &Coord) -> Vec<CoordNode> {
-    let lines = coord.list_nodes().map(|line| CoordNode {
-        path: line.path,
-        self_check_ms: line.config.self_check_ms(),
-        grace_ms: line.config.grace_ms(),
-        strict_reads: line.config.reads_are_strict(),
-        strict_attaches: line.config.attaches_are_strict(),
-        sessions: line.sessions,
-        semaphores: line.semaphores,
-    });
-    lines.collect()
+/// Those of all groups, by their paths. A list that lacks some of them would look whole.
+fn nodes(seats: &[Seat]) -> Result<Response, Refusal> {
+    let mut nodes = Vec::new();
+    for seat in seats {
+        nodes.extend(replica_of(seat)?.coord().list_nodes().map(|line| CoordNode {
+            path: line.path,
+            self_check_ms: line.config.self_check_ms(),
+            grace_ms: line.config.grace_ms(),
+            strict_reads: line.config.reads_are_strict(),
+            strict_attaches: line.config.attaches_are_strict(),
+            sessions: line.sessions,
+            semaphores: line.semaphores,
+        }));
+    }
+    nodes.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    Ok(Response::Coord(CoordView::Nodes(nodes)))
 }
 
 fn semaphore(line: SemaphoreLine) -> CoordSemaphore {
@@ -81,8 +99,9 @@ fn claim(line: ClaimLine) -> CoordClaim {
     CoordClaim { order_id: line.order.0, session_id: line.session.0, count: line.count, data: line.data }
 }
 
-pub(super) fn status(group: ShardId, replica: &Result<Replica, String>) -> CoordStatus {
-    let status = match replica {
+pub(super) fn status(seat: &Seat) -> CoordStatus {
+    let group = seat.group;
+    let status = match &seat.replica {
         Ok(replica) => replica.status(),
         Err(reason) => {
             return CoordStatus { group: group.0, stopped: Some(reason.clone()), ..CoordStatus::default() };

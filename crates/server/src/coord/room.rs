@@ -1,4 +1,5 @@
-//! The turn of the thread: read all letters that are there, let timers run, hand one log write on, tell what came of it.
+//! The turn of the thread: read all letters that are there, let timers run, hand one log write on for all groups, tell what
+//! came of it.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -8,11 +9,12 @@ use std::time::Duration;
 use shardine_model::ShardId;
 use shardine_shard::Persist;
 use shardine_shard::coord::{
-    Actions, NodeReply, Opening, Refusal, Replica, StatusCode, StreamId, StreamMessage, Ticket,
+    Actions, NodeCall, NodeLine, NodeReply, Opening, Refusal, Replica, StatusCode, StreamId, StreamMessage, Ticket,
 };
 use shardine_ydb::Hear;
 
-use super::{Done, Letter, look};
+use super::seat::Seat;
+use super::{Done, Letter, groups, look};
 use crate::clock::Clock;
 use crate::journal::{Journal, Written};
 use crate::log_thread::LogThread;
@@ -34,41 +36,38 @@ const LOOK_TICKS: u64 = 100;
 const STOPPED: &str = "coordination has stopped on this node; its log says why and what to do";
 const STOPPING: &str = "the node is stopping";
 
-/// The one seat of this thread, for the log and snapshot threads.
-const SEAT: usize = 0;
-
 pub(super) struct Room {
-    group: ShardId,
-    /// Or why there is none.
-    replica: Result<Replica, String>,
-    actions: Actions,
+    /// One for each group, in the order of their numbers.
+    seats: Vec<Seat>,
     letters: Receiver<Letter>,
     journal: Journal,
     queued: Vec<(usize, Persist)>,
     snapshots: SnapshotThread,
     log_thread: JoinHandle<()>,
-    ears: BTreeMap<StreamId, Hear>,
-    calls: BTreeMap<Ticket, Done>,
-    next_ticket: u64,
+    ears: BTreeMap<StreamId, Ear>,
+    calls: BTreeMap<Ticket, (usize, Done)>,
     clock: Clock,
     next_tick_ms: u64,
     ticks: u64,
     is_closed: bool,
 }
 
+/// A stream: whose group it belongs to, and how it hears.
+struct Ear {
+    seat: usize,
+    hear: Hear,
+}
+
 impl Room {
     pub fn new(
-        group: ShardId,
-        replica: Result<Replica, String>,
+        seats: Vec<Seat>,
         letters: Receiver<Letter>,
         log: LogThread,
         snapshots: SnapshotThread,
         clock: Clock,
     ) -> Self {
         Self {
-            group,
-            replica,
-            actions: Actions::default(),
+            seats,
             letters,
             journal: Journal::new(&log),
             queued: Vec::new(),
@@ -76,7 +75,6 @@ impl Room {
             log_thread: log.thread,
             ears: BTreeMap::new(),
             calls: BTreeMap::new(),
-            next_ticket: 0,
             clock,
             next_tick_ms: 0,
             ticks: 0,
@@ -86,7 +84,7 @@ impl Room {
 
     pub fn run(mut self) {
         self.set_time();
-        self.act(|replica, actions| replica.campaign(actions));
+        self.each(|replica, actions| replica.campaign(actions));
         self.settle();
         while self.turn() {}
         // What was handed to the log is written before the thread ends.
@@ -121,35 +119,35 @@ impl Room {
     fn read(&mut self, letter: Letter) -> bool {
         match letter {
             Letter::Open { stream, opening, hear } => self.open(stream, &opening, hear),
-            Letter::Ask { stream, ask } => self.act(|replica, actions| replica.ask(stream, &ask, actions)),
-            Letter::Close(stream) => {
-                self.ears.remove(&stream);
-                self.act(|replica, _| replica.close(stream));
-            }
-            Letter::Call { call, done } => {
-                self.next_ticket += 1;
-                let ticket = Ticket(self.next_ticket);
-                match &mut self.replica {
-                    Ok(replica) => {
-                        self.calls.insert(ticket, done);
-                        replica.call(ticket, &call, &mut self.actions);
-                    }
-                    Err(_) => done(NodeReply::Refused(unavailable(STOPPED))),
+            Letter::Ask { stream, ask } => {
+                if let Some(ear) = self.ears.get(&stream) {
+                    self.seats[ear.seat].act(|replica, actions| replica.ask(stream, &ask, actions));
                 }
             }
-            Letter::Look { look, done } => done(look::look(&self.replica, &look)),
-            Letter::Status(done) => done(look::status(self.group, &self.replica)),
+            Letter::Close(stream) => {
+                if let Some(ear) = self.ears.remove(&stream) {
+                    self.seats[ear.seat].act(|replica, _| replica.close(stream));
+                }
+            }
+            Letter::Call { ticket, call, done } => self.call(ticket, &call, done),
+            Letter::Withdraw(ticket) => {
+                if let Some((seat, _)) = self.calls.remove(&ticket) {
+                    self.seats[seat].act(|replica, actions| replica.withdraw(ticket, actions));
+                }
+            }
+            Letter::Look { look, done } => done(look::look(&self.seats, &look)),
+            Letter::Status(done) => done(self.seats.iter().map(look::status).collect()),
             Letter::Persisted(synced) => {
                 self.journal.synced(synced.took);
                 self.confirm(&synced.confirmed);
             }
-            Letter::SnapshotSaved(index) => self.act(|replica, _| replica.snapshot_saved(index)),
-            Letter::CutNow => self.act(|replica, _| replica.cut_now()),
+            Letter::SnapshotSaved { seat, index } => self.seats[seat].act(|replica, _| replica.snapshot_saved(index)),
+            Letter::CutNow(group) => self.cut_now(group),
             Letter::CloseStreams => {
                 self.is_closed = true;
-                for (stream, hear) in std::mem::take(&mut self.ears) {
-                    hear(StreamMessage::Failure(unavailable(STOPPING)));
-                    self.act(|replica, _| replica.close(stream));
+                for (stream, ear) in std::mem::take(&mut self.ears) {
+                    (ear.hear)(StreamMessage::Failure(unavailable(STOPPING)));
+                    self.seats[ear.seat].act(|replica, _| replica.close(stream));
                 }
             }
             Letter::Stop => return false,
@@ -158,7 +156,8 @@ impl Room {
     }
 
     fn open(&mut self, stream: StreamId, opening: &Opening, hear: Hear) {
-        let refusal = match &self.replica {
+        let seat = groups::place_of(&opening.path, self.seats.len());
+        let refusal = match &self.seats[seat].replica {
             Err(_) => Some(STOPPED),
             Ok(_) if self.is_closed => Some(STOPPING),
             Ok(_) => None,
@@ -166,49 +165,84 @@ impl Room {
         if let Some(reason) = refusal {
             return hear(StreamMessage::Failure(unavailable(reason)));
         }
-        self.ears.insert(stream, hear);
-        self.act(|replica, actions| replica.start(stream, opening, actions));
+        self.ears.insert(stream, Ear { seat, hear });
+        self.seats[seat].act(|replica, actions| replica.start(stream, opening, actions));
     }
 
-    fn act(&mut self, act: impl FnOnce(&mut Replica, &mut Actions)) {
-        if let Ok(replica) = &mut self.replica {
-            act(replica, &mut self.actions);
+    fn call(&mut self, ticket: Ticket, call: &NodeCall, done: Done) {
+        let Some(place) = groups::place_of_call(call, self.seats.len()) else { return done(self.list()) };
+        let seat = &mut self.seats[place];
+        match &mut seat.replica {
+            Ok(replica) => {
+                self.calls.insert(ticket, (place, done));
+                replica.call(ticket, call, &mut seat.actions);
+            }
+            Err(_) => done(NodeReply::Refused(unavailable(STOPPED))),
+        }
+    }
+
+    /// The nodes of all groups, by their paths.
+    fn list(&self) -> NodeReply {
+        let mut lines: Vec<NodeLine> = Vec::new();
+        for seat in &self.seats {
+            match &seat.replica {
+                Ok(replica) => lines.extend(replica.coord().list_nodes()),
+                Err(_) => return NodeReply::Refused(unavailable(STOPPED)),
+            }
+        }
+        lines.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        NodeReply::List(lines)
+    }
+
+    fn each(&mut self, mut act: impl FnMut(&mut Replica, &mut Actions)) {
+        for seat in &mut self.seats {
+            seat.act(&mut act);
+        }
+    }
+
+    fn cut_now(&mut self, group: ShardId) {
+        if let Some(seat) = self.seats.iter_mut().find(|seat| seat.group == group) {
+            seat.act(|replica, _| replica.cut_now());
         }
     }
 
     fn set_time(&mut self) {
         let now_ms = self.clock.now().monotonic_ms;
-        self.act(|replica, _| replica.set_time(now_ms));
+        self.each(|replica, _| replica.set_time(now_ms));
     }
 
     fn run_timers(&mut self) {
         let now_ms = self.clock.now().monotonic_ms;
         if now_ms < self.next_tick_ms {
-            return self.act(|replica, actions| {
+            return self.each(|replica, actions| {
                 if replica.next_due_ms().is_some_and(|due_ms| due_ms <= now_ms) {
                     replica.run_timers(actions);
                 }
             });
         }
         self.next_tick_ms = now_ms + TICK_MS;
-        self.act(|replica, actions| replica.tick(now_ms, actions));
+        self.each(|replica, actions| replica.tick(now_ms, actions));
         self.ticks += 1;
-        if self.ticks.is_multiple_of(LOOK_TICKS) && self.journal.too_large() == Some(self.group) {
-            self.act(|replica, _| replica.cut_now());
+        if self.ticks.is_multiple_of(LOOK_TICKS)
+            && let Some(group) = self.journal.too_large()
+        {
+            self.cut_now(group);
         }
     }
 
-    /// Does what the replica asks for, and proposes what has gathered as soon as the log is free.
+    /// Does what the replicas ask for, and proposes what has gathered as soon as the log is free.
     fn settle(&mut self) {
         loop {
-            if self.replica.as_ref().is_ok_and(Replica::is_cutting) && self.snapshots.has_room() {
-                self.act(|replica, actions| replica.cut_some(CUT_BYTES, actions));
+            for seat in self.seats.iter_mut().filter(|seat| seat.is_cutting()) {
+                if self.snapshots.has_room() {
+                    seat.act(|replica, actions| replica.cut_some(CUT_BYTES, actions));
+                }
             }
             self.perform();
             if self.journal.is_busy() {
                 return;
             }
-            self.act(|replica, actions| {
+            self.each(|replica, actions| {
                 if replica.wants_flush() {
                     replica.flush(actions);
                 }
@@ -226,44 +260,51 @@ impl Room {
     }
 
     fn confirm(&mut self, confirmed: &[(usize, u64)]) {
-        for &(_, number) in confirmed {
-            self.act(|replica, actions| replica.persisted(number, actions));
+        for &(seat, number) in confirmed {
+            self.seats[seat].act(|replica, actions| replica.persisted(number, actions));
         }
     }
 
     fn perform(&mut self) {
-        self.queued.extend(self.actions.persists.drain(..).map(|persist| (SEAT, persist)));
-        for part in self.actions.snapshot.drain(..) {
-            self.snapshots.send(Part { seat: SEAT, shard: self.group, part });
+        for place in 0..self.seats.len() {
+            self.perform_for(place);
+        }
+    }
+
+    fn perform_for(&mut self, place: usize) {
+        let seat = &mut self.seats[place];
+        self.queued.extend(seat.actions.persists.drain(..).map(|persist| (place, persist)));
+        for part in seat.actions.snapshot.drain(..) {
+            self.snapshots.send(Part { seat: place, shard: seat.group, part });
         }
         // A group of one has nobody to write to.
-        self.actions.messages.clear();
-        for (stream, message) in self.actions.streams.drain(..) {
+        seat.actions.messages.clear();
+        for (stream, message) in seat.actions.streams.drain(..) {
             let is_last = message.is_last();
-            if let Some(hear) = self.ears.get(&stream) {
-                hear(message);
+            if let Some(ear) = self.ears.get(&stream) {
+                (ear.hear)(message);
             }
             if is_last {
                 self.ears.remove(&stream);
             }
         }
-        for (ticket, reply) in self.actions.replies.drain(..) {
-            if let Some(done) = self.calls.remove(&ticket) {
+        for (ticket, reply) in seat.actions.replies.drain(..) {
+            if let Some((_, done)) = self.calls.remove(&ticket) {
                 done(reply);
             }
         }
-        if let Some(reason) = self.actions.stop.take() {
-            tracing::error!(%reason, "coordination has stopped; everything else goes on");
-            self.replica = Err(reason);
+        if let Some(reason) = seat.actions.stop.take() {
+            tracing::error!(group = %seat.group, %reason, "a coordination group has stopped; everything else goes on");
+            seat.replica = Err(reason);
         }
     }
 
     /// Until the next tick, or what is due before it; not at all with work at hand.
     fn patience(&self) -> Duration {
-        if self.replica.as_ref().is_ok_and(Replica::is_cutting) && self.snapshots.has_room() {
+        if self.seats.iter().any(Seat::is_cutting) && self.snapshots.has_room() {
             return Duration::ZERO;
         }
-        let due_ms = self.replica.as_ref().ok().and_then(Replica::next_due_ms).unwrap_or(u64::MAX);
+        let due_ms = self.seats.iter().filter_map(Seat::next_due_ms).min().unwrap_or(u64::MAX);
         let now_ms = self.clock.now().monotonic_ms;
         Duration::from_millis(self.next_tick_ms.min(due_ms).saturating_sub(now_ms).max(1))
     }

@@ -61,7 +61,11 @@ impl World<Coordination> {
         }
         match reply {
             NodeReply::Refused(_) => self.tenant.counters.calls_refused += 1,
-            NodeReply::Done | NodeReply::Described { .. } | NodeReply::List(_) => {
+            NodeReply::Done
+            | NodeReply::Described { .. }
+            | NodeReply::List(_)
+            | NodeReply::Resources(_)
+            | NodeReply::Resource { .. } => {
                 self.tenant.counters.calls_answered += 1;
             }
         }
