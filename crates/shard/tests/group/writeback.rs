@@ -203,7 +203,7 @@ fn record_cache_85_an_answer_of_sql_counts_in_the_term_it_was_asked_in() {
 /// Node 1 has led, has sent a row to SQL, has lost the lead before SQL answered, and leads again. Gives what SQL was sent.
 fn one_row_under_way_in_a_lost_term() -> (Cluster, SqlWrite) {
     let mut cluster = one_row_under_way();
-    let (_, write) = cluster.writes.pop().unwrap();
+    let (_, write) = cluster.writes.pop().expect("a write was sent");
     cluster.cut_off(1);
     cluster.elect(2);
     cluster.heal();
