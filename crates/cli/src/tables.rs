@@ -37,7 +37,7 @@ enum TableCommand {
         #[arg(long, value_enum, default_value_t = Backing::Sql)]
         backing: Backing,
         #[command(flatten)]
-        sql: SqlArgs,
+        sql: Box<SqlArgs>,
         #[command(flatten)]
         server: ServerArgs,
     },
@@ -68,7 +68,7 @@ enum TableCommand {
         after_help = "Example:\n  shardine table warm users --rate 2000\n  shardine table warm users --keys hot.txt"
     )]
     Warm(WarmArgs),
-    /// Drop a table and forget its records; its rows in SQL stay
+    /// Drop a table: its records, and its rows in SQL unless it is mapped to a table of others
     #[command(after_help = "Example:\n  shardine table drop users --yes")]
     Drop {
         name: String,

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Options, Work},
-    coord, machine, memory,
+    coord,
+    machine, memory,
     procfs::Bystanders,
     restart,
     row::{Row, Target, Unit, median},

@@ -51,7 +51,7 @@ impl Replica {
         let mut bytes = 0;
         while rows.len() < rows_max
             && let Some(row) = queue.next_due(now, due_until).cloned()
-            && !parents_since.is_some_and(|since| queue.since_ms(&row) >= Some(since))
+            && parents_since.is_none_or(|since| queue.since_ms(&row) < Some(since))
         {
             let mark = queue.unmark(&row).expect("it was found by its mark");
             let Some(flush) = dirty_image(&self.records, row) else { continue };
