@@ -21,7 +21,7 @@ pub struct Options {
     pub subject_bin: Option<PathBuf>,
 
     /// Rows to measure.
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "memory", "restart", "sql", "coord"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "memory", "restart", "sql", "coord", "kit"])]
     pub only: Vec<Work>,
 
     /// Measurements per row and server.
@@ -91,4 +91,6 @@ pub enum Work {
     Sql,
     /// Coordination: locks against etcd's, hand-over, idle sessions.
     Coord,
+    /// The kit for sharded services: stopped replicas, the client's own cost, large maps.
+    Kit,
 }

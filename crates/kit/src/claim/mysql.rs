@@ -91,7 +91,7 @@ impl MysqlTable {
     async fn change(&self, set: &str, who: &Identity, hold: Hold) -> Result<bool, Error> {
         let name = self.table.backticked();
         let statement =
-            format!("UPDATE {name} SET last_ping = {set} WHERE dc = ? AND shard = ? AND host = ? AND generation = ?");
+            format!("UPDATE {name} SET {set} WHERE dc = ? AND shard = ? AND host = ? AND generation = ?");
         let row: [Value; 4] = [(&who.dc).into(), hold.shard.into(), (&who.host).into(), hold.generation.into()];
         let mut connection = self.pool.get_conn().await.map_err(error)?;
         connection.exec_drop(statement, row.to_vec()).await.map_err(error)?;
@@ -120,11 +120,11 @@ impl Store for MysqlTable {
     }
 
     async fn renew(&self, who: &Identity, hold: Hold) -> Result<bool, Error> {
-        self.change("UTC_TIMESTAMP(6)", who, hold).await
+        self.change("last_ping = UTC_TIMESTAMP(6)", who, hold).await
     }
 
     async fn release(&self, who: &Identity, hold: Hold) -> Result<(), Error> {
-        self.change("'1970-01-01'", who, hold).await.map(drop)
+        self.change("last_ping = '1970-01-01', generation = generation + 1", who, hold).await.map(drop)
     }
 
     async fn holders(&self) -> Result<Vec<Holder>, Error> {

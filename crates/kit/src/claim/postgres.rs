@@ -136,7 +136,7 @@ where
 
     async fn release(&self, who: &Identity, hold: Hold) -> Result<(), Error> {
         let free = format!(
-            "UPDATE {} SET last_ping = 'epoch' WHERE dc = $1 AND shard = $2 AND host = $3 AND generation = $4",
+            "UPDATE {} SET last_ping = 'epoch', generation = generation + 1 WHERE dc = $1 AND shard = $2 AND host = $3 AND generation = $4",
             self.table.quoted()
         );
         self.change(&free, who, hold).await.map(drop)

@@ -1,8 +1,6 @@
 //! Claims on semaphores of Shardine: one semaphore per data centre and shard, held by the server's session. The semaphore's
 //! data tells the generation and who held it last.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use shardine_client::{Acquire, Client, Include, NodeSettings, Semaphore, Session, SessionOptions, Status};
@@ -25,6 +23,9 @@ pub struct Semaphores {
 }
 
 type Outcome<T> = Result<T, shardine_client::Error>;
+
+/// What a session's key may have.
+const KEY_BYTES_MAX: usize = 16;
 
 const OWNERS: Include = Include { owners: true, waiters: false };
 
@@ -57,7 +58,7 @@ impl Semaphores {
         let mut free = Vec::new();
         for shard in 0..self.shards {
             let found = look(&session, &name(&who.dc, shard)).await?;
-            let (is_owned, note) = (owner(&found).is_some(), Note::read(&found.data));
+            let note = Note::read(&found.data);
             match owner(&found) {
                 // Its own from before a restart, or from a claim whose answer was lost.
                 Some((id, host)) if host == who.host => {
@@ -70,7 +71,6 @@ impl Semaphores {
                 Some(_) => {}
                 None => free.push((note.host != who.host, shard, note)),
             }
-            debug_assert!(is_owned || !free.is_empty(), "a shard is owned or free");
         }
         free.sort_by_key(|(is_strange, shard, _)| (*is_strange, *shard));
         for (_, shard, note) in free {
@@ -159,9 +159,8 @@ fn name(dc: &str, shard: u32) -> String {
 /// A session that this host's next process can come back to.
 fn options(who: &Identity, timeout: Duration, resume: Option<u64>) -> SessionOptions {
     // Keeps others from a session by mistake, not on purpose: whoever may write to the node may delete its semaphores too.
-    let mut hasher = DefaultHasher::new();
-    (&who.dc, &who.host).hash(&mut hasher);
-    let protection_key = Some(hasher.finish().to_be_bytes().to_vec());
+    let host = who.host.as_bytes();
+    let protection_key = Some(host[host.len().saturating_sub(KEY_BYTES_MAX)..].to_vec());
     let description = format!("shards of {} {}", who.dc, who.host);
     SessionOptions { timeout, description, protection_key, resume }
 }

@@ -72,10 +72,10 @@ impl SqliteTable {
         done.map_err(|cause| Error::new(STORE, cause))
     }
 
-    /// Sets the ping of a claim's row; false if it is not this claim's any more.
-    async fn change(&self, set: &'static str, who: &Identity, hold: Hold) -> Result<bool, Error> {
+    /// Changes the row of a claim; false if it is not this claim's any more.
+    async fn change(&self, set: &str, who: &Identity, hold: Hold) -> Result<bool, Error> {
         let statement = format!(
-            "UPDATE {} SET last_ping = {set} WHERE dc = ?1 AND shard = ?2 AND host = ?3 AND generation = ?4",
+            "UPDATE {} SET {set} WHERE dc = ?1 AND shard = ?2 AND host = ?3 AND generation = ?4",
             self.table.quoted()
         );
         let (who, generation) = (who.clone(), signed(hold.generation));
@@ -112,11 +112,11 @@ impl Store for SqliteTable {
     }
 
     async fn renew(&self, who: &Identity, hold: Hold) -> Result<bool, Error> {
-        self.change(NOW, who, hold).await
+        self.change(&format!("last_ping = {NOW}"), who, hold).await
     }
 
     async fn release(&self, who: &Identity, hold: Hold) -> Result<(), Error> {
-        self.change("0", who, hold).await.map(drop)
+        self.change("last_ping = 0, generation = generation + 1", who, hold).await.map(drop)
     }
 
     async fn holders(&self) -> Result<Vec<Holder>, Error> {

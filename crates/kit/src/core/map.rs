@@ -10,6 +10,14 @@ use super::view::{Member, View};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub(crate) u32);
 
+impl Slot {
+    /// The place of a host in a map that was filled by one list: its number in that list.
+    #[must_use]
+    pub fn new(number: u32) -> Self {
+        Self(number)
+    }
+}
+
 /// What a reply told, and when its request was sent: a number that grows with every request of this client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
