@@ -2,8 +2,8 @@
 //! server reads the goals of its shard from SQL in one go.
 
 // In the order in which a newcomer should read them.
-pub mod request;
 pub mod data;
+pub mod request;
 pub mod server;
 // To run it.
 pub mod claims;

@@ -2,5 +2,5 @@
 //! together. `names` is the small one of `docs/kit.md`: strings, spread by a hash. They share no line of code but the kit's.
 
 // In the order in which a newcomer should read them.
-pub mod names;
 pub mod goals;
+pub mod names;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, ValueEnum};
 use shardine_kit::provider::Fixed;
 use shardine_kit::{Client, Mode, Options};
 use shardine_kit_examples::goals::fleet::{Fleet, Plan};
@@ -67,7 +67,10 @@ impl Asking {
 /// A server needs one thread; nine of them share a machine in the demonstration.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::WARN).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+        .with_writer(std::io::stderr)
+        .init();
     match Goals::parse() {
         Goals::Server(options) => server::run(*options).await,
         Goals::Load(options) => {

@@ -128,7 +128,8 @@ async fn the_server_of_a_request_that_is_taken_back_stops() {
 async fn a_call_finds_a_host_that_comes_up_while_it_waits() {
     let (listener, address) = listen().await;
     drop(listener);
-    let options = Options { search_period: Duration::from_millis(20), deadline: Duration::from_secs(60), ..Options::default() };
+    let options =
+        Options { search_period: Duration::from_millis(20), deadline: Duration::from_secs(60), ..Options::default() };
     let client = Client::start(GoalsRequest, Fixed::new([address.clone()]), options);
     let calling = tokio::spawn({
         let client = client.clone();

@@ -137,11 +137,7 @@ impl<R: Request> Client<R> {
     }
 
     /// As [`Client::get_how`], and what was done for it. Without a trace, nothing was.
-    pub async fn get_traced(
-        &self,
-        keys: &[R::Key],
-        how: How,
-    ) -> (Result<Found<R>, Failure<R>>, Option<Trace<R::Id>>) {
+    pub async fn get_traced(&self, keys: &[R::Key], how: How) -> (Result<Found<R>, Failure<R>>, Option<Trace<R::Id>>) {
         match self.fetch(keys, how) {
             Ok(Some(fetch)) => {
                 let (outcome, trace) = fetch.run().await.strict();
@@ -204,12 +200,7 @@ impl<R: Request> Inner<R> {
     }
 
     /// Takes in what a host answered, whatever the answer was for: the map is repaired from every reply.
-    fn learn(
-        &self,
-        host: &Arc<Host>,
-        sent: u64,
-        outcome: Result<Response<R::Answered>, Status>,
-    ) -> Heard<R> {
+    fn learn(&self, host: &Arc<Host>, sent: u64, outcome: Result<Response<R::Answered>, Status>) -> Heard<R> {
         match outcome {
             Ok(answered) => {
                 let mut reply = self.request.decode(answered.into_inner());

@@ -52,7 +52,8 @@ fn replicas() -> Result<Fleet> {
 
 async fn stalls(options: &Options) -> Result<Vec<Row>> {
     let fleet = replicas()?;
-    let mut all = row("Get of 100 keys, one of three replicas stopped: p99, mode all", HEALTHY, Unit::MicrosPerOp, TAIL);
+    let mut all =
+        row("Get of 100 keys, one of three replicas stopped: p99, mode all", HEALTHY, Unit::MicrosPerOp, TAIL);
     let mut hedge = row("the same, mode hedge", HEALTHY, Unit::MicrosPerOp, TAIL);
     let mut extra =
         row("second requests in that time, mode hedge", "5 % of the first ones", Unit::Requests, Target::AtMost(1.0));
@@ -103,7 +104,8 @@ async fn overhead(options: &Options) -> Result<Row> {
     let address = fleet.servers[0].address();
     let client = Client::start(GoalsRequest, Fixed::new([address.clone()]), ClientOptions::default());
     let mut stub = GoalsMatcherClient::new(Endpoint::from_shared(format!("http://{address}"))?.connect().await?);
-    let mut row = row("Get of 100 keys from one host, p50", "a bare call by tonic", Unit::MicrosPerOp, Target::AtMost(1.15));
+    let mut row =
+        row("Get of 100 keys from one host, p50", "a bare call by tonic", Unit::MicrosPerOp, Target::AtMost(1.15));
     for round in 0..options.rounds {
         let (mut bare, mut ours) = (Vec::new(), Vec::new());
         let until = Instant::now() + Duration::from_secs_f64(options.seconds);

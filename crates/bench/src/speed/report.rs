@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Options, Work},
-    coord, kit,
-    machine, memory,
+    coord, kit, machine, memory,
     procfs::Bystanders,
     restart,
     row::{Row, Target, Unit, median},

@@ -36,9 +36,8 @@ impl Goals {
         let (mut last, end) = ((bound(interval.lo()) - 1, i64::MAX), interval.hi().map_or(i64::MAX, bound));
         let mut goals = Goals::default();
         loop {
-            let row = |row: &rusqlite::Row<'_>| {
-                Ok((row.get::<_, u32>(0)?, Goal { id: row.get(1)?, url_part: row.get(2)? }))
-            };
+            let row =
+                |row: &rusqlite::Row<'_>| Ok((row.get::<_, u32>(0)?, Goal { id: row.get(1)?, url_part: row.get(2)? }));
             let rows: Vec<(u32, Goal)> =
                 page.query_map(params![last.0, last.1, end, PAGE], row)?.collect::<Result<_, _>>()?;
             let Some((counter, goal)) = rows.last() else { return Ok(goals) };

@@ -92,7 +92,10 @@ impl Fleet {
         let bounds: Vec<String> = bounds.iter().map(u64::to_string).collect();
         let mut command = Command::new(&self.plan.program);
         command.args(["server", "--dc", dc, "--claims", &claims, "--listen", &port.address().to_string()]);
-        command.args(["--bounds", &bounds.join(","), "--ping-ms", &self.plan.ping_ms.to_string()]);
+        command.args(["--ping-ms", &self.plan.ping_ms.to_string()]);
+        if !bounds.is_empty() {
+            command.args(["--bounds", &bounds.join(",")]);
+        }
         command.arg("--goals").arg(self.dir.join("goals.sqlite"));
         let log = self.dir.join(format!("{dc}-{}.log", port.number()));
         Process::spawn(&format!("{dc} {}", port.number()), &mut command, &log).context("start a server of goals")

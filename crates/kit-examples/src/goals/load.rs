@@ -81,12 +81,7 @@ fn histogram() -> Result<Histogram<u64>> {
     Histogram::new_with_bounds(1, 60_000_000, 3).context("a histogram")
 }
 
-async fn ask(
-    client: Client<GoalsRequest>,
-    work: Work,
-    is_over: Arc<AtomicBool>,
-    all: Arc<AtomicU64>,
-) -> Result<Tally> {
+async fn ask(client: Client<GoalsRequest>, work: Work, is_over: Arc<AtomicBool>, all: Arc<AtomicU64>) -> Result<Tally> {
     let mut result = Tally { calls: 0, errors: Vec::new(), took: histogram()? };
     while !is_over.load(Ordering::Relaxed) {
         let hits = random_hits(work.hits);
@@ -116,7 +111,11 @@ pub fn random_hits(count: usize) -> Vec<Hit> {
     let hit = |number: usize| Hit {
         watch_id: number as u64,
         counter_id: rand::random_range(0..COUNTERS),
-        url: if number.is_multiple_of(2) { "https://shop.example/buy/7".into() } else { "https://shop.example/".into() },
+        url: if number.is_multiple_of(2) {
+            "https://shop.example/buy/7".into()
+        } else {
+            "https://shop.example/".into()
+        },
         is_robot: false,
     };
     (0..count).map(hit).collect()

@@ -61,7 +61,8 @@ impl MysqlTable {
              ORDER BY (host = :host) DESC, last_ping, shard",
             self.table.backticked()
         );
-        let named = params! { "dc" => &who.dc, "host" => &who.host, "shards" => self.table.shards, "timeout" => timeout };
+        let named =
+            params! { "dc" => &who.dc, "host" => &who.host, "shards" => self.table.shards, "timeout" => timeout };
         self.pool.get_conn().await?.exec(look, named).await
     }
 
@@ -90,8 +91,7 @@ impl MysqlTable {
     /// Changes the row of a claim; false if it is not this claim's any more.
     async fn change(&self, set: &str, who: &Identity, hold: Hold) -> Result<bool, Error> {
         let name = self.table.backticked();
-        let statement =
-            format!("UPDATE {name} SET {set} WHERE dc = ? AND shard = ? AND host = ? AND generation = ?");
+        let statement = format!("UPDATE {name} SET {set} WHERE dc = ? AND shard = ? AND host = ? AND generation = ?");
         let row: [Value; 4] = [(&who.dc).into(), hold.shard.into(), (&who.host).into(), hold.generation.into()];
         let mut connection = self.pool.get_conn().await.map_err(error)?;
         connection.exec_drop(statement, row.to_vec()).await.map_err(error)?;

@@ -39,8 +39,8 @@ impl SqliteTable {
                  host TEXT NOT NULL DEFAULT '', locked_time INTEGER, last_ping INTEGER NOT NULL DEFAULT 0, \
                  generation INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (dc, shard))"
             ))?;
-            let mut fill =
-                transaction.prepare(&format!("INSERT INTO {name} (dc, shard) VALUES (?1, ?2) ON CONFLICT DO NOTHING"))?;
+            let mut fill = transaction
+                .prepare(&format!("INSERT INTO {name} (dc, shard) VALUES (?1, ?2) ON CONFLICT DO NOTHING"))?;
             (0..shards).try_for_each(|shard| fill.execute(params![dc, shard]).map(drop))
         })
         .await

@@ -33,11 +33,7 @@ pub trait Store: Send + Sync + 'static {
     /// Takes a shard of the server's data centre that is its own already or has not been proven for `timeout`: its own first,
     /// then the one that was proven longest ago, then the lowest. `None` if there is none. Every success has a generation
     /// that the shard never had before.
-    fn claim(
-        &self,
-        who: &Identity,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Hold>, Error>> + Send;
+    fn claim(&self, who: &Identity, timeout: Duration) -> impl Future<Output = Result<Option<Hold>, Error>> + Send;
 
     /// Proves a claim; false if it is not this server's in this generation any more.
     fn renew(&self, who: &Identity, hold: Hold) -> impl Future<Output = Result<bool, Error>> + Send;

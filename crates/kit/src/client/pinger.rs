@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Heard, Inner};
 use crate::host::Host;
-use crate::provider::Provider;
+use crate::provider::{Error, Provider};
 use crate::request::Request;
 
 /// Pings at once. More would only wait for each other in one process.
@@ -34,7 +34,9 @@ pub(super) async fn run<R: Request>(client: Weak<Inner<R>>, provider: Box<dyn Pr
 }
 
 async fn round<R: Request>(inner: &Arc<Inner<R>>, provider: &dyn Provider) {
-    match provider.hosts().await {
+    // A provider that hangs must not keep the hosts that are known from being asked.
+    let listed = timeout(inner.options.ping_period, provider.hosts()).await;
+    match listed.unwrap_or_else(|_| Err(Error::new("the provider", "no list within a period"))) {
         Ok(list) if list.is_empty() => inner.metrics.failed_lists.one(),
         Ok(list) => {
             let dial = &inner.options.dial;

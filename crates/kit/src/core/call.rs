@@ -71,9 +71,14 @@ pub enum Fate {
 enum State {
     /// A second request that waits for the budget's word.
     Proposed,
-    Out { times_out: Moment, hedge_at: Option<Moment> },
+    Out {
+        times_out: Moment,
+        hedge_at: Option<Moment>,
+    },
     /// Will be sent again.
-    Pausing { until: Moment },
+    Pausing {
+        until: Moment,
+    },
     Done(Fate),
 }
 
@@ -108,7 +113,9 @@ pub enum Answer<'a> {
     Found(&'a [u32]),
     Refused,
     /// May go better the next time, or not.
-    Failed { again: bool },
+    Failed {
+        again: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -52,10 +52,7 @@ impl Interval {
 
     #[must_use]
     pub fn overlaps(&self, other: &Interval) -> bool {
-        !self.is_empty()
-            && !other.is_empty()
-            && u128::from(self.lo) < other.hi
-            && u128::from(other.lo) < self.hi
+        !self.is_empty() && !other.is_empty() && u128::from(self.lo) < other.hi && u128::from(other.lo) < self.hi
     }
 }
 

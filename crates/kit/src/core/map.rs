@@ -81,8 +81,7 @@ impl<H: Clone> Map<H> {
     /// Takes over the list of a provider: hosts that are not in it go, new ones come with nothing known of them.
     pub fn set_hosts(&mut self, addresses: &[String], mut make: impl FnMut(&Arc<str>, Slot) -> H) {
         let wanted: BTreeSet<&str> = addresses.iter().map(String::as_str).collect();
-        let gone: Vec<Arc<str>> =
-            self.by_address.keys().filter(|known| !wanted.contains(&***known)).cloned().collect();
+        let gone: Vec<Arc<str>> = self.by_address.keys().filter(|known| !wanted.contains(&***known)).cloned().collect();
         for address in gone {
             if let Some(slot) = self.by_address.remove(&address) {
                 self.entries[slot.0 as usize] = None;

@@ -46,7 +46,10 @@ pub enum Outcome {
 enum State {
     Seeking,
     /// `proven`: when the last question was *sent* that was answered with yes.
-    Holding { hold: Hold, proven: Moment },
+    Holding {
+        hold: Hold,
+        proven: Moment,
+    },
     Lost(Hold),
 }
 
@@ -116,9 +119,7 @@ impl Tenure {
     #[must_use]
     pub fn until(&self) -> Option<Moment> {
         match self.state {
-            State::Holding { proven, .. } => {
-                Some(proven.after(self.times.timeout.saturating_sub(self.times.margin)))
-            }
+            State::Holding { proven, .. } => Some(proven.after(self.times.timeout.saturating_sub(self.times.margin))),
             State::Seeking | State::Lost(_) => None,
         }
     }

@@ -168,7 +168,8 @@ async fn sharding_a_39_a_trace_tells_what_was_done() {
     assert!(outcome.is_err());
     let trace = trace.unwrap();
     assert_eq!((trace.map_version, trace.hedges(), trace.retries(), trace.searches), (2, 0, 2, 0));
-    let told: Vec<_> = trace.asked.iter().map(|ask| (&*ask.host, ask.keys, ask.cause, ask.attempts, ask.fate)).collect();
+    let told: Vec<_> =
+        trace.asked.iter().map(|ask| (&*ask.host, ask.keys, ask.cause, ask.attempts, ask.fate)).collect();
     let down = ("a1", 1, Cause::First, 3, Some(Fate::Failed));
     assert_eq!(told, [down, ("b1", 1, Cause::First, 1, Some(Fate::Answered))]);
     assert_eq!(trace.answered.get(&15_000).map(|host| &**host), Some("b1"));

@@ -142,8 +142,9 @@ async fn sharding_a_15_a_call_over_data_centres_that_are_cut_differently_has_all
 
 #[tokio::test(start_paused = true)]
 async fn sharding_a_17_a_data_centre_that_restarts_with_other_bounds_costs_no_error() {
-    let stage = Stage::new(&[("a1", at(0, 50)), ("a2", Interval::to_end(50)), ("b1", at(0, 50)), ("b2", Interval::to_end(50))])
-        .await;
+    let stage =
+        Stage::new(&[("a1", at(0, 50)), ("a2", Interval::to_end(50)), ("b1", at(0, 50)), ("b2", Interval::to_end(50))])
+            .await;
     let keys: Vec<u64> = (0..100).map(|number| number * 1_000).collect();
     let client = stage.client.clone();
     let asking = tokio::spawn(async move {

@@ -78,8 +78,13 @@ async fn sharding_a_34_one_is_asked_and_a_second_only_when_it_is_late() {
     stage.world.host(&first, |host| host.reads = Duration::from_millis(300));
     stage.client.get_how(&[5_000], how(Mode::Hedge)).await.unwrap();
 
-    let asked: Vec<(String, Duration)> =
-        stage.world.all_sent().into_iter().filter(|sent| !sent.keys.is_empty()).map(|sent| (sent.host, sent.at)).collect();
+    let asked: Vec<(String, Duration)> = stage
+        .world
+        .all_sent()
+        .into_iter()
+        .filter(|sent| !sent.keys.is_empty())
+        .map(|sent| (sent.host, sent.at))
+        .collect();
     assert_eq!((asked.len(), &asked[0].0), (2, &first));
     let waited = asked[1].1 - asked[0].1;
     assert!((2..=4).contains(&waited.as_millis()), "{waited:?}: its usual time, and two milliseconds at least");

@@ -82,7 +82,9 @@ impl Request for Letters {
     }
 
     async fn call(&self, host: &Host, asked: Vec<u64>) -> Result<Response<Answered>, Status> {
-        let Some(fake) = self.0.arrives(host.address(), &asked) else { return Err(Status::unavailable("no such host")) };
+        let Some(fake) = self.0.arrives(host.address(), &asked) else {
+            return Err(Status::unavailable("no such host"));
+        };
         match fake.mood {
             Mood::Silent => std::future::pending().await,
             Mood::Down => return Err(Status::unavailable("nobody listens")),

@@ -108,10 +108,12 @@ async fn a_holder_can_prove_it_until_somebody_else_has_it<R: Rig>() {
 async fn every_claim_of_a_shard_has_a_generation_of_its_own<R: Rig>() {
     let rig = R::new().await;
     let others = [rig.store().await, rig.store().await];
-    let mine = claim(&*rig.store().await, "b", "h0").await.unwrap();
+    let first = rig.store().await;
+    let mine = claim(&*first, "b", "h0").await.unwrap();
     claim(&*others[0], "b", "x0").await.unwrap();
     claim(&*others[1], "b", "x1").await.unwrap();
     let mut last = mine.generation;
+    rig.dies(first, &who("b", "h0")).await;
 
     // By its holder after a restart, by another host, and by the first one again.
     for host in ["h0", "h1", "h0", "h0"] {

@@ -89,7 +89,8 @@ impl Story {
 
     /// The request to this host that is on its way.
     fn out(&self, name: &str) -> AskId {
-        let is_out = |ask: &Ask<Well>| *ask.address == *name && matches!(ask.state, State::Out { .. } | State::Proposed);
+        let is_out =
+            |ask: &Ask<Well>| *ask.address == *name && matches!(ask.state, State::Out { .. } | State::Proposed);
         self.call.asks().iter().position(is_out).unwrap_or_else(|| panic!("{name} has nothing to answer"))
     }
 
@@ -295,7 +296,12 @@ fn where_one_is_asked_and_all_fail_each_is_asked_again_within_its_retries() {
         let next = story.call.wake_at();
         story.millis = next.micros().div_ceil(1_000);
         sent.extend(story.at(story.millis));
-        let out = story.call.asks().iter().find(|ask| matches!(ask.state, State::Out { .. })).map(|ask| Arc::clone(&ask.address));
+        let out = story
+            .call
+            .asks()
+            .iter()
+            .find(|ask| matches!(ask.state, State::Out { .. }))
+            .map(|ask| Arc::clone(&ask.address));
         out.into_iter().for_each(|name| drop(story.fails(&name)));
     }
 

@@ -118,11 +118,8 @@ fn the_cheapest_host_that_is_not_busy_is_the_best() {
     let dear = Standing { cost: 1_000, ..well() };
     let busy = Standing { in_flight: 50, ..well() };
     let suspect = Standing { cost: 1, is_suspect: true, ..well() };
-    let hosts = [
-        ("dear", Interval::WHOLE, dear),
-        ("busy", Interval::WHOLE, busy),
-        ("suspect", Interval::WHOLE, suspect),
-    ];
+    let hosts =
+        [("dear", Interval::WHOLE, dear), ("busy", Interval::WHOLE, busy), ("suspect", Interval::WHOLE, suspect)];
 
     assert_eq!(best(&view(&hosts), &[1, 2])[0].0, "dear");
     assert_eq!(best(&view(&hosts[1..]), &[1, 2])[0].0, "busy");
