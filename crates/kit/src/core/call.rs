@@ -421,11 +421,15 @@ impl<H: Rated + Clone> Call<H> {
         self.asks_of(key, member).next().is_some()
     }
 
-    /// Whether somebody who serves the key was asked for it and failed. Nobody is left to ask then; one who has only said
-    /// that it serves something else is no reason to give up.
+    /// Whether somebody who serves the key was asked for it and failed, and nobody is left to ask. Not if somebody has said
+    /// that it serves something else now: shards are moving then, and the next reply may tell where to.
     fn is_lost(&self, key: u32, view: &View<H>) -> bool {
+        let mut carried = self.asks.iter().filter(|ask| ask.keys.binary_search(&key).is_ok());
+        if carried.any(|ask| ask.fate() == Some(Fate::Refused)) {
+            return false;
+        }
         let covering = view.covering(self.positions[key as usize]).iter().map(|number| view.member(*number));
-        covering.flat_map(|member| self.asks_of(key, member)).any(|ask| ask.fate() != Some(Fate::Refused))
+        covering.flat_map(|member| self.asks_of(key, member)).next().is_some()
     }
 
     fn asks_of(&self, key: u32, member: &Member<H>) -> impl Iterator<Item = &Ask<H>> {

@@ -210,6 +210,22 @@ fn sharding_a_27_when_nobody_is_left_to_ask_the_keys_are_missing() {
     assert_eq!(story.verdict(), Some(Verdict::Missing(vec![1])), "long before the deadline");
 }
 
+/// sharding A-33: a dead host beside one that has moved is no reason to give up before the deadline.
+#[test]
+fn while_shards_are_moving_a_failed_host_does_not_end_the_call() {
+    let mut story = Story::new(Mode::One, &[("a", Interval::WHOLE), ("b", Interval::WHOLE)], &[1]);
+    story.begin();
+    story.serves("a", Interval::EMPTY);
+    assert_eq!(story.refuses("a"), ["send b [0]"]);
+    let id = story.out("b");
+    story.step(|call, step, out| call.answer(id, Answer::Failed { again: false }, step, out));
+    assert_eq!(story.verdict(), None);
+
+    story.serves("a", Interval::WHOLE);
+
+    assert_eq!(story.at(1_000), ["send a [0]"]);
+}
+
 #[test]
 fn a_failure_that_says_it_is_final_is_not_repeated() {
     let mut story = Story::new(Mode::All, &[("a", Interval::WHOLE)], &[1]);
