@@ -18,8 +18,8 @@ pub struct Passed {
 
 pub fn bench(passed: &Passed) -> Result<ExitCode> {
     setup::for_measuring()?;
-    // The server is a program of another package, so `cargo run` would not build it.
-    build(&["-p", "shardine", "-p", "shardine-bench"])?;
+    // The servers are programs of other packages, so `cargo run` would not build it.
+    build(&["-p", "shardine", "-p", "shardine-bench", "-p", "shardine-kit-examples"])?;
     run("shardine-bench", passed)
 }
 

@@ -1,6 +1,6 @@
 //! `cargo xtask statements`: which numbered promises have a test that names them. A test names a promise by
 //! `record-cache 43` in its text (also `record-cache 12, 15-17`) or by `record_cache_43` in its name; those of coordination
-//! by `coordination-semantics 43`.
+//! by `coordination-semantics 43`, those of the kit by `sharding A-17, A-19` or `sharding_a_17_19`.
 
 use std::{collections::BTreeSet, ops::RangeInclusive, path::Path, process::ExitCode};
 
@@ -16,9 +16,11 @@ struct Book {
     promised: &'static [RangeInclusive<u32>],
 }
 
-const BOOKS: [Book; 2] = [
+const BOOKS: [Book; 3] = [
     Book { in_text: "record-cache ", in_names: "record_cache_", promised: &[1..=117, 119..=119, 121..=121, 132..=132] },
     Book { in_text: "coordination-semantics ", in_names: "coordination_semantics_", promised: &[1..=213] },
+    // Part A, the kit; its numbers have the part's letter before them.
+    Book { in_text: "sharding A-", in_names: "sharding_a_", promised: &[1..=51] },
 ];
 
 #[derive(Args)]
@@ -69,22 +71,24 @@ fn is_in(path: &Path, folder: &str) -> bool {
 /// All statement numbers of a book that a text names.
 fn numbers(book: &Book, text: &str) -> Vec<u32> {
     let mut found = Vec::new();
-    for (marker, separators) in [(book.in_text, &[", ", " and "][..]), (book.in_names, &["_"])] {
+    // What stands before each number of a list: nothing, or the letter of a part.
+    let letter = book.in_text.rsplit(' ').next().unwrap_or_default();
+    for (marker, separators, letter) in [(book.in_text, &[", ", " and "][..], letter), (book.in_names, &["_"], "")] {
         for (at, _) in text.match_indices(marker) {
-            read_list(&text[at + marker.len()..], separators, &mut found);
+            read_list(&text[at + marker.len()..], separators, letter, &mut found);
         }
     }
     found
 }
 
 /// Reads `12, 15-17 and 20` as far as it goes.
-fn read_list(mut text: &str, separators: &[&str], found: &mut Vec<u32>) {
+fn read_list(mut text: &str, separators: &[&str], letter: &str, found: &mut Vec<u32>) {
     while let Some((first, rest)) = read_number(text) {
         let range_end = rest.strip_prefix('-').and_then(read_number);
         let (last, rest) = range_end.unwrap_or((first, rest));
         found.extend(first..=last);
         let Some(next) = separators.iter().find_map(|separator| rest.strip_prefix(separator)) else { return };
-        text = next;
+        text = next.strip_prefix(letter).unwrap_or(next);
     }
 }
 
@@ -107,6 +111,13 @@ mod tests {
 
         assert_eq!(super::numbers(&BOOKS[0], text), [4]);
         assert_eq!(super::numbers(&BOOKS[1], text), [5, 7, 8]);
+    }
+
+    #[test]
+    fn a_part_of_a_book_has_its_letter_before_every_number() {
+        let text = "sharding A-4, A-7 and A-9; fn sharding_a_17_19_both() {} sharding B-3";
+
+        assert_eq!(super::numbers(&BOOKS[2], text), [4, 7, 9, 17, 19]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod args;
 mod coord;
+mod kit;
 mod machine;
 mod memory;
 mod procfs;

@@ -49,7 +49,7 @@ impl Client {
     /// Makes a node; one that is there already stays as it is.
     pub async fn create_node(&self, path: &str, settings: NodeSettings) -> Result<(), Error> {
         let request = CreateNodeRequest { path: path.to_owned(), config: Some(settings.to_message()) };
-        let answer = self.patiently(async || {
+        let answer = self.patiently(|| async {
             let answer = self.coordination().create_node(request.clone()).await;
             done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
         });
@@ -59,7 +59,7 @@ impl Client {
     /// Changes what the settings name, and leaves the rest.
     pub async fn alter_node(&self, path: &str, settings: NodeSettings) -> Result<(), Error> {
         let request = AlterNodeRequest { path: path.to_owned(), config: Some(settings.to_message()) };
-        let answer = self.patiently(async || {
+        let answer = self.patiently(|| async {
             let answer = self.coordination().alter_node(request.clone()).await;
             done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
         });
@@ -69,7 +69,7 @@ impl Client {
     /// Removes a node with everything in it; its sessions end.
     pub async fn drop_node(&self, path: &str) -> Result<(), Error> {
         let request = DropNodeRequest { path: path.to_owned() };
-        let answer = self.patiently(async || {
+        let answer = self.patiently(|| async {
             let answer = self.coordination().drop_node(request.clone()).await;
             done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
         });
@@ -79,7 +79,7 @@ impl Client {
     /// A node's settings as they were sent.
     pub async fn describe_node(&self, path: &str) -> Result<NodeSettings, Error> {
         let request = DescribeNodeRequest { path: path.to_owned() };
-        let answer = self.patiently(async || {
+        let answer = self.patiently(|| async {
             let answer = self.coordination().describe_node(request.clone()).await;
             done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
         });
@@ -91,7 +91,7 @@ impl Client {
     /// Starts a session on a node, or comes back to one ([`SessionOptions::resume`]). Every session has a connection of its
     /// own, so that a lost one concerns nobody else.
     pub async fn start_session(&self, node: &str, options: SessionOptions) -> Result<Session, Error> {
-        self.patiently(async || session::start(self.dial.clone(), node, options.clone()).await).await
+        self.patiently(|| session::start(self.dial.clone(), node, options.clone())).await
     }
 
     /// The record service of the same server, as it is described in `docs/grpc.md`.
@@ -103,7 +103,12 @@ impl Client {
     }
 
     /// Tries again while the group has no leader, as just after a start: UNAVAILABLE says that nothing was done.
-    async fn patiently<T>(&self, mut attempt: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
+    ///
+    /// Not an async closure: what is made of one cannot be shown to be sendable, and services spawn what they await.
+    async fn patiently<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
         let until = Instant::now() + LEADER_PATIENCE;
         loop {
             match attempt().await {

@@ -4,7 +4,10 @@
 
 use std::path::Path;
 
-use super::{Problem, layers::PURE};
+use super::{
+    Problem,
+    layers::{PURE, PURE_PARTS},
+};
 use crate::tree::File;
 
 const FORBIDDEN: [&str; 14] = [
@@ -48,7 +51,8 @@ fn mentions(code: &str, name: &str) -> bool {
 
 fn is_pure_source(path: &Path) -> bool {
     let is_test = path.file_name().is_some_and(|name| name == "tests.rs");
-    !is_test && PURE.iter().any(|room| path.starts_with(format!("crates/{room}/src")))
+    let is_part = PURE_PARTS.iter().any(|part| path.starts_with(part));
+    !is_test && (is_part || PURE.iter().any(|room| path.starts_with(format!("crates/{room}/src"))))
 }
 
 fn check_clippy_files(files: &[File]) -> Vec<Problem> {
@@ -93,6 +97,14 @@ mod tests {
         let text = "//! Never Instant::now.\nuse operand::Kind;\n#[cfg(test)]\nmod tests { use std::fs; }\n";
 
         assert_eq!(problems(pure_file(text)), []);
+    }
+
+    #[test]
+    fn a_pure_part_of_another_room_is_held_to_the_same() {
+        let file = |path: &str| File { path: path.into(), text: "let now = Instant::now();".to_owned() };
+
+        assert_eq!(problems(file("crates/kit/src/core/call.rs")).len(), 1);
+        assert_eq!(problems(file("crates/kit/src/client.rs")), []);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub struct Options {
     pub subject_bin: Option<PathBuf>,
 
     /// Rows to measure.
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "memory", "restart", "sql", "coord"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "memory", "restart", "sql", "coord", "kit"])]
     pub only: Vec<Work>,
 
     /// Of the rows in front of SQL only those whose name holds this text, such as `read-through PostgreSQL`.
@@ -95,4 +95,6 @@ pub enum Work {
     Sql,
     /// Coordination: locks against etcd's, hand-over, idle sessions.
     Coord,
+    /// The kit for sharded services: stopped replicas, the client's own cost, large maps.
+    Kit,
 }

@@ -85,7 +85,11 @@ fn lock(number: usize) -> String {
 }
 
 /// How often all clients together did something before the time was up.
-async fn count<C, F>(clients: Vec<C>, until: Instant, act: impl Fn(C, usize) -> F + Clone + Send + 'static) -> Result<f64>
+async fn count<C, F>(
+    clients: Vec<C>,
+    until: Instant,
+    act: impl Fn(C, usize) -> F + Clone + Send + 'static,
+) -> Result<f64>
 where
     C: Send + 'static,
     F: Future<Output = Result<C>> + Send,

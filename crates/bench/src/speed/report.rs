@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Options, Work},
-    coord,
-    machine, memory,
+    coord, kit, machine, memory,
     procfs::Bystanders,
     restart,
     row::{Row, Target, Unit, median},
@@ -37,6 +36,7 @@ impl Report {
                 Work::Restart => restart::measure(&place, &options)?,
                 Work::Sql => sql::measure(&place, &options)?,
                 Work::Coord => coord::measure(&place, &options)?,
+                Work::Kit => kit::measure(&options)?,
             });
         }
         facts.push(("cores taken by others during the run", format!("{:.2}", bystanders.cores_taken()?)));
@@ -94,6 +94,7 @@ fn amount(unit: Unit, value: f64) -> String {
     match unit {
         Unit::OpsPerSecond => format!("{}/s", thousands(value)),
         Unit::RowsPerSecond => format!("{} rows/s", thousands(value)),
+        Unit::Requests => format!("{} requests", thousands(value)),
         Unit::Rows => format!("{} rows", thousands(value)),
         Unit::MicrosPerOp => format!("{value:.2} µs"),
         Unit::MicrosPerSecond => format!("{} µs a second", thousands(value)),

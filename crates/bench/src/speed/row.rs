@@ -15,6 +15,7 @@ pub enum Unit {
     OpsPerSecond,
     RowsPerSecond,
     Rows,
+    Requests,
     MicrosPerOp,
     MicrosPerSecond,
     BytesPerRecord,

@@ -1,0 +1,39 @@
+//! The request, described once: what the seed calls `TGrpcGoalsRequestDescription`.
+
+use shardine_kit::{Host, Reply, Request};
+use tonic::{Response, Status};
+
+use super::goals_matcher_client::GoalsMatcherClient;
+use super::{GoalReachesShardedBatch, Hit, HitsBatch};
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GoalsRequest;
+
+impl Request for GoalsRequest {
+    type Key = Hit;
+    type Value = Vec<u32>;
+    type Id = u64;
+    type Asked = HitsBatch;
+    type Answered = GoalReachesShardedBatch;
+
+    fn sharding_key(&self, hit: &Hit) -> u64 {
+        hit.counter_id.into()
+    }
+
+    fn entry_id(&self, hit: &Hit) -> u64 {
+        hit.watch_id
+    }
+
+    fn encode(&self, hits: &[&Hit]) -> HitsBatch {
+        HitsBatch { hits: hits.iter().map(|hit| (*hit).clone()).collect() }
+    }
+
+    fn decode(&self, batch: GoalReachesShardedBatch) -> Reply<u64, Vec<u32>> {
+        let values = batch.reaches.into_iter().map(|reached| (reached.watch_id, reached.goal_ids)).collect();
+        Reply { values, all_matched: batch.all_matched, shard: batch.shard }
+    }
+
+    async fn call(&self, host: &Host, batch: HitsBatch) -> Result<Response<GoalReachesShardedBatch>, Status> {
+        GoalsMatcherClient::new(host.channel()).match_sharded(batch).await
+    }
+}

@@ -1,0 +1,149 @@
+//! Two services over real gRPC, in one process: the same client for both, and what only a real connection can show.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardine_kit::provider::Fixed;
+use shardine_kit::{Client, Cut, Identity, Interval, Mode, Options, Shard};
+use shardine_kit_examples::goals::goals_matcher_client::GoalsMatcherClient;
+use shardine_kit_examples::goals::goals_matcher_server::{GoalsMatcher, GoalsMatcherServer};
+use shardine_kit_examples::goals::request::GoalsRequest;
+use shardine_kit_examples::goals::{GoalReaches, GoalReachesShardedBatch, Hit, HitsBatch};
+use shardine_kit_examples::names::names_server::NamesServer as NamesDoor;
+use shardine_kit_examples::names::{NamesRequest, NamesServer};
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
+
+async fn listen() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (listener, address)
+}
+
+/// A host of names that serves a part of the space.
+async fn names_host(dc: &str, interval: Interval) -> String {
+    let (listener, address) = listen().await;
+    let shard = Shard::new(Identity::new(dc, &address));
+    shard.serve(interval);
+    let names = Arc::new(HashMap::from([("lili".to_owned(), "Lili".to_owned()), ("bob".to_owned(), "Bob".to_owned())]));
+    let door = NamesDoor::new(NamesServer { shard, names });
+    tokio::spawn(Server::builder().add_service(door).serve_with_incoming(TcpListenerStream::new(listener)));
+    address
+}
+
+/// A host of goals whose answers take as long as the test wants.
+#[derive(Clone)]
+struct Matcher {
+    shard: Shard,
+    takes: Duration,
+}
+
+#[tonic::async_trait]
+impl GoalsMatcher for Matcher {
+    async fn match_sharded(&self, batch: Request<HitsBatch>) -> Result<Response<GoalReachesShardedBatch>, Status> {
+        let hits = batch.into_inner().hits;
+        let read = async |hits: &[Hit]| {
+            tokio::time::sleep(self.takes).await;
+            let reaches = |hit: &Hit| GoalReaches { watch_id: hit.watch_id, goal_ids: vec![hit.counter_id] };
+            Ok(hits.iter().map(reaches).collect())
+        };
+        let answer = self.shard.get(&hits, |hit| hit.counter_id.into(), read).await?;
+        let (reaches, all_matched, shard) = (answer.values, answer.all_matched, Some(answer.shard));
+        Ok(Response::new(GoalReachesShardedBatch { reaches, all_matched, shard }))
+    }
+}
+
+async fn goals_host(interval: Interval, takes: Duration) -> (String, Shard) {
+    let (listener, address) = listen().await;
+    let shard = Shard::new(Identity::new("vla", &address));
+    shard.serve(interval);
+    let door = GoalsMatcherServer::new(Matcher { shard: shard.clone(), takes });
+    tokio::spawn(Server::builder().add_service(door).serve_with_incoming(TcpListenerStream::new(listener)));
+    (address, shard)
+}
+
+fn hit(watch_id: u64, counter_id: u32) -> Hit {
+    Hit { watch_id, counter_id, url: "https://shop.example/".into(), is_robot: false }
+}
+
+/// sharding A-38.
+#[tokio::test]
+async fn two_services_with_types_of_their_own_share_one_client() {
+    let cut = Cut::even(2);
+    let hosts = [names_host("a", cut.interval(0)).await, names_host("a", cut.interval(1)).await];
+    let names = Client::start(NamesRequest, Fixed::new(hosts), Options::default());
+    let (host, _) = goals_host(Interval::WHOLE, Duration::ZERO).await;
+    let goals = Client::start(GoalsRequest, Fixed::new([host]), Options::default());
+
+    let found = names.get(&["lili".to_owned(), "bob".to_owned(), "nobody".to_owned()]).await.unwrap();
+    assert_eq!(found["lili"], "Lili");
+    assert_eq!((found["bob"].as_str(), found["nobody"].as_str()), ("Bob", ""));
+
+    assert_eq!(goals.get(&[hit(7, 3), hit(8, 4)]).await.unwrap(), [(7, vec![3]), (8, vec![4])].into());
+}
+
+/// sharding, on the wire.
+#[tokio::test]
+async fn a_server_answers_all_keys_or_none_and_always_says_what_it_serves() {
+    let (address, _shard) = goals_host(Interval::new(10, 20), Duration::ZERO).await;
+    let mut stub = GoalsMatcherClient::connect(format!("http://{address}")).await.unwrap();
+    let mut ask = async |hits: Vec<Hit>| stub.match_sharded(HitsBatch { hits }).await.unwrap().into_inner();
+
+    let empty = ask(vec![]).await;
+    let inside = ask(vec![hit(1, 10), hit(2, 19)]).await;
+    let outside = ask(vec![hit(1, 10), hit(2, 20)]).await;
+
+    for (reply, all_matched, values) in [(&empty, true, 0), (&inside, true, 2), (&outside, false, 0)] {
+        assert_eq!((reply.all_matched, reply.reaches.len()), (all_matched, values));
+        assert_eq!(reply.shard.as_ref().unwrap().interval(), Interval::new(10, 20));
+    }
+}
+
+/// sharding A-36: over a real connection, which has to carry the news.
+#[tokio::test]
+async fn the_server_of_a_request_that_is_taken_back_stops() {
+    let (slow, shard) = goals_host(Interval::WHOLE, Duration::from_secs(3_600)).await;
+    let (quick, _) = goals_host(Interval::WHOLE, Duration::ZERO).await;
+    let options = Options { mode: Mode::Hedge, hedge_percent: 100, ..Options::default() };
+    let client = Client::start(GoalsRequest, Fixed::new([slow, quick]), options);
+    client.wait_for_hosts(|known| known.len() == 2).await;
+
+    while client.metrics().hedges == 0 {
+        client.get(&[hit(1, 1)]).await.unwrap();
+    }
+    while shard.metrics().cancelled == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+
+    assert_eq!(client.metrics().timeouts, 0);
+}
+
+/// sharding: a host that is not there yet when it is asked for.
+#[tokio::test]
+async fn a_call_finds_a_host_that_comes_up_while_it_waits() {
+    let (listener, address) = listen().await;
+    drop(listener);
+    let options =
+        Options { search_period: Duration::from_millis(20), deadline: Duration::from_secs(60), ..Options::default() };
+    let client = Client::start(GoalsRequest, Fixed::new([address.clone()]), options);
+    let calling = tokio::spawn({
+        let client = client.clone();
+        async move { client.get(&[hit(1, 5)]).await }
+    });
+    while client.metrics().failed_pings == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+
+    let listener = TcpListener::bind(&address).await.unwrap();
+    let shard = Shard::new(Identity::new("vla", &address));
+    shard.serve(Interval::WHOLE);
+    let door = GoalsMatcherServer::new(Matcher { shard, takes: Duration::ZERO });
+    tokio::spawn(Server::builder().add_service(door).serve_with_incoming(TcpListenerStream::new(listener)));
+
+    assert_eq!(calling.await.unwrap().unwrap(), [(1, vec![5])].into());
+}

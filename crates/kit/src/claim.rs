@@ -1,0 +1,253 @@
+//! A server's claim on a shard of its data centre: takes one that is free, proves again and again that it is still held, and
+//! ends the process when it is not. What is decided is decided in `core::tenure`; where it is written down, a [`Store`] knows.
+
+mod store;
+
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "coordination")]
+mod semaphore;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod table;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::core::interval::Interval;
+use crate::core::moment::{Moment, micros};
+use crate::core::shard::Hold;
+use crate::core::tenure::{Errand, Outcome, Tenure, Times};
+use crate::server::{Identity, Shard};
+
+#[cfg(feature = "mysql")]
+pub use mysql::MysqlTable;
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresTable;
+#[cfg(feature = "coordination")]
+pub use semaphore::Semaphores;
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteTable;
+pub use store::{Error, Holder, Store};
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use table::Table;
+
+/// What a server does when somebody else has its shard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLoss {
+    /// Ends the process at once, as the seed of this design does: no request is half answered by a server that is wrong.
+    #[default]
+    Abort,
+    /// Stops serving and tells by [`Claim::lost`].
+    Tell,
+}
+
+/// How a claim is made and kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClaimOptions {
+    pub times: Times,
+    pub on_loss: OnLoss,
+}
+
+/// A claim that keeps itself alive for as long as this lives. Dropped, it is left to time out; [`Claim::release`] gives it
+/// back at once.
+#[derive(Debug)]
+pub struct Claim<S: Store> {
+    store: Arc<S>,
+    identity: Identity,
+    lease: Lease,
+    state: watch::Receiver<State>,
+    keeper: JoinHandle<()>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Seeking,
+    Holding(Hold),
+    Lost(Hold),
+}
+
+/// Until when a holder may answer. Looked at with every answer, so that a process that stood still is too late by itself and
+/// not by the word of a task that has not run yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Lease {
+    started: Instant,
+    until: Arc<AtomicU64>,
+}
+
+impl Lease {
+    fn new() -> Self {
+        Self { started: Instant::now(), until: Arc::new(AtomicU64::new(0)) }
+    }
+
+    fn now(&self) -> Moment {
+        Moment::from_micros(micros(self.started.elapsed()))
+    }
+
+    fn set(&self, until: Option<Moment>) {
+        self.until.store(until.map_or(0, Moment::micros), Ordering::Release);
+    }
+
+    pub(crate) fn is_proven(&self) -> bool {
+        self.now().micros() < self.until.load(Ordering::Acquire)
+    }
+}
+
+impl<S: Store> Claim<S> {
+    /// Begins to look for a shard, and goes on until it has one.
+    pub fn start(store: Arc<S>, identity: Identity, options: ClaimOptions) -> Self {
+        let (tell, state) = watch::channel(State::Seeking);
+        let lease = Lease::new();
+        let keeper = Keeper {
+            store: Arc::clone(&store),
+            identity: identity.clone(),
+            options,
+            lease: lease.clone(),
+            tenure: Tenure::new(options.times, lease.now()),
+            tell,
+        };
+        Self { store, identity, lease, state, keeper: tokio::spawn(keeper.run()) }
+    }
+
+    /// Waits until a shard is held, and says which.
+    pub async fn taken(&self) -> Hold {
+        let mut state = self.state.clone();
+        loop {
+            if let State::Holding(hold) | State::Lost(hold) = *state.borrow_and_update() {
+                return hold;
+            }
+            if state.changed().await.is_err() {
+                // The keeper goes only after a loss, or with this.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// What is held now.
+    #[must_use]
+    pub fn hold(&self) -> Option<Hold> {
+        match *self.state.borrow() {
+            State::Holding(hold) => Some(hold),
+            State::Seeking | State::Lost(_) => None,
+        }
+    }
+
+    /// Whether answers may be given at this moment: the claim was proven lately enough.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        self.lease.is_proven()
+    }
+
+    /// Lets a shard be served under this claim, once what it serves has been read. Without a claim nothing is served.
+    pub fn open(&self, shard: &Shard, interval: Interval) {
+        if let Some(hold) = self.hold() {
+            shard.serve_under(interval, hold, self.lease.clone());
+        }
+    }
+
+    /// Waits until the shard is somebody else's. Only after [`OnLoss::Tell`] anybody is there to hear it.
+    pub async fn lost(&self) -> Hold {
+        let mut state = self.state.clone();
+        let lost = state.wait_for(|state| matches!(state, State::Lost(_))).await.map(|state| *state);
+        match lost {
+            Ok(State::Lost(hold)) => hold,
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Gives the shard back, so that the next one need not wait. Whoever held it last is still preferred for it.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be told; the claim times out then.
+    pub async fn release(self) -> Result<(), Error> {
+        self.keeper.abort();
+        self.lease.set(None);
+        match self.hold() {
+            Some(hold) => self.store.release(&self.identity, hold).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl<S: Store> Drop for Claim<S> {
+    fn drop(&mut self) {
+        self.keeper.abort();
+        // Nobody renews it any more: nothing may be answered under it.
+        self.lease.set(None);
+    }
+}
+
+/// The task that runs the errands of a claim.
+struct Keeper<S> {
+    store: Arc<S>,
+    identity: Identity,
+    options: ClaimOptions,
+    lease: Lease,
+    tenure: Tenure,
+    tell: watch::Sender<State>,
+}
+
+impl<S: Store> Keeper<S> {
+    async fn run(mut self) {
+        loop {
+            sleep_until(self.lease.started + std::time::Duration::from_micros(self.tenure.due().micros())).await;
+            let Some(errand) = self.tenure.errand(self.lease.now()) else { return };
+            let outcome = self.perform(errand).await;
+            self.tenure.settle(outcome);
+            self.lease.set(self.tenure.until());
+            let state = match (self.tenure.hold(), self.tenure.lost()) {
+                (Some(hold), _) => State::Holding(hold),
+                (None, Some(hold)) => State::Lost(hold),
+                (None, None) => State::Seeking,
+            };
+            self.tell.send_if_modified(|told| std::mem::replace(told, state) != state);
+            if let State::Lost(hold) = state {
+                return self.give_up(hold);
+            }
+        }
+    }
+
+    /// A store that does not answer within a period is asked anew.
+    async fn perform(&self, errand: Errand) -> Outcome {
+        let who = &self.identity;
+        let answer = timeout(self.options.times.ping, async {
+            match errand {
+                Errand::Claim => {
+                    let taken = self.store.claim(who, self.options.times.timeout).await?;
+                    Ok(taken.map_or(Outcome::Nothing, Outcome::Held))
+                }
+                Errand::Renew(hold) => {
+                    let is_held = self.store.renew(who, hold).await?;
+                    Ok(if is_held { Outcome::Held(hold) } else { Outcome::Lost })
+                }
+            }
+        });
+        match answer.await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(error)) => {
+                let error: Error = error;
+                tracing::warn!(host = %who.host, %error, ?errand, "no word about the claim");
+                Outcome::Unknown
+            }
+            Err(_) => {
+                tracing::warn!(host = %who.host, ?errand, "no word about the claim in time");
+                Outcome::Unknown
+            }
+        }
+    }
+
+    fn give_up(self, hold: Hold) {
+        tracing::error!(host = %self.identity.host, shard = hold.shard, generation = hold.generation, "the shard is lost");
+        if self.options.on_loss == OnLoss::Abort {
+            std::process::abort();
+        }
+    }
+}

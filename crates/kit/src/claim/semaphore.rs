@@ -1,0 +1,210 @@
+//! Claims on semaphores of Shardine: one semaphore per data centre and shard, held by the server's session. The semaphore's
+//! data tells the generation and who held it last.
+
+use std::time::Duration;
+
+use shardine_client::{Acquire, Client, Include, NodeSettings, Semaphore, Session, SessionOptions, Status};
+use tokio::sync::Mutex;
+
+use super::store::{Error, Holder, Store};
+use crate::core::shard::Hold;
+use crate::server::Identity;
+
+/// Claims on the semaphores `DC/shard-N` of one coordination node. A claim's timeout is its session's: the server counts
+/// it, and hands a shard on when it is over. Of the shards that nobody holds, the server's own last one is taken, or the
+/// lowest: semaphores do not tell since when they are free.
+#[derive(Debug)]
+pub struct Semaphores {
+    client: Client,
+    node: String,
+    dcs: Vec<String>,
+    shards: u32,
+    session: Mutex<Option<Session>>,
+}
+
+type Outcome<T> = Result<T, shardine_client::Error>;
+
+/// What a session's key may have.
+const KEY_BYTES_MAX: usize = 16;
+
+const OWNERS: Include = Include { owners: true, waiters: false };
+
+impl Semaphores {
+    /// Of these data centres, with so many shards each.
+    pub fn new(
+        client: Client,
+        node: impl Into<String>,
+        dcs: impl IntoIterator<Item = impl Into<String>>,
+        shards: u32,
+    ) -> Self {
+        let dcs = dcs.into_iter().map(Into::into).collect();
+        Self { client, node: node.into(), dcs, shards, session: Mutex::new(None) }
+    }
+
+    /// The session that holds whatever is held; a new one if the last is over.
+    async fn session(&self, kept: &mut Option<Session>, who: &Identity, timeout: Duration) -> Outcome<Session> {
+        if let Some(session) = kept.as_ref().filter(|session| !session.state().is_over()) {
+            return Ok(session.clone());
+        }
+        self.client.create_node(&self.node, NodeSettings::default()).await?;
+        let session = self.client.start_session(&self.node, options(who, timeout, None)).await?;
+        *kept = Some(session.clone());
+        Ok(session)
+    }
+
+    async fn take_one(&self, who: &Identity, timeout: Duration) -> Outcome<Option<Hold>> {
+        let mut kept = self.session.lock().await;
+        let session = self.session(&mut kept, who, timeout).await?;
+        let mut free = Vec::new();
+        for shard in 0..self.shards {
+            let found = look(&session, &name(&who.dc, shard)).await?;
+            let note = Note::read(&found.data);
+            match owner(&found) {
+                // Its own from before a restart, or from a claim whose answer was lost.
+                Some((id, host)) if host == who.host => {
+                    let session = match id == session.id() {
+                        true => session,
+                        false => self.come_back(&mut kept, who, timeout, id).await?,
+                    };
+                    return self.sign(&session, who, shard, note).await.map(Some);
+                }
+                Some(_) => {}
+                None => free.push((note.host != who.host, shard, note)),
+            }
+        }
+        free.sort_by_key(|(is_strange, shard, _)| (*is_strange, *shard));
+        for (_, shard, note) in free {
+            let how = Acquire::tokens(1).within(Duration::ZERO).data(who.host.as_str());
+            if session.acquire(&name(&who.dc, shard), how).await? {
+                return self.sign(&session, who, shard, note).await.map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes over the session of this host's process before. If that one still lives, it hears that its session is over.
+    async fn come_back(
+        &self,
+        kept: &mut Option<Session>,
+        who: &Identity,
+        timeout: Duration,
+        id: u64,
+    ) -> Outcome<Session> {
+        let session = self.client.start_session(&self.node, options(who, timeout, Some(id))).await?;
+        *kept = Some(session.clone());
+        Ok(session)
+    }
+
+    /// Writes down a new generation. Nobody else does while this session holds the semaphore.
+    async fn sign(&self, session: &Session, who: &Identity, shard: u32, before: Note) -> Outcome<Hold> {
+        let generation = before.generation + 1;
+        let note = Note { generation, host: who.host.clone() };
+        session.update(&name(&who.dc, shard), note.write()).await?;
+        Ok(Hold { shard, generation })
+    }
+
+    async fn is_held(&self, who: &Identity, hold: Hold) -> Outcome<bool> {
+        let kept = self.session.lock().await;
+        let Some(session) = kept.as_ref().filter(|session| !session.state().is_over()) else { return Ok(false) };
+        let found = match session.describe(&name(&who.dc, hold.shard), OWNERS).await {
+            Err(error) if error.status() == Some(Status::NotFound) => return Ok(false),
+            Err(shardine_client::Error::Expired) => return Ok(false),
+            found => found?,
+        };
+        let is_owner = owner(&found).is_some_and(|(id, _)| id == session.id());
+        Ok(is_owner && Note::read(&found.data).generation == hold.generation)
+    }
+
+    async fn list(&self) -> Outcome<Vec<Holder>> {
+        let mut kept = self.session.lock().await;
+        let nobody = Identity::new("", "");
+        let session = self.session(&mut kept, &nobody, SessionOptions::default().timeout).await?;
+        let mut holders = Vec::new();
+        for dc in &self.dcs {
+            for shard in 0..self.shards {
+                let found = look(&session, &name(dc, shard)).await?;
+                if let Some((_, host)) = owner(&found) {
+                    let (dc, generation) = (dc.clone(), Note::read(&found.data).generation);
+                    holders.push(Holder { dc, shard, host, generation });
+                }
+            }
+        }
+        Ok(holders)
+    }
+}
+
+/// What a semaphore's data says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Note {
+    generation: u64,
+    host: String,
+}
+
+impl Note {
+    fn read(data: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(data);
+        let (generation, host) = text.split_once(' ').unwrap_or_default();
+        Self { generation: generation.parse().unwrap_or_default(), host: host.to_owned() }
+    }
+
+    fn write(&self) -> String {
+        format!("{} {}", self.generation, self.host)
+    }
+}
+
+fn name(dc: &str, shard: u32) -> String {
+    format!("{dc}/shard-{shard}")
+}
+
+/// A session that this host's next process can come back to.
+fn options(who: &Identity, timeout: Duration, resume: Option<u64>) -> SessionOptions {
+    // Keeps others from a session by mistake, not on purpose: whoever may write to the node may delete its semaphores too.
+    let host = who.host.as_bytes();
+    let protection_key = Some(host[host.len().saturating_sub(KEY_BYTES_MAX)..].to_vec());
+    let description = format!("shards of {} {}", who.dc, who.host);
+    SessionOptions { timeout, description, protection_key, resume }
+}
+
+/// The semaphore, made if it is missing.
+async fn look(session: &Session, name: &str) -> Outcome<Semaphore> {
+    match session.describe(name, OWNERS).await {
+        Err(error) if error.status() == Some(Status::NotFound) => {}
+        found => return found,
+    }
+    match session.create(name, 1, "").await {
+        Err(error) if error.status() != Some(Status::AlreadyExists) => Err(error),
+        _ => session.describe(name, OWNERS).await,
+    }
+}
+
+/// Whose it is: session and host.
+fn owner(found: &Semaphore) -> Option<(u64, String)> {
+    let claim = found.owners.first()?;
+    Some((claim.session_id, String::from_utf8_lossy(&claim.data).into_owned()))
+}
+
+fn error(cause: shardine_client::Error) -> Error {
+    Error::new("Shardine", cause)
+}
+
+impl Store for Semaphores {
+    async fn claim(&self, who: &Identity, timeout: Duration) -> Result<Option<Hold>, Error> {
+        self.take_one(who, timeout).await.map_err(error)
+    }
+
+    async fn renew(&self, who: &Identity, hold: Hold) -> Result<bool, Error> {
+        self.is_held(who, hold).await.map_err(error)
+    }
+
+    async fn release(&self, who: &Identity, hold: Hold) -> Result<(), Error> {
+        let kept = self.session.lock().await;
+        match kept.as_ref() {
+            Some(session) => session.release(&name(&who.dc, hold.shard)).await.map(drop).map_err(error),
+            None => Ok(()),
+        }
+    }
+
+    async fn holders(&self) -> Result<Vec<Holder>, Error> {
+        self.list().await.map_err(error)
+    }
+}

@@ -1,0 +1,46 @@
+//! Where claims are written down. One trait; the same suite of tests passes for everything that has it.
+
+use std::time::Duration;
+
+use crate::core::shard::Hold;
+use crate::server::Identity;
+
+/// Why a store has no answer. Nothing is known then: a claim may have been made, a renewal may have counted.
+#[derive(Debug, thiserror::Error)]
+#[error("{store}: {cause}")]
+pub struct Error {
+    pub store: &'static str,
+    pub cause: String,
+}
+
+impl Error {
+    pub fn new(store: &'static str, cause: impl ToString) -> Self {
+        Self { store, cause: cause.to_string() }
+    }
+}
+
+/// A claim as others see it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Holder {
+    pub dc: String,
+    pub shard: u32,
+    pub host: String,
+    pub generation: u64,
+}
+
+/// A set of shards per data centre, each of which has one holder at most.
+pub trait Store: Send + Sync + 'static {
+    /// Takes a shard of the server's data centre that is its own already or has not been proven for `timeout`: its own first,
+    /// then the one that was proven longest ago, then the lowest. `None` if there is none. Every success has a generation
+    /// that the shard never had before.
+    fn claim(&self, who: &Identity, timeout: Duration) -> impl Future<Output = Result<Option<Hold>, Error>> + Send;
+
+    /// Proves a claim; false if it is not this server's in this generation any more.
+    fn renew(&self, who: &Identity, hold: Hold) -> impl Future<Output = Result<bool, Error>> + Send;
+
+    /// Lets others have the shard at once. Of a claim that is lost already nothing happens.
+    fn release(&self, who: &Identity, hold: Hold) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Everybody who holds something, in any data centre.
+    fn holders(&self) -> impl Future<Output = Result<Vec<Holder>, Error>> + Send;
+}

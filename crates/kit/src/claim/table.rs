@@ -1,0 +1,56 @@
+//! The lock table that the three SQL stores share: its name, its size, and how its names are quoted.
+
+use std::time::Duration;
+
+/// `(dc, shard, host, locked_time, last_ping, generation)` in an SQL database, with a row per data centre and shard. Times
+/// are the database's own: no server's clock is ever written down or compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    pub name: String,
+    /// Shards of each data centre, numbered from 0. Rows with higher numbers are left alone: a service that is cut into
+    /// fewer shards than before goes without them.
+    pub shards: u32,
+    /// How fresh a row has to be for its host to count as a holder: the timeout of the claims.
+    pub timeout: Duration,
+}
+
+impl Table {
+    pub fn new(name: impl Into<String>, shards: u32) -> Self {
+        Self { name: name.into(), shards, timeout: crate::core::tenure::Times::default().timeout }
+    }
+
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// The name between double quotes, as PostgreSQL and SQLite want it.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(super) fn quoted(&self) -> String {
+        format!("\"{}\"", self.name.replace('"', "\"\""))
+    }
+
+    /// The name between backticks, as MySQL wants it.
+    #[cfg(feature = "mysql")]
+    pub(super) fn backticked(&self) -> String {
+        format!("`{}`", self.name.replace('`', "``"))
+    }
+}
+
+/// SQL has no unsigned numbers that all three databases agree on.
+pub(super) fn signed_micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quote_in_a_name_stays_in_the_name() {
+        let table = Table::new("a\"b`c", 1);
+
+        assert_eq!(table.quoted(), "\"a\"\"b`c\"");
+        assert_eq!(table.backticked(), "`a\"b``c`");
+    }
+}

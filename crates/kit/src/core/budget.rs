@@ -1,0 +1,109 @@
+//! How many second requests may be sent: a share of the first ones over the last minute, so that hedging cannot double the
+//! load when everything is slow.
+
+use super::moment::Moment;
+
+/// The minute that slides, in slices of a second.
+const SLICES: usize = 60;
+const SLICE_MICROS: u64 = 1_000_000;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Slice {
+    /// Which second it counts; a slice of an older one is empty.
+    second: u64,
+    first: u64,
+    extra: u64,
+}
+
+/// Counts requests and grants extra ones. Invariant: whenever one is granted, the extra requests of the minute that ends
+/// with it, itself among them, are no more than `percent` of the first ones of that minute.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    percent: u32,
+    slices: [Slice; SLICES],
+}
+
+impl Budget {
+    #[must_use]
+    pub fn new(percent: u32) -> Self {
+        Self { percent, slices: [Slice::default(); SLICES] }
+    }
+
+    /// A request that is not extra.
+    pub fn count(&mut self, now: Moment) {
+        self.slice(now).first += 1;
+    }
+
+    /// Grants one extra request, if the budget has room for it.
+    pub fn grant(&mut self, now: Moment) -> bool {
+        let oldest = second(now).saturating_sub(SLICES as u64 - 1);
+        let known = self.slices.iter().filter(|slice| slice.second >= oldest);
+        let (first, extra) = known.fold((0, 0), |(first, extra), slice| (first + slice.first, extra + slice.extra));
+        let granted = (extra + 1) * 100 <= first * u64::from(self.percent);
+        if granted {
+            self.slice(now).extra += 1;
+        }
+        granted
+    }
+
+    fn slice(&mut self, now: Moment) -> &mut Slice {
+        let second = second(now);
+        let slice = &mut self.slices[usize::try_from(second % SLICES as u64).unwrap_or_default()];
+        if slice.second != second {
+            *slice = Slice { second, ..Slice::default() };
+        }
+        slice
+    }
+}
+
+fn second(now: Moment) -> u64 {
+    now.micros() / SLICE_MICROS
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_micros(seconds * SLICE_MICROS)
+    }
+
+    #[test]
+    fn sharding_a_34_one_in_twenty_is_granted_and_then_no_more() {
+        let mut budget = Budget::new(5);
+        (0..40).for_each(|_| budget.count(at(1)));
+
+        let granted = (0..10).filter(|_| budget.grant(at(1))).count();
+
+        assert_eq!(granted, 2);
+    }
+
+    #[test]
+    fn sharding_a_34_what_is_older_than_a_minute_counts_no_more() {
+        let mut budget = Budget::new(5);
+        (0..20).for_each(|_| budget.count(at(1)));
+
+        assert!(!budget.clone().grant(at(61)));
+        assert!(budget.grant(at(60)));
+        assert!(!budget.grant(at(60)));
+    }
+
+    proptest! {
+        /// sharding A-35: however many ask for it.
+        #[test]
+        fn all_that_is_granted_stays_within_the_share(steps in prop::collection::vec((0u64..3, any::<bool>()), 1..2_000)) {
+            let mut budget = Budget::new(5);
+            let (mut now, mut first, mut extra) = (0, 0u64, 0u64);
+            for (pause, is_first) in steps {
+                now += pause;
+                match is_first {
+                    true => { budget.count(at(now)); first += 1; }
+                    false => extra += u64::from(budget.grant(at(now))),
+                }
+                prop_assert!(extra * 20 <= first);
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What a claim does next, and until when its holder may answer. Time and outcomes go in; asks no database itself.
+
+use std::time::Duration;
+
+use super::moment::Moment;
+use super::shard::Hold;
+
+/// The times of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// Between two proofs that the claim is still held, and between two tries to get one.
+    pub ping: Duration,
+    /// After so long without a proof the store gives the shard to others.
+    pub timeout: Duration,
+    /// The holder stops answering so much earlier: for clocks that differ in speed, and for the way of an answer.
+    pub margin: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self { ping: Duration::from_secs(5), timeout: Duration::from_secs(30), margin: Duration::from_secs(10) }
+    }
+}
+
+/// What to ask of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errand {
+    Claim,
+    Renew(Hold),
+}
+
+/// What the store answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// To a claim: nothing was free.
+    Nothing,
+    /// To a claim, or to a renewal of the same.
+    Held(Hold),
+    /// To a renewal: somebody else has it.
+    Lost,
+    /// No answer, or none that says anything.
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Seeking,
+    /// `proven`: when the last question was *sent* that was answered with yes.
+    Holding {
+        hold: Hold,
+        proven: Moment,
+    },
+    Lost(Hold),
+}
+
+/// A claim's life: seeking, holding, lost. Invariant: the holder may answer only before `proven + timeout - margin`, which
+/// lies before the moment at which the store could give the shard to somebody else, since the store counts from when it
+/// received what was sent at `proven`.
+#[derive(Clone, Debug)]
+pub struct Tenure {
+    times: Times,
+    state: State,
+    next: Moment,
+    sent: Moment,
+}
+
+impl Tenure {
+    #[must_use]
+    pub fn new(times: Times, now: Moment) -> Self {
+        Self { times, state: State::Seeking, next: now, sent: now }
+    }
+
+    /// When the next errand is due.
+    #[must_use]
+    pub fn due(&self) -> Moment {
+        self.next
+    }
+
+    /// The errand to be sent now; `None` once the shard is lost.
+    pub fn errand(&mut self, now: Moment) -> Option<Errand> {
+        (self.sent, self.next) = (now, now.after(self.times.ping));
+        match self.state {
+            State::Seeking => Some(Errand::Claim),
+            State::Holding { hold, .. } => Some(Errand::Renew(hold)),
+            State::Lost(_) => None,
+        }
+    }
+
+    /// What came of the errand that was sent last.
+    pub fn settle(&mut self, outcome: Outcome) {
+        self.state = match (self.state, outcome) {
+            (State::Seeking, Outcome::Held(hold)) => State::Holding { hold, proven: self.sent },
+            (State::Holding { hold, .. }, Outcome::Held(same)) if hold == same => {
+                State::Holding { hold, proven: self.sent }
+            }
+            // Not what was asked for is as bad as a no.
+            (State::Holding { hold, .. }, Outcome::Lost | Outcome::Held(_) | Outcome::Nothing) => State::Lost(hold),
+            (state, _) => state,
+        };
+    }
+
+    #[must_use]
+    pub fn hold(&self) -> Option<Hold> {
+        match self.state {
+            State::Holding { hold, .. } => Some(hold),
+            State::Seeking | State::Lost(_) => None,
+        }
+    }
+
+    #[must_use]
+    pub fn lost(&self) -> Option<Hold> {
+        match self.state {
+            State::Lost(hold) => Some(hold),
+            State::Seeking | State::Holding { .. } => None,
+        }
+    }
+
+    /// Until when the holder may answer.
+    #[must_use]
+    pub fn until(&self) -> Option<Moment> {
+        match self.state {
+            State::Holding { proven, .. } => Some(proven.after(self.times.timeout.saturating_sub(self.times.margin))),
+            State::Seeking | State::Lost(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOLD: Hold = Hold { shard: 1, generation: 4 };
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_micros(seconds * 1_000_000)
+    }
+
+    fn holding() -> Tenure {
+        let mut tenure = Tenure::new(Times::default(), at(0));
+        assert_eq!(tenure.errand(at(0)), Some(Errand::Claim));
+        tenure.settle(Outcome::Held(HOLD));
+        tenure
+    }
+
+    #[test]
+    fn sharding_a_44_who_found_nothing_asks_again_every_period() {
+        let mut tenure = Tenure::new(Times::default(), at(0));
+
+        tenure.errand(at(0));
+        tenure.settle(Outcome::Nothing);
+
+        assert_eq!((tenure.due(), tenure.hold()), (at(5), None));
+        assert_eq!(tenure.errand(at(5)), Some(Errand::Claim));
+    }
+
+    #[test]
+    fn sharding_a_46_a_holder_proves_it_every_period() {
+        let mut tenure = holding();
+
+        assert_eq!(tenure.due(), at(5));
+        assert_eq!(tenure.errand(at(5)), Some(Errand::Renew(HOLD)));
+        tenure.settle(Outcome::Held(HOLD));
+
+        assert_eq!(tenure.until(), Some(at(25)));
+    }
+
+    #[test]
+    fn sharding_a_49_silence_ends_the_right_to_answer_before_others_may_take_the_shard() {
+        let mut tenure = holding();
+
+        for second in [5, 10, 15, 20, 25] {
+            tenure.errand(at(second));
+            tenure.settle(Outcome::Unknown);
+        }
+
+        assert_eq!(tenure.until(), Some(at(20)), "the store gives it away after second 30");
+        assert_eq!(tenure.hold(), Some(HOLD), "and it is asked for on: the row may still be ours");
+    }
+
+    #[test]
+    fn sharding_a_49_a_slow_yes_counts_from_when_it_was_asked_for() {
+        let mut tenure = holding();
+        tenure.errand(at(5));
+
+        // The answer comes at second 24, when the first proof has run out.
+        tenure.settle(Outcome::Held(HOLD));
+
+        assert_eq!(tenure.until(), Some(at(25)));
+    }
+
+    #[test]
+    fn sharding_a_47_what_is_lost_stays_lost() {
+        let mut tenure = holding();
+        tenure.errand(at(5));
+
+        tenure.settle(Outcome::Lost);
+        tenure.settle(Outcome::Held(HOLD));
+
+        assert_eq!((tenure.until(), tenure.lost()), (None, Some(HOLD)));
+        assert_eq!(tenure.errand(at(10)), None);
+    }
+
+    #[test]
+    fn sharding_a_48_another_generation_is_not_ours() {
+        let mut tenure = holding();
+        tenure.errand(at(5));
+
+        tenure.settle(Outcome::Held(Hold { generation: 5, ..HOLD }));
+
+        assert_eq!(tenure.lost(), Some(HOLD));
+    }
+}

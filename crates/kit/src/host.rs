@@ -1,0 +1,201 @@
+//! A host as the client keeps it: the way to it, and how it did lately.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tonic::transport::{Channel, Endpoint};
+
+use crate::core::latency::Latency;
+use crate::core::map::Slot;
+use crate::core::moment::{Moment, micros};
+use crate::core::plan::{Rated, Standing};
+
+/// Says how to connect to an address, for services with settings of their own (TLS, say).
+pub type Dial = Arc<dyn Fn(&str) -> Result<Endpoint, tonic::transport::Error> + Send + Sync>;
+
+/// How long a host is avoided after it let somebody wait: first so long, then twice as long each time, until it answers.
+const AVOIDED_MIN: Duration = Duration::from_millis(100);
+const AVOIDED_MAX: Duration = Duration::from_secs(10);
+/// "Never", where a moment is kept as a number.
+const NEVER: u64 = u64::MAX;
+/// The moving mean of what a request costs takes an eighth of each new one.
+const MEAN_SHARE: u64 = 8;
+
+/// A host of the service.
+pub struct Host {
+    address: Arc<str>,
+    slot: Slot,
+    dial: Option<Dial>,
+    channel: OnceLock<Channel>,
+    in_flight: AtomicU32,
+    last_good: AtomicU64,
+    cost: AtomicU64,
+    p95: AtomicU64,
+    latency: Mutex<Latency>,
+    avoided_until: AtomicU64,
+    /// How often in a row it let somebody wait.
+    doubts: AtomicU32,
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Host({})", self.address)
+    }
+}
+
+impl Host {
+    pub(crate) fn new(address: &Arc<str>, slot: Slot, dial: Option<Dial>) -> Self {
+        Self {
+            address: Arc::clone(address),
+            slot,
+            dial,
+            channel: OnceLock::new(),
+            in_flight: AtomicU32::new(0),
+            last_good: AtomicU64::new(NEVER),
+            cost: AtomicU64::new(0),
+            p95: AtomicU64::new(NEVER),
+            latency: Mutex::new(Latency::default()),
+            avoided_until: AtomicU64::new(0),
+            doubts: AtomicU32::new(0),
+        }
+    }
+
+    /// As the provider named it.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The connection to it, for a stub of tonic's: made when it is first used, and made again when it is lost.
+    ///
+    /// # Panics
+    ///
+    /// Outside of tokio's runtime.
+    #[must_use]
+    pub fn channel(&self) -> Channel {
+        self.channel.get_or_init(|| self.endpoint().connect_lazy()).clone()
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        let made = match &self.dial {
+            Some(dial) => dial(&self.address),
+            None => Endpoint::from_shared(with_scheme(&self.address)),
+        };
+        made.unwrap_or_else(|error| {
+            // An address that is none cannot be reached, like one where nobody listens.
+            tracing::warn!(address = %self.address, %error, "not an address");
+            Endpoint::from_static("http://0.0.0.0:0")
+        })
+    }
+
+    pub(crate) fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// Counts a request that is on its way, for as long as what it returns lives.
+    pub(crate) fn busy(self: &Arc<Self>) -> Busy {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        Busy(Arc::clone(self))
+    }
+
+    /// It has answered.
+    pub(crate) fn heard(&self, now: Moment) {
+        self.last_good.store(now.micros(), Ordering::Relaxed);
+        self.doubts.store(0, Ordering::Relaxed);
+        self.avoided_until.store(0, Ordering::Relaxed);
+    }
+
+    /// How long an answer took.
+    pub(crate) fn took(&self, time: Duration) {
+        let (took, before) = (micros(time), self.cost.load(Ordering::Relaxed));
+        let mean = if before == 0 { took } else { before - before / MEAN_SHARE + took / MEAN_SHARE };
+        self.cost.store(mean.max(1), Ordering::Relaxed);
+        let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        latency.record(took);
+        self.p95.store(latency.p95().unwrap_or(NEVER), Ordering::Relaxed);
+    }
+
+    /// It let somebody wait, or failed.
+    pub(crate) fn doubt(&self, now: Moment) {
+        if self.standing(now).is_suspect {
+            return;
+        }
+        let doubts = self.doubts.fetch_add(1, Ordering::Relaxed).min(10);
+        let time = (AVOIDED_MIN * (1 << doubts)).min(AVOIDED_MAX);
+        self.avoided_until.store(now.after(time).micros(), Ordering::Relaxed);
+    }
+}
+
+impl Rated for Arc<Host> {
+    fn standing(&self, now: Moment) -> Standing {
+        self.as_ref().standing(now)
+    }
+}
+
+impl Rated for Host {
+    fn standing(&self, now: Moment) -> Standing {
+        let known = |value: &AtomicU64| Some(value.load(Ordering::Relaxed)).filter(|value| *value != NEVER);
+        Standing {
+            last_good: known(&self.last_good).map(Moment::from_micros),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+            cost: self.cost.load(Ordering::Relaxed),
+            is_suspect: now.micros() < self.avoided_until.load(Ordering::Relaxed),
+            p95: known(&self.p95),
+        }
+    }
+}
+
+/// A request that is on its way.
+pub(crate) struct Busy(Arc<Host>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn with_scheme(address: &str) -> String {
+    match address.contains("://") {
+        true => address.to_owned(),
+        false => format!("http://{address}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> Arc<Host> {
+        Arc::new(Host::new(&Arc::from("a:1"), Slot(0), None))
+    }
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_micros(millis * 1_000)
+    }
+
+    #[test]
+    fn a_host_is_avoided_for_longer_each_time_until_it_answers() {
+        let host = host();
+
+        host.doubt(at(0));
+        assert!(host.standing(at(99)).is_suspect && !host.standing(at(100)).is_suspect);
+        host.doubt(at(100));
+        assert!(host.standing(at(299)).is_suspect && !host.standing(at(300)).is_suspect);
+        host.heard(at(150));
+        assert!(!host.standing(at(150)).is_suspect);
+        host.doubt(at(200));
+        assert!(!host.standing(at(300)).is_suspect);
+    }
+
+    #[test]
+    fn a_request_counts_for_as_long_as_it_is_on_its_way() {
+        let host = host();
+
+        let busy = host.busy();
+        assert_eq!(host.standing(at(0)).in_flight, 1);
+        drop(busy);
+
+        assert_eq!(host.standing(at(0)).in_flight, 0);
+    }
+}

@@ -1,0 +1,53 @@
+//! A kit for teams that write their own sharded, replicated cache services (`docs/kit.md`).
+//!
+//! A service answers one request: `Get(keys) -> values`, and every server of it has a part of the key space in memory. A team
+//! describes its request once ([`Request`]) and has the client: it knows which host serves what and learns it from every
+//! reply, asks all replicas at once or one after the other, takes the first answer per key, and comes through restarts, slow
+//! hosts and lost data centres. Its servers claim shards ([`Claim`]) in an SQL table or on semaphores of Shardine, and guard
+//! what they answer ([`Shard`]).
+//!
+//! ```no_run
+//! use shardine_kit::provider::Fixed;
+//! use shardine_kit::{Client, Options, Request};
+//!
+//! # async fn example<Names: Request<Key = String>>(names: Names) -> anyhow::Result<()> {
+//! let hosts = Fixed::new(["10.0.0.1:4100", "10.0.1.1:4100"]);
+//! let client = Client::start(names, hosts, Options::default());
+//!
+//! let found = client.get(&["lili".to_owned(), "bob".to_owned()]).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Answers are as old as what the servers have read: the kit keeps no data and agrees on none. For strongly consistent
+//! records there is Shardine itself.
+
+// The client, in the order in which a newcomer should read it.
+mod client;
+mod error;
+mod host;
+mod metrics;
+mod options;
+pub mod provider;
+mod request;
+mod trace;
+// The server.
+pub mod claim;
+mod server;
+// What both say to each other, and what decides.
+pub mod core;
+pub mod wire;
+
+pub use claim::{Claim, ClaimOptions};
+pub use client::{Client, Partial};
+pub use core::call::{Cause, Fate, Mode};
+pub use core::interval::{Cut, Interval};
+pub use core::shard::Hold;
+pub use core::tenure::Times;
+pub use error::Error;
+pub use host::{Dial, Host};
+pub use metrics::{ClientMetrics, ShardMetrics};
+pub use options::{How, Options};
+pub use request::{Reply, Request};
+pub use server::{Answer, Identity, Shard};
+pub use trace::{Asked, Trace};

@@ -1,0 +1,100 @@
+//! What a client can be told, with what it does when it is told nothing.
+
+use std::time::Duration;
+
+use crate::core::call::{Mode, Patience};
+use crate::core::plan::Activity;
+use crate::host::Dial;
+
+/// How a client asks. The defaults are those of `docs/kit.md`.
+#[derive(Clone)]
+pub struct Options {
+    pub mode: Mode,
+    /// The whole call.
+    pub deadline: Duration,
+    /// One request to one host.
+    pub host_timeout: Duration,
+    /// Further requests to a host that failed.
+    pub retries: u32,
+    /// Before each of those; half of it is left to chance.
+    pub retry_pause: Duration,
+    /// How often the list of hosts is read again and every host is asked what it serves.
+    pub ping_period: Duration,
+    /// The same while a call waits for a host of its keys.
+    pub search_period: Duration,
+    /// A host that was not heard of for so many periods is asked only where nobody else serves the key.
+    pub silent_periods: u32,
+    /// A host with so many requests to answer is passed over in the same way.
+    pub in_flight_max: u32,
+    /// The bounds of what a second request waits for.
+    pub hedge_delay_min: Duration,
+    pub hedge_delay_max: Duration,
+    /// Second requests of a minute, as a share of the first ones.
+    pub hedge_percent: u32,
+    /// How to connect to an address; by plain HTTP/2 if nothing is said.
+    pub dial: Option<Dial>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            mode: Mode::All,
+            deadline: Duration::from_secs(2),
+            host_timeout: Duration::from_millis(500),
+            retries: 2,
+            retry_pause: Duration::from_millis(20),
+            ping_period: Duration::from_secs(10),
+            search_period: Duration::from_secs(1),
+            silent_periods: 3,
+            // A stalled host gathers what was sent to it until it times out: half a second at 2,000 calls a second.
+            in_flight_max: 1_000,
+            hedge_delay_min: Duration::from_millis(2),
+            hedge_delay_max: Duration::from_millis(100),
+            hedge_percent: 5,
+            dial: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Options").field("mode", &self.mode).field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    pub(crate) fn patience(&self, how: &How) -> Patience {
+        Patience {
+            deadline: how.deadline.unwrap_or(self.deadline),
+            host_timeout: self.host_timeout,
+            retries: self.retries,
+            retry_pause: self.retry_pause,
+            search_pause: self.search_period,
+            hedge_delay_min: self.hedge_delay_min,
+            hedge_delay_max: self.hedge_delay_max.max(self.hedge_delay_min),
+        }
+    }
+
+    pub(crate) fn activity(&self) -> Activity {
+        Activity { silence_max: self.ping_period * self.silent_periods, in_flight_max: self.in_flight_max }
+    }
+}
+
+/// What one call does otherwise than its client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct How {
+    pub mode: Option<Mode>,
+    pub deadline: Option<Duration>,
+}
+
+impl How {
+    #[must_use]
+    pub fn mode(mode: Mode) -> Self {
+        Self { mode: Some(mode), ..Self::default() }
+    }
+
+    #[must_use]
+    pub fn within(self, deadline: Duration) -> Self {
+        Self { deadline: Some(deadline), ..self }
+    }
+}

@@ -1,0 +1,84 @@
+//! Service discovery by Shardine: hosts hold a token of one semaphore with their address as data (`docs/coordination.md`).
+
+use std::time::Duration;
+
+use shardine_client::{Acquire, Client, Include, NodeSettings, Session, SessionOptions, Status};
+use tokio::sync::Mutex;
+
+use super::{Error, Listing, Provider};
+
+/// Follows the owners of a semaphore.
+#[derive(Debug)]
+pub struct Discovery {
+    place: Place,
+    session: Mutex<Option<Session>>,
+}
+
+/// Which semaphore, on which node.
+#[derive(Clone, Debug)]
+struct Place {
+    client: Client,
+    node: String,
+    semaphore: String,
+}
+
+impl Discovery {
+    pub fn new(client: Client, node: impl Into<String>, semaphore: impl Into<String>) -> Self {
+        let place = Place { client, node: node.into(), semaphore: semaphore.into() };
+        Self { place, session: Mutex::new(None) }
+    }
+
+    async fn owners(&self) -> Result<Vec<String>, shardine_client::Error> {
+        let mut kept = self.session.lock().await;
+        if kept.as_ref().is_none_or(|session| session.state().is_over()) {
+            *kept = Some(self.place.open(SessionOptions::default().timeout).await?);
+        }
+        let Some(session) = kept.as_ref() else { return Ok(Vec::new()) };
+        let found = session.describe(&self.place.semaphore, Include { owners: true, waiters: false }).await?;
+        let mut hosts: Vec<String> =
+            found.owners.into_iter().filter_map(|owner| String::from_utf8(owner.data).ok()).collect();
+        hosts.sort();
+        hosts.dedup();
+        Ok(hosts)
+    }
+}
+
+impl Provider for Discovery {
+    fn hosts(&self) -> Listing<'_> {
+        Box::pin(async { self.owners().await.map_err(|error| Error::new(&self.place.semaphore, error)) })
+    }
+}
+
+impl Place {
+    /// A session with the semaphore there: so many tokens that nobody ever waits for one.
+    async fn open(&self, timeout: Duration) -> Result<Session, shardine_client::Error> {
+        self.client.create_node(&self.node, NodeSettings::default()).await?;
+        let options = SessionOptions { timeout, ..SessionOptions::default() };
+        let session = self.client.start_session(&self.node, options).await?;
+        match session.create(&self.semaphore, u64::MAX, "").await {
+            Err(error) if error.status() != Some(Status::AlreadyExists) => Err(error),
+            _ => Ok(session),
+        }
+    }
+}
+
+/// Stands in the list with this address for as long as the future lives, with a new session whenever one is lost. The host
+/// leaves the list `timeout` after its last sign of life.
+pub async fn announce(client: Client, node: &str, semaphore: &str, address: &str, timeout: Duration) {
+    let place = Place { client, node: node.to_owned(), semaphore: semaphore.to_owned() };
+    loop {
+        match place.open(timeout).await {
+            Ok(session) => {
+                let how = Acquire::tokens(1).data(address);
+                match session.acquire(semaphore, how).await {
+                    Ok(_) => drop(session.over().await),
+                    Err(error) => tracing::warn!(%address, %error, "not in the list of hosts"),
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%address, %error, "not in the list of hosts");
+                tokio::time::sleep(timeout / 3).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a team writes down once about its service. Everything else is the kit's.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use tonic::{Response, Status};
+
+use crate::host::Host;
+use crate::wire;
+
+/// The description of a service's one request: `Get(keys) -> values by id, shard, all matched`.
+///
+/// A key may be as large as it likes; an id is a small thing that is unique among the keys of one call, and a sharding key
+/// says which shard a key belongs to. Messages and stub are the service's own.
+pub trait Request: Send + Sync + 'static {
+    type Key: Sync;
+    /// Compared only to count replicas that disagree.
+    type Value: PartialEq + Send;
+    type Id: Clone + Eq + Hash + Debug + Send;
+    /// The request's message.
+    type Asked: Send + 'static;
+    /// The reply's message.
+    type Answered: Send + 'static;
+
+    /// Where the key lives. Keys that are read together want neighbouring numbers, all others a hash.
+    fn sharding_key(&self, key: &Self::Key) -> u64;
+
+    /// Unique among the keys of a call.
+    fn entry_id(&self, key: &Self::Key) -> Self::Id;
+
+    /// The message for these keys. Without any it asks only what the host serves.
+    fn encode(&self, keys: &[&Self::Key]) -> Self::Asked;
+
+    fn decode(&self, answered: Self::Answered) -> Reply<Self::Id, Self::Value>;
+
+    /// Calls the method of the stub: `MyServiceClient::new(host.channel()).get(asked).await`. Dropped when nobody waits for
+    /// the answer any more.
+    fn call(
+        &self,
+        host: &Host,
+        asked: Self::Asked,
+    ) -> impl Future<Output = Result<Response<Self::Answered>, Status>> + Send;
+}
+
+/// A reply as the client understands it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply<I, V> {
+    /// One value per key, in any order; none if not all keys are of this host.
+    pub values: Vec<(I, V)>,
+    /// Whether all keys are of this host.
+    pub all_matched: bool,
+    /// What the host serves. Without it the client cannot find the host.
+    pub shard: Option<wire::Shard>,
+}

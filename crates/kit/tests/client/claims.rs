@@ -1,0 +1,185 @@
+//! How a claim lives: on a store without a database, and a clock that jumps.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use shardine_kit::claim::{Error, Holder, OnLoss, Store};
+use shardine_kit::{Claim, ClaimOptions, Hold, Identity, Interval, Shard, Times};
+use tokio::time::sleep;
+
+#[derive(Default)]
+struct Script {
+    /// What is there to be taken.
+    free: Option<Hold>,
+    is_held: bool,
+    is_down: bool,
+    /// Takes the question and never answers.
+    is_stuck: bool,
+    claims: u32,
+    renewals: u32,
+}
+
+#[derive(Default)]
+struct Scripted(Mutex<Script>);
+
+impl Scripted {
+    fn say(&self, change: impl FnOnce(&mut Script)) {
+        change(&mut self.0.lock().unwrap());
+    }
+
+    async fn answer<T>(&self, make: impl FnOnce(&mut Script) -> T) -> Result<T, Error> {
+        let (is_stuck, is_down) = {
+            let script = self.0.lock().unwrap();
+            (script.is_stuck, script.is_down)
+        };
+        if is_stuck {
+            std::future::pending::<()>().await;
+        }
+        match is_down {
+            true => Err(Error::new("script", "down")),
+            false => Ok(make(&mut self.0.lock().unwrap())),
+        }
+    }
+}
+
+impl Store for Scripted {
+    async fn claim(&self, _who: &Identity, _timeout: Duration) -> Result<Option<Hold>, Error> {
+        self.answer(|script| {
+            script.claims += 1;
+            script.is_held = script.free.is_some();
+            script.free
+        })
+        .await
+    }
+
+    async fn renew(&self, _who: &Identity, _hold: Hold) -> Result<bool, Error> {
+        self.answer(|script| {
+            script.renewals += 1;
+            script.is_held
+        })
+        .await
+    }
+
+    async fn release(&self, _who: &Identity, _hold: Hold) -> Result<(), Error> {
+        self.answer(|script| script.is_held = false).await
+    }
+
+    async fn holders(&self) -> Result<Vec<Holder>, Error> {
+        Ok(Vec::new())
+    }
+}
+
+const HOLD: Hold = Hold { shard: 1, generation: 3 };
+
+fn claim(store: &Arc<Scripted>) -> Claim<Scripted> {
+    let options = ClaimOptions { times: Times::default(), on_loss: OnLoss::Tell };
+    Claim::start(Arc::clone(store), Identity::new("a", "a1"), options)
+}
+
+/// A shard that is served under a claim.
+async fn served(store: &Arc<Scripted>) -> (Claim<Scripted>, Shard) {
+    store.say(|script| script.free = Some(HOLD));
+    let claim = claim(store);
+    claim.taken().await;
+    let shard = Shard::new(Identity::new("a", "a1"));
+    claim.open(&shard, Interval::new(0, 10));
+    (claim, shard)
+}
+
+async fn pass(seconds: u64) {
+    sleep(Duration::from_secs(seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_44_without_a_shard_a_server_lives_on_and_asks_every_period() {
+    let store = Arc::new(Scripted::default());
+    let claim = claim(&store);
+
+    pass(21).await;
+    assert_eq!((store.0.lock().unwrap().claims, claim.hold()), (5, None));
+    store.say(|script| script.free = Some(HOLD));
+
+    assert_eq!(claim.taken().await, HOLD);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_46_a_holder_proves_itself_every_period() {
+    let store = Arc::new(Scripted::default());
+    let (claim, shard) = served(&store).await;
+
+    pass(61).await;
+
+    assert_eq!(store.0.lock().unwrap().renewals, 12);
+    assert!(claim.is_proven() && !shard.interval().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_47_a_lost_shard_answers_nothing_from_the_moment_it_is_noticed() {
+    let store = Arc::new(Scripted::default());
+    let (claim, shard) = served(&store).await;
+
+    store.say(|script| script.is_held = false);
+    assert_eq!(claim.lost().await, HOLD);
+
+    assert!(shard.interval().is_empty() && claim.hold().is_none());
+    store.say(|script| script.is_held = true);
+    pass(60).await;
+    assert!(shard.interval().is_empty(), "and never again");
+}
+
+/// sharding A-49.
+async fn silent_store(make_silent: impl FnOnce(&mut Script), end_silence: impl FnOnce(&mut Script)) {
+    let store = Arc::new(Scripted::default());
+    let (claim, shard) = served(&store).await;
+    pass(1).await;
+    store.say(make_silent);
+
+    // Proven at second 0; 30 seconds less the margin of 10 are left.
+    pass(18).await;
+    assert!(!shard.interval().is_empty());
+    pass(2).await;
+    assert!(shard.interval().is_empty(), "ten seconds before anybody else could take it");
+    let answer = shard.get(&[5u64], |key| *key, async |keys| Ok(keys.to_vec())).await.unwrap();
+    assert!(!answer.all_matched && answer.values.is_empty());
+
+    store.say(end_silence);
+    pass(10).await;
+    assert!(!shard.interval().is_empty(), "the row was still ours, so it serves again");
+    assert_eq!(claim.hold(), Some(HOLD));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_49_a_holder_whose_database_is_down_fences_itself() {
+    silent_store(|script| script.is_down = true, |script| script.is_down = false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_49_a_holder_whose_database_hangs_fences_itself() {
+    silent_store(|script| script.is_stuck = true, |script| script.is_stuck = false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_49_an_answer_that_was_begun_in_time_is_not_given_too_late() {
+    let store = Arc::new(Scripted::default());
+    let (_claim, shard) = served(&store).await;
+    store.say(|script| script.is_down = true);
+
+    let slow = async |keys: &[u64]| {
+        pass(21).await;
+        Ok(keys.to_vec())
+    };
+    let answer = shard.get(&[5u64], |key| *key, slow).await.unwrap();
+
+    assert!(!answer.all_matched && answer.values.is_empty());
+    assert_eq!(shard.metrics().late_refusals, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_dropped_serves_nothing() {
+    let store = Arc::new(Scripted::default());
+    let (claim, shard) = served(&store).await;
+
+    drop(claim);
+
+    assert!(shard.interval().is_empty());
+}

@@ -1,0 +1,170 @@
+//! What the client knows, and whom it learns it from.
+
+use std::time::Duration;
+
+use shardine_kit::{Interval, Mode, Options};
+
+use crate::world::{Mood, Stage, at, how, values};
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_11_a_ping_an_answer_and_an_error_all_repair_the_map() {
+    let stage = Stage::new(&[("a1", at(0, 10))]).await;
+    let moves = |interval: Interval| stage.world.host("a1", |host| host.shard.serve(interval));
+
+    moves(at(0, 20));
+    stage.client.get(&[5_000]).await.unwrap();
+    assert_eq!(stage.believed("a1"), Some(at(0, 20)), "an answer");
+    moves(at(0, 30));
+    stage.world.host("a1", |host| host.mood = Mood::Broken);
+    stage.client.get(&[5_000]).await.unwrap_err();
+    assert_eq!(stage.believed("a1"), Some(at(0, 30)), "an error");
+    moves(at(0, 40));
+    stage.pass(10.0).await;
+    assert_eq!(stage.believed("a1"), Some(at(0, 40)), "a ping");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_11_23_a_late_answer_repairs_the_map_and_nothing_else() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
+    stage.world.host("b1", |host| {
+        host.reads = Duration::from_millis(100);
+        host.bias = 1;
+        host.shard.serve(at(0, 11));
+    });
+
+    let found = stage.client.get(&[5_000]).await.unwrap();
+    assert_eq!(stage.believed("b1"), Some(at(0, 10)), "b1 has not answered yet");
+    stage.pass(0.2).await;
+
+    assert_eq!(stage.believed("b1"), Some(at(0, 11)));
+    assert_eq!(found, values(&[5_000]), "what was returned is the caller's own");
+    assert_eq!(stage.client.metrics().late_replies, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_5_a_reply_that_is_five_seconds_late_does_not_overwrite_a_newer_one() {
+    let options = Options { host_timeout: Duration::from_secs(30), ..Options::default() };
+    let stage = Stage::with(&[("a1", at(0, 10))], options).await;
+    stage.world.host("a1", |host| host.travels = Duration::from_secs(5));
+
+    let early = tokio::spawn({
+        let client = stage.client.clone();
+        async move { client.get(&[5_000]).await }
+    });
+    stage.pass(0.5).await;
+    // The early answer was read before the move and is still on its way.
+    stage.world.host("a1", |host| (host.travels, _) = (Duration::ZERO, host.shard.serve(at(0, 20))));
+    stage.client.get(&[5_000]).await.unwrap();
+    assert_eq!(stage.believed("a1"), Some(at(0, 20)));
+    early.await.unwrap().unwrap_err();
+    stage.pass(6.0).await;
+
+    assert_eq!(stage.believed("a1"), Some(at(0, 20)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_12_every_period_the_list_is_read_again_and_everybody_is_asked() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
+    stage.world.add("c1", at(10, 20));
+    *stage.world.list.lock().unwrap() = Some(["a1", "b1", "c1"].map(str::to_owned).to_vec());
+
+    stage.pass(10.5).await;
+
+    let mut asked: Vec<String> = stage.world.pings().into_iter().map(|sent| sent.host).collect();
+    asked.sort();
+    assert_eq!(asked, ["a1", "b1", "c1"]);
+    assert_eq!(stage.client.get(&[15_000]).await.unwrap(), values(&[15_000]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_13_a_host_that_left_the_list_is_forgotten_within_a_period() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
+    *stage.world.list.lock().unwrap() = Some(vec!["b1".to_owned()]);
+
+    stage.pass(10.5).await;
+    stage.world.forget();
+    stage.client.get(&[5_000]).await.unwrap();
+
+    assert_eq!(stage.world.sent(), [("b1".to_owned(), vec![5_000])]);
+    assert_eq!(stage.believed("a1"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_cannot_be_read_or_is_empty_leaves_the_last_one() {
+    let stage = Stage::new(&[("a1", at(0, 10))]).await;
+
+    for broken in [None, Some(Vec::new())] {
+        *stage.world.list.lock().unwrap() = broken;
+        stage.pass(10.0).await;
+        assert_eq!(stage.client.get(&[5_000]).await.unwrap(), values(&[5_000]));
+    }
+
+    assert_eq!(stage.client.metrics().failed_lists, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_14_after_three_silent_periods_a_host_is_asked_only_where_nobody_else_serves() {
+    let stage = Stage::new(&[("a1", at(0, 20)), ("b1", at(0, 10))]).await;
+    stage.world.host("a1", |host| host.mood = Mood::Silent);
+
+    stage.pass(25.0).await;
+    stage.world.forget();
+    stage.client.get(&[5_000]).await.unwrap();
+    assert_eq!(stage.world.sent().len(), 2, "not silent for long enough yet");
+    stage.pass(10.0).await;
+    stage.world.forget();
+    stage.client.get(&[5_000]).await.unwrap();
+    assert_eq!(stage.world.sent(), [("b1".to_owned(), vec![5_000])]);
+
+    stage.world.host("a1", |host| host.mood = Mood::Well);
+    assert_eq!(stage.client.get(&[15_000]).await.unwrap(), values(&[15_000]), "kept in the map for what only it has");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_15_a_call_over_data_centres_that_are_cut_differently_has_all_keys() {
+    let hosts = [
+        ("a1", at(0, 33)),
+        ("a2", at(33, 66)),
+        ("a3", Interval::to_end(66)),
+        ("b1", at(0, 20)),
+        ("b2", at(20, 40)),
+        ("b3", at(40, 60)),
+        ("b4", at(60, 80)),
+        ("b5", Interval::to_end(80)),
+    ];
+    let stage = Stage::new(&hosts).await;
+    let keys: Vec<u64> = (0..100).map(|number| number * 1_000).collect();
+
+    for mode in [Mode::All, Mode::Hedge, Mode::One] {
+        assert_eq!(stage.client.get_how(&keys, how(mode)).await.unwrap(), values(&keys));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_17_a_data_centre_that_restarts_with_other_bounds_costs_no_error() {
+    let stage =
+        Stage::new(&[("a1", at(0, 50)), ("a2", Interval::to_end(50)), ("b1", at(0, 50)), ("b2", Interval::to_end(50))])
+            .await;
+    let keys: Vec<u64> = (0..100).map(|number| number * 1_000).collect();
+    let client = stage.client.clone();
+    let asking = tokio::spawn(async move {
+        for call in 0..2_000 {
+            let mode = [Mode::All, Mode::Hedge, Mode::One][call % 3];
+            assert_eq!(client.get_how(&keys, how(mode)).await.unwrap(), values(&keys));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+
+    for name in ["a1", "a2"] {
+        stage.world.host(name, |host| host.mood = Mood::Down);
+    }
+    stage.pass(1.0).await;
+    stage.world.add("a1", at(0, 20));
+    stage.pass(0.5).await;
+    stage.world.add("a2", Interval::to_end(20));
+
+    asking.await.unwrap();
+    // Nobody need have been asked in the new cut, but the next ping tells it.
+    stage.pass(10.0).await;
+    assert_eq!(stage.believed("a2"), Some(Interval::to_end(20)));
+}

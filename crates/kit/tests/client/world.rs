@@ -1,0 +1,222 @@
+//! Hosts that answer, wait, fail and move as a test wants them to. Each has the kit's own guard in front.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use shardine_kit::provider::{Error, Listing, Provider};
+use shardine_kit::{Client, Host, How, Identity, Interval, Mode, Options, Reply, Request, Shard, wire};
+use tokio::time::{Instant, sleep};
+use tonic::{Response, Status};
+
+/// How a host treats requests, pings among them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Mood {
+    #[default]
+    Well,
+    /// Takes them and never answers.
+    Silent,
+    /// Nobody listens there.
+    Down,
+    /// Answers those with keys by an error that tells what it serves.
+    Broken,
+}
+
+#[derive(Clone)]
+pub struct Fake {
+    pub shard: Shard,
+    pub mood: Mood,
+    /// How long it takes to read a value.
+    pub reads: Duration,
+    /// How long a reply takes to arrive.
+    pub travels: Duration,
+    /// Added to every value, for replicas that disagree.
+    pub bias: u64,
+}
+
+/// A request as a host saw it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sent {
+    pub host: String,
+    pub keys: Vec<u64>,
+    pub at: Duration,
+}
+
+pub struct World {
+    started: Instant,
+    hosts: Mutex<BTreeMap<String, Fake>>,
+    sent: Mutex<Vec<Sent>>,
+    pub list: Mutex<Option<Vec<String>>>,
+}
+
+/// A key is its own id and, divided by a thousand, its sharding key: so different keys can be neighbours.
+pub struct Letters(pub Arc<World>);
+
+pub struct Answered {
+    values: Vec<(u64, u64)>,
+    all_matched: bool,
+    shard: wire::Shard,
+}
+
+impl Request for Letters {
+    type Key = u64;
+    type Value = u64;
+    type Id = u64;
+    type Asked = Vec<u64>;
+    type Answered = Answered;
+
+    fn sharding_key(&self, key: &u64) -> u64 {
+        key / 1_000
+    }
+
+    fn entry_id(&self, key: &u64) -> u64 {
+        *key
+    }
+
+    fn encode(&self, keys: &[&u64]) -> Vec<u64> {
+        keys.iter().map(|key| **key).collect()
+    }
+
+    fn decode(&self, answered: Answered) -> Reply<u64, u64> {
+        Reply { values: answered.values, all_matched: answered.all_matched, shard: Some(answered.shard) }
+    }
+
+    async fn call(&self, host: &Host, asked: Vec<u64>) -> Result<Response<Answered>, Status> {
+        let Some(fake) = self.0.arrives(host.address(), &asked) else {
+            return Err(Status::unavailable("no such host"));
+        };
+        match fake.mood {
+            Mood::Silent => std::future::pending().await,
+            Mood::Down => return Err(Status::unavailable("nobody listens")),
+            Mood::Well | Mood::Broken => {}
+        }
+        let read = async |keys: &[u64]| {
+            sleep(fake.reads).await;
+            match fake.mood {
+                Mood::Broken => Err(Status::internal("no disk")),
+                _ => Ok(keys.iter().map(|key| (*key, key * 10 + fake.bias)).collect()),
+            }
+        };
+        let answer = fake.shard.get(&asked, |key| key / 1_000, read).await;
+        sleep(fake.travels).await;
+        answer.map(|answer| {
+            let (values, all_matched, shard) = (answer.values, answer.all_matched, answer.shard);
+            Response::new(Answered { values, all_matched, shard })
+        })
+    }
+}
+
+impl World {
+    pub fn new(hosts: &[(&str, Interval)]) -> Arc<World> {
+        let world = World {
+            started: Instant::now(),
+            hosts: Mutex::default(),
+            sent: Mutex::default(),
+            list: Mutex::new(Some(hosts.iter().map(|(name, _)| (*name).to_owned()).collect())),
+        };
+        hosts.iter().for_each(|(name, interval)| world.add(name, *interval));
+        Arc::new(world)
+    }
+
+    /// Starts a host, or the same host anew.
+    pub fn add(&self, name: &str, interval: Interval) {
+        let started = u64::try_from(self.started.elapsed().as_micros()).unwrap() + 1;
+        // The first letter of a host's name is its data centre.
+        let shard = Shard::with_incarnation(Identity::new(&name[..1], name), started);
+        shard.serve(interval);
+        let millisecond = Duration::from_millis(1);
+        let fake = Fake { shard, mood: Mood::Well, reads: millisecond, travels: Duration::ZERO, bias: 0 };
+        self.hosts.lock().unwrap().insert(name.to_owned(), fake);
+    }
+
+    pub fn host(&self, name: &str, change: impl FnOnce(&mut Fake)) {
+        change(self.hosts.lock().unwrap().get_mut(name).unwrap());
+    }
+
+    fn arrives(&self, host: &str, keys: &[u64]) -> Option<Fake> {
+        let sent = Sent { host: host.to_owned(), keys: keys.to_vec(), at: self.started.elapsed() };
+        self.sent.lock().unwrap().push(sent);
+        self.hosts.lock().unwrap().get(host).cloned()
+    }
+
+    /// Forgets what was sent so far.
+    pub fn forget(&self) {
+        self.sent.lock().unwrap().clear();
+    }
+
+    /// Requests with keys, as (host, keys).
+    pub fn sent(&self) -> Vec<(String, Vec<u64>)> {
+        let mut sent: Vec<_> = self.all_sent().into_iter().filter(|sent| !sent.keys.is_empty()).collect();
+        sent.sort_by_key(|sent| (sent.at, sent.host.clone()));
+        sent.into_iter().map(|sent| (sent.host, sent.keys)).collect()
+    }
+
+    pub fn pings(&self) -> Vec<Sent> {
+        self.all_sent().into_iter().filter(|sent| sent.keys.is_empty()).collect()
+    }
+
+    pub fn all_sent(&self) -> Vec<Sent> {
+        self.sent.lock().unwrap().clone()
+    }
+
+    pub fn cancelled(&self, name: &str) -> u64 {
+        self.hosts.lock().unwrap()[name].shard.metrics().cancelled
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+/// The list as the test says; `None` fails.
+pub struct Listed(pub Arc<World>);
+
+impl Provider for Listed {
+    fn hosts(&self) -> Listing<'_> {
+        Box::pin(async { self.0.list.lock().unwrap().clone().ok_or_else(|| Error::new("the test", "no list today")) })
+    }
+}
+
+pub struct Stage {
+    pub world: Arc<World>,
+    pub client: Client<Letters>,
+}
+
+impl Stage {
+    /// A client that has heard of all hosts once.
+    pub async fn new(hosts: &[(&str, Interval)]) -> Stage {
+        Self::with(hosts, Options::default()).await
+    }
+
+    pub async fn with(hosts: &[(&str, Interval)], options: Options) -> Stage {
+        let world = World::new(hosts);
+        let client = Client::start(Letters(Arc::clone(&world)), Listed(Arc::clone(&world)), options);
+        client.wait_for_hosts(|known| known.len() == hosts.len()).await;
+        world.forget();
+        Stage { world, client }
+    }
+
+    /// Lets so much time pass.
+    pub async fn pass(&self, seconds: f64) {
+        sleep(Duration::from_secs_f64(seconds)).await;
+    }
+
+    /// The interval that the client believes a host to have.
+    pub fn believed(&self, host: &str) -> Option<Interval> {
+        let known = self.client.hosts();
+        known.into_iter().find(|(address, _)| address == host).map(|(_, shard)| shard.interval())
+    }
+}
+
+pub fn how(mode: Mode) -> How {
+    How::mode(mode)
+}
+
+/// Values as the world has them.
+pub fn values(keys: &[u64]) -> std::collections::HashMap<u64, u64> {
+    keys.iter().map(|key| (*key, key * 10)).collect()
+}
+
+pub fn at(lo: u64, hi: u64) -> Interval {
+    Interval::new(lo, hi)
+}

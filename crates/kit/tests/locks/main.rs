@@ -1,0 +1,9 @@
+//! Claims in real stores: one suite for PostgreSQL, MariaDB, SQLite and Shardine's semaphores (sharding A-51), and what only
+//! a table can show.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod discovery;
+mod rig;
+mod suite;
+mod tables;

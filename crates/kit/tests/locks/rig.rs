@@ -1,0 +1,203 @@
+//! The stores under test, each with the means to let a holder die and to take its shard from behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardine_client::{Client, Delete, NodeSettings, SessionOptions};
+use shardine_kit::Identity;
+use shardine_kit::claim::{MysqlTable, PostgresTable, Semaphores, SqliteTable, Store, Table};
+use shardine_testkit::sql_server::{Database, Kind, Shared};
+use shardine_testkit::{Dir, Shardine};
+
+pub const SHARDS: u32 = 3;
+/// Longer than any test, so that nothing expires by itself.
+pub const TIMEOUT: Duration = Duration::from_secs(600);
+
+pub fn who(dc: &str, host: &str) -> Identity {
+    Identity::new(dc, host)
+}
+
+/// A place for claims. A store is one server's view of it.
+pub trait Rig: Sized {
+    type Store: Store;
+
+    async fn new() -> Self;
+    /// As a server that has just started has it.
+    async fn store(&self) -> Arc<Self::Store>;
+    /// The server's process has died long ago.
+    async fn dies(&self, store: Arc<Self::Store>, who: &Identity);
+    /// Somebody takes a shard without asking.
+    async fn robs(&self, dc: &str, shard: u32);
+}
+
+/// SQL by hand, behind the back of whoever holds something.
+pub trait Hands: Rig {
+    async fn sql(&self, statement: &str) -> anyhow::Result<String>;
+    /// An hour, taken from a time.
+    fn hour_before(time: &str) -> String;
+}
+
+const ROB: &str = "UPDATE locks SET host = 'thief', generation = generation + 1 WHERE dc = ";
+
+async fn ages<R: Hands>(rig: &R, who: &Identity) {
+    let before = R::hour_before("last_ping");
+    rig.sql(&format!("UPDATE locks SET last_ping = {before} WHERE host = '{}'", who.host)).await.unwrap();
+}
+
+fn table() -> Table {
+    Table::new("locks", SHARDS).timeout(TIMEOUT)
+}
+
+pub struct Postgres(Shared);
+pub struct Mariadb(Shared);
+pub struct Sqlite(Dir);
+
+impl Postgres {
+    pub fn database(&self) -> &Database {
+        &self.0.database
+    }
+}
+
+impl Mariadb {
+    pub fn database(&self) -> &Database {
+        &self.0.database
+    }
+}
+
+impl Rig for Postgres {
+    type Store = PostgresTable;
+
+    async fn new() -> Self {
+        Self(Shared::database(Kind::Postgres).unwrap())
+    }
+
+    async fn store(&self) -> Arc<PostgresTable> {
+        let store = PostgresTable::new(&self.0.database.url(), table()).unwrap();
+        store.prepare("a").await.unwrap();
+        store.prepare("b").await.unwrap();
+        Arc::new(store)
+    }
+
+    async fn dies(&self, _store: Arc<PostgresTable>, who: &Identity) {
+        ages(self, who).await;
+    }
+
+    async fn robs(&self, dc: &str, shard: u32) {
+        self.sql(&format!("{ROB}'{dc}' AND shard = {shard}")).await.unwrap();
+    }
+}
+
+impl Hands for Postgres {
+    async fn sql(&self, statement: &str) -> anyhow::Result<String> {
+        self.0.database.sql(statement)
+    }
+
+    fn hour_before(time: &str) -> String {
+        format!("{time} - interval '1 hour'")
+    }
+}
+
+impl Rig for Mariadb {
+    type Store = MysqlTable;
+
+    async fn new() -> Self {
+        Self(Shared::database(Kind::MariaDb).unwrap())
+    }
+
+    async fn store(&self) -> Arc<MysqlTable> {
+        let store = MysqlTable::new(&self.0.database.url(), table()).unwrap();
+        store.prepare("a").await.unwrap();
+        store.prepare("b").await.unwrap();
+        Arc::new(store)
+    }
+
+    async fn dies(&self, _store: Arc<MysqlTable>, who: &Identity) {
+        ages(self, who).await;
+    }
+
+    async fn robs(&self, dc: &str, shard: u32) {
+        self.sql(&format!("{ROB}'{dc}' AND shard = {shard}")).await.unwrap();
+    }
+}
+
+impl Hands for Mariadb {
+    async fn sql(&self, statement: &str) -> anyhow::Result<String> {
+        self.0.database.sql(statement)
+    }
+
+    fn hour_before(time: &str) -> String {
+        format!("{time} - INTERVAL 1 HOUR")
+    }
+}
+
+impl Rig for Sqlite {
+    type Store = SqliteTable;
+
+    async fn new() -> Self {
+        Self(Dir::new().unwrap())
+    }
+
+    async fn store(&self) -> Arc<SqliteTable> {
+        let store = SqliteTable::new(self.0.join("locks.sqlite"), table());
+        store.prepare("a").await.unwrap();
+        store.prepare("b").await.unwrap();
+        Arc::new(store)
+    }
+
+    async fn dies(&self, _store: Arc<SqliteTable>, who: &Identity) {
+        ages(self, who).await;
+    }
+
+    async fn robs(&self, dc: &str, shard: u32) {
+        self.sql(&format!("{ROB}'{dc}' AND shard = {shard}")).await.unwrap();
+    }
+}
+
+impl Hands for Sqlite {
+    async fn sql(&self, statement: &str) -> anyhow::Result<String> {
+        let mut sqlite = std::process::Command::new("sqlite3");
+        let done = sqlite.args(["-cmd", ".timeout 5000"]).arg(self.0.join("locks.sqlite")).arg(statement).output()?;
+        anyhow::ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        Ok(String::from_utf8(done.stdout)?)
+    }
+
+    fn hour_before(time: &str) -> String {
+        format!("{time} - 3600000000")
+    }
+}
+
+pub struct Coordination {
+    server: Shardine,
+}
+
+const NODE: &str = "/local/goals";
+
+impl Coordination {
+    pub fn client(&self) -> Client {
+        Client::new(&self.server.grpc().address().to_string()).unwrap()
+    }
+}
+
+impl Rig for Coordination {
+    type Store = Semaphores;
+
+    async fn new() -> Self {
+        Self { server: Shardine::start().unwrap() }
+    }
+
+    async fn store(&self) -> Arc<Semaphores> {
+        Arc::new(Semaphores::new(self.client(), NODE, ["a", "b"], SHARDS))
+    }
+
+    async fn dies(&self, store: Arc<Semaphores>, _who: &Identity) {
+        // The session goes with its last owner, as it does when a dead process' session times out.
+        drop(Arc::into_inner(store).unwrap());
+    }
+
+    async fn robs(&self, dc: &str, shard: u32) {
+        let session = self.client();
+        session.create_node(NODE, NodeSettings::default()).await.unwrap();
+        let session = session.start_session(NODE, SessionOptions::default()).await.unwrap();
+        session.delete(&format!("{dc}/shard-{shard}"), Delete::Force).await.unwrap();
+    }
+}

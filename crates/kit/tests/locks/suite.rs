@@ -1,0 +1,175 @@
+//! What every store of claims promises.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+use shardine_kit::Hold;
+use shardine_kit::claim::Store;
+
+use crate::rig::{Coordination, Mariadb, Postgres, Rig, SHARDS, Sqlite, TIMEOUT, who};
+
+async fn claim<S: Store>(store: &S, dc: &str, host: &str) -> Option<Hold> {
+    store.claim(&who(dc, host), TIMEOUT).await.unwrap()
+}
+
+/// A session that has gone leaves its semaphore a moment later.
+async fn eventually<S: Store>(store: &S, dc: &str, host: &str) -> Hold {
+    loop {
+        if let Some(hold) = claim(store, dc, host).await {
+            return hold;
+        }
+    }
+}
+
+/// sharding A-41: what is somebody's, or of another data centre, is not taken.
+async fn only_free_shards_of_its_own_data_centre_are_taken<R: Rig>() {
+    let rig = R::new().await;
+    let stores = [rig.store().await, rig.store().await, rig.store().await, rig.store().await, rig.store().await];
+
+    for (store, host) in stores.iter().zip(["h0", "h1", "h2"]) {
+        assert!(claim(&**store, "a", host).await.is_some());
+    }
+    assert_eq!(claim(&*stores[3], "a", "h3").await, None);
+
+    assert_eq!(claim(&*stores[4], "b", "h4").await.map(|hold| hold.shard), Some(0));
+}
+
+/// sharding A-42: the rest of the order is of tables (`tables.rs`).
+async fn its_own_last_shard_is_preferred_and_then_the_lowest<R: Rig>() {
+    let rig = R::new().await;
+    let (first, second) = (rig.store().await, rig.store().await);
+    assert_eq!(claim(&*first, "a", "h0").await.map(|hold| hold.shard), Some(0));
+    assert_eq!(claim(&*second, "a", "h1").await.map(|hold| hold.shard), Some(1));
+    rig.dies(first, &who("a", "h0")).await;
+    rig.dies(second, &who("a", "h1")).await;
+
+    let again = rig.store().await;
+
+    assert_eq!(eventually(&*again, "a", "h1").await.shard, 1);
+}
+
+/// sharding A-43: two that start together.
+async fn servers_that_start_together_take_different_shards<R: Rig>() {
+    let rig = R::new().await;
+    let (one, two) = (rig.store().await, rig.store().await);
+
+    let (one, two) = tokio::join!(claim(&*one, "a", "h0"), claim(&*two, "a", "h1"));
+
+    assert_ne!(one.unwrap().shard, two.unwrap().shard);
+}
+
+/// sharding: as many servers as shards, in whatever order they come.
+async fn everybody_gets_one_and_one_too_many_gets_none<R: Rig>() {
+    let rig = R::new().await;
+    let mut stores = Vec::new();
+    for _ in 0..=SHARDS {
+        stores.push(rig.store().await);
+    }
+
+    let hosts: Vec<String> = (0..=SHARDS).map(|number| format!("h{number}")).collect();
+    let claims = stores.iter().zip(&hosts).map(|(store, host)| claim(&**store, "a", host));
+    let taken: Vec<Hold> = join_all(claims).await.into_iter().flatten().collect();
+
+    let shards: BTreeSet<u32> = taken.iter().map(|hold| hold.shard).collect();
+    assert_eq!((taken.len(), shards.len()), (SHARDS as usize, SHARDS as usize));
+}
+
+/// sharding: also while the process before it, which has the same name, still believes in it.
+async fn a_restarted_server_has_its_shard_back_and_the_process_before_has_not<R: Rig>() {
+    let rig = R::new().await;
+    let (other, before) = (rig.store().await, rig.store().await);
+    claim(&*other, "a", "h0").await.unwrap();
+    let old = claim(&*before, "a", "h1").await.unwrap();
+
+    let after = rig.store().await;
+    let new = claim(&*after, "a", "h1").await.unwrap();
+
+    assert_eq!(new.shard, old.shard);
+    assert!(new.generation > old.generation);
+    assert!(after.renew(&who("a", "h1"), new).await.unwrap());
+    assert!(!before.renew(&who("a", "h1"), old).await.unwrap());
+}
+
+/// sharding.
+async fn a_holder_can_prove_it_until_somebody_else_has_it<R: Rig>() {
+    let rig = R::new().await;
+    let store = rig.store().await;
+    let me = who("a", "h0");
+    let hold = claim(&*store, "a", "h0").await.unwrap();
+    assert!(store.renew(&me, hold).await.unwrap());
+    assert!(store.renew(&me, hold).await.unwrap());
+
+    rig.robs("a", hold.shard).await;
+
+    assert!(!store.renew(&me, hold).await.unwrap());
+}
+
+/// sharding: a generation is never seen twice.
+async fn every_claim_of_a_shard_has_a_generation_of_its_own<R: Rig>() {
+    let rig = R::new().await;
+    let others = [rig.store().await, rig.store().await];
+    let first = rig.store().await;
+    let mine = claim(&*first, "b", "h0").await.unwrap();
+    claim(&*others[0], "b", "x0").await.unwrap();
+    claim(&*others[1], "b", "x1").await.unwrap();
+    let mut last = mine.generation;
+    rig.dies(first, &who("b", "h0")).await;
+
+    // By its holder after a restart, by another host, and by the first one again.
+    for host in ["h0", "h1", "h0", "h0"] {
+        let store = rig.store().await;
+        let hold = eventually(&*store, "b", host).await;
+        assert!(hold.shard == mine.shard && hold.generation > last, "{hold:?} after {last}");
+        last = hold.generation;
+        rig.dies(store, &who("b", host)).await;
+    }
+}
+
+async fn what_is_given_back_can_be_taken_at_once_and_holders_are_listed<R: Rig>() {
+    let rig = R::new().await;
+    let (first, second) = (rig.store().await, rig.store().await);
+    let hold = claim(&*first, "b", "h0").await.unwrap();
+    let names = |holders: Vec<shardine_kit::claim::Holder>| {
+        holders.into_iter().map(|holder| (holder.dc, holder.host, holder.generation)).collect::<Vec<_>>()
+    };
+    assert_eq!(names(second.holders().await.unwrap()), [("b".to_owned(), "h0".to_owned(), hold.generation)]);
+
+    first.release(&who("b", "h0"), hold).await.unwrap();
+
+    assert!(!first.renew(&who("b", "h0"), hold).await.unwrap());
+    assert!(second.holders().await.unwrap().is_empty());
+    assert_eq!(claim(&*second, "b", "h1").await.map(|taken| taken.shard), Some(hold.shard));
+}
+
+/// sharding A-51: the same for all.
+macro_rules! suite {
+    ($($rig:ident as $name:ident,)+) => {
+        $(mod $name {
+            use super::*;
+
+            suite!(@tests $rig:
+                only_free_shards_of_its_own_data_centre_are_taken,
+                its_own_last_shard_is_preferred_and_then_the_lowest,
+                servers_that_start_together_take_different_shards,
+                everybody_gets_one_and_one_too_many_gets_none,
+                a_restarted_server_has_its_shard_back_and_the_process_before_has_not,
+                a_holder_can_prove_it_until_somebody_else_has_it,
+                every_claim_of_a_shard_has_a_generation_of_its_own,
+                what_is_given_back_can_be_taken_at_once_and_holders_are_listed,
+            );
+        })+
+    };
+    (@tests $rig:ident: $($test:ident,)+) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            super::$test::<$rig>().await;
+        })+
+    };
+}
+
+suite! {
+    Postgres as postgres,
+    Mariadb as mariadb,
+    Sqlite as sqlite,
+    Coordination as coordination,
+}

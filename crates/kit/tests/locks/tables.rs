@@ -1,0 +1,146 @@
+//! What a table promises beyond the suite: its key, its order, rows that others have locked, and a clock that jumps.
+
+use shardine_kit::claim::Store;
+
+use mysql_async::prelude::Queryable;
+
+use crate::rig::{Hands, Mariadb, Postgres, Rig, Sqlite, TIMEOUT, who};
+
+/// sharding A-40: the table itself keeps a shard from being there twice.
+async fn a_second_row_of_a_shard_is_refused<R: Hands>() {
+    let rig = R::new().await;
+    rig.store().await;
+
+    rig.sql("INSERT INTO locks (dc, shard) VALUES ('a', 7)").await.unwrap();
+
+    assert!(rig.sql("INSERT INTO locks (dc, shard) VALUES ('a', 7)").await.is_err());
+    rig.sql("INSERT INTO locks (dc, shard) VALUES ('b', 7)").await.unwrap();
+}
+
+/// sharding A-42: own, then longest not proven, then lowest. And a row beyond the cut is nobody's.
+async fn the_order_of_preference_is_kept<R: Hands>() {
+    let rig = R::new().await;
+    let store = rig.store().await;
+    rig.sql("INSERT INTO locks (dc, shard) VALUES ('a', 9)").await.unwrap();
+    let (one, two) = (R::hour_before("last_ping"), R::hour_before(&R::hour_before("last_ping")));
+    rig.sql(&format!("UPDATE locks SET last_ping = {one}, host = 'me' WHERE dc = 'a' AND shard = 1")).await.unwrap();
+    rig.sql(&format!("UPDATE locks SET last_ping = {two} WHERE dc = 'a' AND shard = 2")).await.unwrap();
+    let mut order = Vec::new();
+
+    while let Some(hold) = store.claim(&who("a", if order.is_empty() { "me" } else { "new" }), TIMEOUT).await.unwrap() {
+        order.push(hold.shard);
+        rig.sql(&format!("UPDATE locks SET host = 'done' WHERE dc = 'a' AND shard = {}", hold.shard)).await.unwrap();
+    }
+
+    assert_eq!(order, [1, 2, 0]);
+}
+
+/// sharding A-46: the time is the database's.
+async fn a_proof_is_written_down<R: Hands>() {
+    let rig = R::new().await;
+    let store = rig.store().await;
+    let me = who("a", "me");
+    let hold = store.claim(&me, TIMEOUT).await.unwrap().unwrap();
+    let pinged = async || rig.sql("SELECT last_ping FROM locks WHERE host = 'me'").await.unwrap();
+    let before = pinged().await;
+
+    // A clock of microseconds or of milliseconds may stand still between two statements.
+    while pinged().await == before {
+        assert!(store.renew(&me, hold).await.unwrap());
+    }
+
+    let locked = rig.sql("SELECT count(*) FROM locks WHERE host = 'me' AND locked_time < last_ping").await.unwrap();
+    assert_eq!(locked.trim(), "1");
+}
+
+/// sharding A-50: a jump of the database's clock by an hour, seen from the rows, which are all an hour older then.
+async fn after_a_jump_of_the_clock_a_proof_wins_or_the_loss_is_seen<R: Hands>() {
+    let rig = R::new().await;
+    let (store, thief) = (rig.store().await, rig.store().await);
+    let me = who("b", "me");
+    let hold = store.claim(&me, TIMEOUT).await.unwrap().unwrap();
+    let jump = format!("UPDATE locks SET last_ping = {}", R::hour_before("last_ping"));
+
+    rig.sql(&jump).await.unwrap();
+    assert!(store.renew(&me, hold).await.unwrap(), "the next proof sets it right");
+    for other in ["x", "y", "z"] {
+        let taken = thief.claim(&who("b", other), TIMEOUT).await.unwrap();
+        assert_ne!(taken.map(|taken| taken.shard), Some(hold.shard));
+    }
+    rig.sql(&jump).await.unwrap();
+    while thief.claim(&who("b", "thief"), TIMEOUT).await.unwrap().is_some_and(|taken| taken.shard != hold.shard) {
+        rig.sql("UPDATE locks SET host = 'done' WHERE host = 'thief'").await.unwrap();
+    }
+
+    assert!(!store.renew(&me, hold).await.unwrap(), "who came first after the jump has it, and the holder sees it");
+}
+
+macro_rules! tables {
+    ($($rig:ident as $name:ident,)+) => {
+        $(mod $name {
+            use super::*;
+
+            tables!(@tests $rig:
+                a_second_row_of_a_shard_is_refused,
+                the_order_of_preference_is_kept,
+                a_proof_is_written_down,
+                after_a_jump_of_the_clock_a_proof_wins_or_the_loss_is_seen,
+            );
+        })+
+    };
+    (@tests $rig:ident: $($test:ident,)+) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            super::$test::<$rig>().await;
+        })+
+    };
+}
+
+tables! {
+    Postgres as postgres,
+    Mariadb as mariadb,
+    Sqlite as sqlite,
+}
+
+/// If the claim waited for the row, this test would never end: the row is locked until after it.
+#[tokio::test]
+async fn sharding_a_43_a_row_that_somebody_has_locked_is_passed_over_in_postgresql() {
+    let rig = Postgres::new().await;
+    let store = rig.store().await;
+    let held = rig.database().hold("BEGIN; UPDATE locks SET host = host WHERE dc = 'a' AND shard = 0").unwrap();
+
+    let hold = store.claim(&who("a", "me"), TIMEOUT).await.unwrap().unwrap();
+
+    assert_eq!(hold.shard, 1);
+    drop(held);
+}
+
+#[tokio::test]
+async fn sharding_a_43_a_row_that_somebody_has_locked_is_passed_over_in_mariadb() {
+    let rig = Mariadb::new().await;
+    let store = rig.store().await;
+    let pool = mysql_async::Pool::new(rig.database().url().as_str());
+    let mut holder = pool.get_conn().await.unwrap();
+    holder.query_drop("BEGIN").await.unwrap();
+    holder.query_drop("SELECT * FROM locks WHERE dc = 'a' AND shard = 0 FOR UPDATE").await.unwrap();
+
+    let hold = store.claim(&who("a", "me"), TIMEOUT).await.unwrap().unwrap();
+
+    assert_eq!(hold.shard, 1);
+    drop(holder);
+}
+
+/// sharding A-49: what a server does without its database is in `client/claims.rs`; here the store says so.
+#[tokio::test]
+async fn a_database_that_is_gone_is_an_error_and_not_a_loss() {
+    let rig = Postgres::new().await;
+    let store = rig.store().await;
+    let hold = store.claim(&who("a", "me"), TIMEOUT).await.unwrap().unwrap();
+
+    rig.sql("ALTER TABLE locks RENAME TO away").await.unwrap();
+    let gone = store.renew(&who("a", "me"), hold).await;
+    rig.sql("ALTER TABLE away RENAME TO locks").await.unwrap();
+
+    assert!(gone.unwrap_err().to_string().contains("locks"));
+    assert!(store.renew(&who("a", "me"), hold).await.unwrap());
+}
