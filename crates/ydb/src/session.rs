@@ -158,9 +158,7 @@ impl Session {
     async fn take(&mut self, message: SessionRequest) -> Result<(), End> {
         match message.request {
             None => Err(End::Failure(bad_request("Empty request"))),
-            Some(Request::Ping(ping)) => {
-                self.say(Response::Pong(PingPong { opaque: ping.opaque })).await
-            }
+            Some(Request::Ping(ping)) => self.say(Response::Pong(PingPong { opaque: ping.opaque })).await,
             Some(Request::Pong(pong)) => self.pings.pong(pong.opaque).map_err(End::Failure),
             Some(request) => {
                 let ask = ask_of(request).map_err(End::Failure)?;
