@@ -138,7 +138,7 @@ fn confirm(name: &str) -> Result<(), Complaint> {
     if !std::io::stdin().is_terminal() {
         return Err(refused("nobody is there to confirm it"));
     }
-    eprint!("drop table {name} and forget its records? type its name: ");
+    eprint!("drop table {name}, its records and its rows in SQL (not those of a mapped table)? type its name: ");
     let mut typed = String::new();
     std::io::stdin().read_line(&mut typed).map_err(Complaint::from_io)?;
     if typed.trim() == name { Ok(()) } else { Err(refused("the name was not confirmed")) }
