@@ -10,7 +10,7 @@ use clap::Args;
 use shardine_kit::claim::Store;
 use shardine_kit::{Claim, ClaimOptions, Cut, Identity, Interval, Shard, Times};
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 use super::claims::{self, Claims};
@@ -86,7 +86,7 @@ async fn serve<S: Store>(store: S, cut: Cut, options: Options) -> Result<()> {
     let listener = TcpListener::bind(options.listen).await.with_context(|| format!("listen on {}", options.listen))?;
     let serving = tonic::transport::Server::builder()
         .add_service(GoalsMatcherServer::new(matcher.clone()))
-        .serve_with_incoming(TcpListenerStream::new(listener));
+        .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
     let claim_options = ClaimOptions { times: options.times(), ..ClaimOptions::default() };
     let claim = Claim::start(Arc::new(store), identity, claim_options);
     tokio::select! {

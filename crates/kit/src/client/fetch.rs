@@ -334,6 +334,9 @@ impl<R> Drop for Searcher<'_, R> {
     }
 }
 
+/// What a caller who wants all of it gets.
+type Outcome<R> = Result<Found<R>, Failure<R>>;
+
 /// A call with its verdict.
 pub(super) struct Ended<'a, R: Request> {
     fetch: Fetch<'a, R>,
@@ -343,7 +346,7 @@ pub(super) struct Ended<'a, R: Request> {
 
 impl<'a, R: Request> Ended<'a, R> {
     /// All values or an error, and how to tell what was done.
-    pub(super) fn strict(self) -> (Result<Found<R>, Failure<R>>, impl FnOnce() -> Trace<R::Id>) {
+    pub(super) fn strict(self) -> (Outcome<R>, impl FnOnce() -> Trace<R::Id>) {
         let Ended { mut fetch, verdict, took } = self;
         let outcome = match verdict {
             Verdict::Found => Ok(found(&fetch.numbers, &mut fetch.values)),
