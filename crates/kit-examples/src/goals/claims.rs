@@ -7,10 +7,10 @@ use shardine_client::Client;
 use shardine_kit::claim::{MysqlTable, PostgresTable, Semaphores, SqliteTable, Table};
 
 pub enum Claims {
-    Postgres(PostgresTable),
+    Postgres(Box<PostgresTable>),
     Mysql(MysqlTable),
     Sqlite(SqliteTable),
-    Shardine(Semaphores),
+    Shardine(Box<Semaphores>),
 }
 
 const TABLE: &str = "goals_locks";
@@ -22,12 +22,12 @@ const DCS: [&str; 3] = ["iva", "sas", "vla"];
 pub fn open(place: &str, shards: u32, timeout: Duration) -> Result<Claims> {
     let table = Table::new(TABLE, shards).timeout(timeout);
     Ok(match place.split_once(':') {
-        Some(("postgres", _)) => Claims::Postgres(PostgresTable::new(place, table)?),
+        Some(("postgres", _)) => Claims::Postgres(PostgresTable::new(place, table)?.into()),
         Some(("mysql", _)) => Claims::Mysql(MysqlTable::new(place, table)?),
         Some(("sqlite", path)) => Claims::Sqlite(SqliteTable::new(path, table)),
         Some(("shardine", address)) => {
             let client = Client::new(address.trim_start_matches('/'))?;
-            Claims::Shardine(Semaphores::new(client, NODE, DCS, shards))
+            Claims::Shardine(Semaphores::new(client, NODE, DCS, shards).into())
         }
         _ => bail!("{place} is no place for claims: try sqlite:PATH, postgres://…, mysql://… or shardine://HOST:PORT"),
     })

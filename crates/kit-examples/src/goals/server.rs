@@ -65,7 +65,7 @@ pub async fn run(options: Options) -> Result<()> {
     match claims::open(&options.claims, cut.shards(), options.times().timeout)? {
         Claims::Postgres(store) => {
             store.prepare(&options.dc).await?;
-            serve(store, cut, options).await
+            serve(*store, cut, options).await
         }
         Claims::Mysql(store) => {
             store.prepare(&options.dc).await?;
@@ -75,7 +75,7 @@ pub async fn run(options: Options) -> Result<()> {
             store.prepare(&options.dc).await?;
             serve(store, cut, options).await
         }
-        Claims::Shardine(store) => serve(store, cut, options).await,
+        Claims::Shardine(store) => serve(*store, cut, options).await,
     }
 }
 
