@@ -16,7 +16,7 @@ pub trait Request: Send + Sync + 'static {
     type Key: Sync;
     /// Compared only to count replicas that disagree.
     type Value: PartialEq + Send;
-    type Id: Clone + Eq + Hash + Debug + Send;
+    type Id: Clone + Eq + Hash + Debug + Send + Sync + 'static;
     /// The request's message.
     type Asked: Send + 'static;
     /// The reply's message.
