@@ -12,6 +12,7 @@ use shardine_proto::ydb::coordination::{
 use shardine_proto::ydb::operations::Operation;
 use tokio::time::{Instant, sleep};
 
+use crate::connections::Connections;
 use crate::dial::{Carrier, Dial};
 use crate::error::{Error, Status, check, unexpected};
 use crate::node::NodeSettings;
@@ -24,7 +25,7 @@ const LEADER_PAUSE: Duration = Duration::from_millis(50);
 /// A server's coordination service. Cheap to clone; connects when it is used.
 #[derive(Clone, Debug)]
 pub struct Client {
-    dial: Dial,
+    connections: Connections,
 }
 
 impl Client {
@@ -34,7 +35,7 @@ impl Client {
     ///
     /// [`Error::Misused`] if that is no address. Whether anybody is there shows when it is used.
     pub fn new(address: &str) -> Result<Self, Error> {
-        Ok(Self { dial: Dial::new(address)? })
+        Ok(Self { connections: Connections::new(Dial::new(address)?) })
     }
 
     /// The token that the server was started with.
@@ -43,7 +44,8 @@ impl Client {
     ///
     /// [`Error::Misused`] if it cannot be sent.
     pub fn with_token(self, token: &str) -> Result<Self, Error> {
-        Ok(Self { dial: self.dial.with_token(token)? })
+        let dial = self.dial().clone().with_token(token)?;
+        Ok(Self { connections: Connections::new(dial) })
     }
 
     /// Makes a node; one that is there already stays as it is.
@@ -51,7 +53,7 @@ impl Client {
         let request = CreateNodeRequest { path: path.to_owned(), config: Some(settings.to_message()) };
         let answer = self.patiently(|| async {
             let answer = self.coordination().create_node(request.clone()).await;
-            done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
+            done(answer.map_err(|failure| self.dial().failure(&failure))?.into_inner().operation)
         });
         answer.await.map(drop)
     }
@@ -61,7 +63,7 @@ impl Client {
         let request = AlterNodeRequest { path: path.to_owned(), config: Some(settings.to_message()) };
         let answer = self.patiently(|| async {
             let answer = self.coordination().alter_node(request.clone()).await;
-            done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
+            done(answer.map_err(|failure| self.dial().failure(&failure))?.into_inner().operation)
         });
         answer.await.map(drop)
     }
@@ -71,7 +73,7 @@ impl Client {
         let request = DropNodeRequest { path: path.to_owned() };
         let answer = self.patiently(|| async {
             let answer = self.coordination().drop_node(request.clone()).await;
-            done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
+            done(answer.map_err(|failure| self.dial().failure(&failure))?.into_inner().operation)
         });
         answer.await.map(drop)
     }
@@ -81,23 +83,23 @@ impl Client {
         let request = DescribeNodeRequest { path: path.to_owned() };
         let answer = self.patiently(|| async {
             let answer = self.coordination().describe_node(request.clone()).await;
-            done(answer.map_err(|failure| self.dial.failure(&failure))?.into_inner().operation)
+            done(answer.map_err(|failure| self.dial().failure(&failure))?.into_inner().operation)
         });
         let packed = answer.await?.result.ok_or_else(|| unexpected("result"))?;
         let result = DescribeNodeResult::decode(&packed.value[..]).map_err(|_| unexpected("readable result"))?;
         Ok(NodeSettings::from_message(&result.config.unwrap_or_default()))
     }
 
-    /// Starts a session on a node, or comes back to one ([`SessionOptions::resume`]). Every session has a connection of its
-    /// own, so that a lost one concerns nobody else.
+    /// Starts a session on a node, or comes back to one ([`SessionOptions::resume`]). Sessions of a client and its clones
+    /// share connections, a hundred to each.
     pub async fn start_session(&self, node: &str, options: SessionOptions) -> Result<Session, Error> {
-        self.patiently(|| session::start(self.dial.clone(), node, options.clone())).await
+        self.patiently(|| session::start(self.connections.clone(), node, options.clone())).await
     }
 
     /// The record service of the same server, as it is described in `docs/grpc.md`.
     #[must_use]
     pub fn records(&self) -> RecordsClient<Carrier> {
-        RecordsClient::new(self.dial.lazily())
+        RecordsClient::new(self.dial().lazily())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
     }
@@ -120,8 +122,12 @@ impl Client {
         }
     }
 
+    fn dial(&self) -> &Dial {
+        self.connections.dial()
+    }
+
     fn coordination(&self) -> CoordinationServiceClient<Carrier> {
-        CoordinationServiceClient::new(self.dial.lazily())
+        CoordinationServiceClient::new(self.dial().lazily())
     }
 }
 

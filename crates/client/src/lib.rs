@@ -37,6 +37,7 @@ mod error;
 mod node;
 mod semaphore;
 // How they speak.
+mod connections;
 mod dial;
 
 pub use client::Client;

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use self::book::{Order, Pending};
 use self::keeper::Keeper;
 use self::line::Line;
-use crate::dial::Dial;
+use crate::connections::Connections;
 use crate::error::Error;
 use crate::semaphore::{Change, millis};
 
@@ -86,7 +86,7 @@ struct Inner {
     state: watch::Receiver<State>,
 }
 
-pub(crate) async fn start(dial: Dial, node: &str, options: SessionOptions) -> Result<Session, Error> {
+pub(crate) async fn start(connections: Connections, node: &str, options: SessionOptions) -> Result<Session, Error> {
     if options.timeout < TIMEOUT_MIN {
         return Err(Error::Misused(format!("a session's timeout is {TIMEOUT_MIN:?} or more")));
     }
@@ -98,7 +98,7 @@ pub(crate) async fn start(dial: Dial, node: &str, options: SessionOptions) -> Re
         seq_no: first_seq_no(),
         protection_key: options.protection_key.unwrap_or_else(|| rand::random::<[u8; 16]>().to_vec()),
     };
-    let mut line = Line::new(dial, start, options.timeout);
+    let mut line = Line::new(connections, start, options.timeout);
     let stream = line.open().await?;
     let id = line.session_id();
     let (orders, taken) = mpsc::unbounded_channel();

@@ -14,7 +14,7 @@ use super::args::Options;
 use super::procfs;
 use super::row::{Row, Target, Unit, median};
 use super::workplace::Workplace;
-use etcd::Etcd;
+use etcd::{Etcd, Lessee};
 
 const NODE: &str = "/local/bench";
 /// Times that a contended semaphore changes hands in one round.
@@ -30,7 +30,9 @@ pub fn measure(place: &Workplace, options: &Options) -> Result<Vec<Row>> {
     let runtime = Runtime::new().context("start tokio")?;
     let mut rows = vec![runtime.block_on(locks(place, options))?];
     rows.push(runtime.block_on(hands(place, options))?);
-    rows.push(runtime.block_on(idle(place, options))?);
+    for spread in [Spread::Shared, Spread::Alone] {
+        rows.push(runtime.block_on(idle(place, options, spread))?);
+    }
     Ok(rows)
 }
 
@@ -54,11 +56,12 @@ async fn locks(place: &Workplace, options: &Options) -> Result<Row> {
     let (_server, client) = start(place, options).await?;
     let mut sessions = Vec::new();
     let mut lessees = Vec::new();
+    let channel = etcd.connect().await?;
     for number in 0..clients {
         let session = client.start_session(NODE, SessionOptions::default()).await?;
         session.create(&lock(number), 1, "").await?;
         sessions.push(session);
-        lessees.push(etcd.lessee().await?);
+        lessees.push(Lessee::new(&channel).await?);
     }
     let work = format!("acquire and release on disk, {clients} sessions on {clients} semaphores");
     let mut row = row(work, "etcd: lease, transaction, delete", Unit::OpsPerSecond, Target::AtLeast(5.0));
@@ -171,17 +174,33 @@ async fn wait_until_queued(session: &Session) -> Result<()> {
     Ok(())
 }
 
+/// Whose connections idle sessions have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spread {
+    /// Sessions of one process share them.
+    Shared,
+    /// As of ten thousand processes with one session each.
+    Alone,
+}
+
 /// What the server does for sessions that only say that they are there.
-async fn idle(place: &Workplace, options: &Options) -> Result<Row> {
+async fn idle(place: &Workplace, options: &Options, spread: Spread) -> Result<Row> {
     let sessions = if options.quick { IDLE_SESSIONS / 20 } else { IDLE_SESSIONS };
-    let (mut server, client) = start(place, options).await?;
+    let (mut server, mut client) = start(place, options).await?;
     let mut kept = Vec::new();
     for _ in 0..sessions {
+        if spread == Spread::Alone {
+            client = Client::new(&server.grpc().address().to_string())?;
+        }
         let session = SessionOptions { timeout: IDLE_TIMEOUT, ..Default::default() };
         kept.push(client.start_session(NODE, session).await?);
     }
-    let work = format!("{sessions} idle sessions with a timeout of {IDLE_TIMEOUT:?}");
-    let mut row = row(work, "5 % of a core", Unit::MicrosPerSecond, Target::AtMost(1.0));
+    let (whose, target) = match spread {
+        Spread::Shared => ("of one client", Target::AtMost(1.0)),
+        Spread::Alone => ("of as many clients", Target::None),
+    };
+    let work = format!("{sessions} idle sessions {whose}, timeout {IDLE_TIMEOUT:?}");
+    let mut row = row(work, "5 % of a core", Unit::MicrosPerSecond, target);
     let pid = server.process().pid();
     let watched = IDLE_TIMEOUT / 3;
     for round in 0..options.rounds {
@@ -190,7 +209,11 @@ async fn idle(place: &Workplace, options: &Options) -> Result<Row> {
         let spent = procfs::cpu_time(pid)?.saturating_sub(before);
         row.reference.push(50_000.0);
         row.subject.push(spent.as_secs_f64() / watched.as_secs_f64() * 1e6);
-        eprintln!("idle sessions, round {}: {:.1} % of a core", round + 1, row.subject.last().unwrap_or(&0.0) / 1e4);
+        eprintln!(
+            "idle sessions {whose}, round {}: {:.1} % of a core",
+            round + 1,
+            row.subject.last().unwrap_or(&0.0) / 1e4
+        );
     }
     let attached = kept.iter().filter(|session| session.state() == shardine_client::State::Attached).count();
     ensure!(attached == sessions, "{attached} of {sessions} sessions were there to the end");

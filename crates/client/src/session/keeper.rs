@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use shardine_proto::ydb::coordination::session_response::{Failure, Response};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval_at};
 
 use super::State;
 use super::book::{Book, Order, Wish};
@@ -57,8 +57,12 @@ impl Keeper {
     }
 
     async fn serve(&mut self, mut stream: Stream) -> Parting {
-        let mut pings = interval(self.line.period());
-        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let period = self.line.period();
+        // The first one at once: it tells the server that this client speaks by itself. The next may follow closely.
+        stream.ping(period);
+        let mut pings = interval_at(stream.next_beat(period), period);
+        // Late or not, the next is sent on the beat.
+        pings.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             let parting = tokio::select! {
                 order = self.orders.recv(), if self.book.wish().is_none() => {
@@ -69,9 +73,12 @@ impl Keeper {
                     Some(response) => self.hear(response, &mut stream),
                     None => Some(Parting::Lost),
                 },
-                _ = pings.tick() => (!stream.ping()).then_some(Parting::Lost),
+                _ = pings.tick() => (!stream.ping(period / 2)).then_some(Parting::Lost),
             };
             if let Some(parting) = parting {
+                if matches!(parting, Parting::Lost) {
+                    stream.lose();
+                }
                 return parting;
             }
         }

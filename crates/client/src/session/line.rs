@@ -1,5 +1,6 @@
 //! The way to the server: one stream after the other, and until when the server is known to keep the session.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use shardine_proto::ydb::coordination::session_request::{PingPong, Request, SessionStart};
@@ -7,10 +8,11 @@ use shardine_proto::ydb::coordination::session_response::Response;
 use shardine_proto::ydb::coordination::v1::coordination_service_client::CoordinationServiceClient;
 use shardine_proto::ydb::coordination::{SessionRequest, SessionResponse};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Streaming;
 
+use crate::connections::{Connection, Connections};
 use crate::dial::Dial;
 use crate::error::{Error, check, unexpected};
 
@@ -31,7 +33,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 const FIRST_PING: u64 = 1 << 63;
 
 pub(super) struct Line {
-    dial: Dial,
+    connections: Connections,
     start: SessionStart,
     timeout: Duration,
     /// When something was sent that the server has answered: it had the session then.
@@ -39,8 +41,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub fn new(dial: Dial, start: SessionStart, timeout: Duration) -> Self {
-        Self { dial, start, timeout, proven_at: Instant::now() }
+    pub fn new(connections: Connections, start: SessionStart, timeout: Duration) -> Self {
+        Self { connections, start, timeout, proven_at: Instant::now() }
     }
 
     pub fn session_id(&self) -> u64 {
@@ -60,9 +62,16 @@ impl Line {
     pub async fn open(&mut self) -> Result<Stream, Error> {
         self.start.seq_no += 1;
         let sent_at = Instant::now();
-        let opened = timeout(ATTEMPT_MAX, open(&self.dial, self.start.clone())).await;
-        let silence = |_| self.dial.unreachable(format!("no answer in {ATTEMPT_MAX:?}"));
-        let (stream, session_id) = opened.map_err(silence)??;
+        let until = sent_at + ATTEMPT_MAX;
+        let dial = self.connections.dial();
+        let silence = |_| dial.unreachable(format!("no answer in {ATTEMPT_MAX:?}"));
+        let connection = timeout_at(until, self.connections.join()).await.map_err(silence)??;
+        let opened = timeout_at(until, open(dial, &connection, self.start.clone())).await.map_err(silence);
+        let (stream, session_id) = opened.flatten().inspect_err(|error| {
+            if matches!(error, Error::Unreachable { .. }) {
+                connection.lose();
+            }
+        })?;
         self.start.session_id = session_id;
         self.prove(sent_at);
         Ok(stream)
@@ -86,17 +95,19 @@ impl Line {
     }
 }
 
-async fn open(dial: &Dial, start: SessionStart) -> Result<(Stream, u64), Error> {
+async fn open(dial: &Dial, connection: &Arc<Connection>, start: SessionStart) -> Result<(Stream, u64), Error> {
     let (requests, sent) = unbounded_channel();
     // The first message stands in line before the call is made, because nothing is answered before it.
     let _ = requests.send(SessionRequest { request: Some(Request::SessionStart(start)) });
     let mut client =
-        CoordinationServiceClient::new(dial.connect().await?).max_decoding_message_size(RESPONSE_BYTES_MAX);
+        CoordinationServiceClient::new(connection.carrier.clone()).max_decoding_message_size(RESPONSE_BYTES_MAX);
     let answered = client.session(UnboundedReceiverStream::new(sent)).await;
     let mut responses = answered.map_err(|failure| dial.failure(&failure))?.into_inner();
     match responses.message().await.map_err(|failure| dial.failure(&failure))?.and_then(|first| first.response) {
         Some(Response::SessionStarted(started)) => {
-            Ok((Stream { requests, responses, last_ping: FIRST_PING, unanswered: None }, started.session_id))
+            let connection = Arc::clone(connection);
+            let stream = Stream { connection, requests, responses, last_ping: FIRST_PING, unanswered: None };
+            Ok((stream, started.session_id))
         }
         Some(Response::Failure(failure)) => {
             check(failure.status, &failure.issues)?;
@@ -108,6 +119,7 @@ async fn open(dial: &Dial, start: SessionStart) -> Result<(Stream, u64), Error> 
 
 /// An open stream that holds the session.
 pub(super) struct Stream {
+    connection: Arc<Connection>,
     /// Unbounded, because whoever asks waits for the answer: there are never more requests than callers.
     requests: UnboundedSender<SessionRequest>,
     responses: Streaming<SessionResponse>,
@@ -135,10 +147,19 @@ impl Stream {
         self.say(Request::Pong(PingPong { opaque }));
     }
 
-    /// Sends the next ping; false if the one before has no answer yet.
-    pub fn ping(&mut self) -> bool {
-        if self.unanswered.is_some() {
-            return false;
+    /// Others that share its connection do not wait for an answer in vain.
+    pub fn lose(&self) {
+        self.connection.lose();
+    }
+
+    pub fn next_beat(&self, period: Duration) -> Instant {
+        self.connection.next_beat(period)
+    }
+
+    /// Sends the next ping, unless one has just been sent; false if that has been without an answer for too long.
+    pub fn ping(&mut self, patience: Duration) -> bool {
+        if let Some(sent_at) = self.unanswered {
+            return sent_at.elapsed() < patience;
         }
         self.last_ping += 1;
         self.unanswered = Some(Instant::now());

@@ -42,13 +42,10 @@ impl Etcd {
         Ok(Etcd { process, clients, _dir: dir })
     }
 
-    /// A client with a connection and a lease of its own.
-    pub async fn lessee(&self) -> Result<Lessee> {
+    /// One connection for all clients, as etcd's own client has it.
+    pub async fn connect(&self) -> Result<Channel> {
         let endpoint = Channel::from_shared(url(&self.clients))?;
-        let channel = endpoint.connect().await.with_context(|| format!("etcd: {}", self.process.output()))?;
-        let grant = LeaseGrantRequest { ttl: LEASE_SECONDS, id: 0 };
-        let lease = LeaseClient::new(channel.clone()).lease_grant(grant).await?.into_inner().id;
-        Ok(Lessee { keys: KvClient::new(channel), lease })
+        endpoint.connect().await.with_context(|| format!("etcd: {}", self.process.output()))
     }
 }
 
@@ -63,6 +60,13 @@ pub(super) struct Lessee {
 }
 
 impl Lessee {
+    /// A client with a lease of its own.
+    pub async fn new(channel: &Channel) -> Result<Self> {
+        let grant = LeaseGrantRequest { ttl: LEASE_SECONDS, id: 0 };
+        let lease = LeaseClient::new(channel.clone()).lease_grant(grant).await?.into_inner().id;
+        Ok(Self { keys: KvClient::new(channel.clone()), lease })
+    }
+
     pub async fn acquire_and_release(&mut self, lock: &str) -> Result<()> {
         let key = lock.as_bytes().to_vec();
         let is_free = Compare {

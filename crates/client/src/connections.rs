@@ -1,0 +1,109 @@
+//! The connections of a client's sessions. Many sessions share one, and ping on its beat: one packet then carries the signs of
+//! life of all of them, each way, where every session by itself would wake the server for its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::dial::{Carrier, Dial};
+use crate::error::Error;
+
+/// Sessions of one connection: well below what servers allow, and few enough that a lost connection is no great event.
+const SESSIONS_MAX: usize = 100;
+
+/// Where the next session finds a connection. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Connections {
+    dial: Dial,
+    newest: Arc<Mutex<Option<Arc<Connection>>>>,
+}
+
+impl Connections {
+    pub fn new(dial: Dial) -> Self {
+        Self { dial, newest: Arc::default() }
+    }
+
+    pub fn dial(&self) -> &Dial {
+        &self.dial
+    }
+
+    /// The newest connection if it has room, or else one that is made now. Whoever comes meanwhile waits for it.
+    pub async fn join(&self) -> Result<Arc<Connection>, Error> {
+        let mut newest = self.newest.lock().await;
+        if let Some(connection) = newest.as_ref().filter(|connection| has_room(connection)) {
+            return Ok(Arc::clone(connection));
+        }
+        let carrier = self.dial.connect().await?;
+        let made = Arc::new(Connection { carrier, made_at: Instant::now(), is_lost: AtomicBool::new(false) });
+        *newest = Some(Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+/// One holder is the list itself.
+fn has_room(connection: &Arc<Connection>) -> bool {
+    !connection.is_lost.load(Ordering::Relaxed) && Arc::strong_count(connection) <= SESSIONS_MAX
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub carrier: Carrier,
+    made_at: Instant,
+    is_lost: AtomicBool,
+}
+
+impl Connection {
+    /// Nobody begins anything on it any more: it has lost a stream, or does not answer.
+    pub fn lose(&self) {
+        self.is_lost.store(true, Ordering::Relaxed);
+    }
+
+    /// When everybody on it who speaks once in a period does so next.
+    pub fn next_beat(&self, period: Duration) -> Instant {
+        let (age, period_nanos) = (self.made_at.elapsed().as_nanos(), period.as_nanos().max(1));
+        let until_beat = period_nanos - age % period_nanos;
+        Instant::now() + Duration::from_nanos(u64::try_from(until_beat).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection() -> Arc<Connection> {
+        let carrier = Dial::new("127.0.0.1:1").unwrap().lazily();
+        Arc::new(Connection { carrier, made_at: Instant::now(), is_lost: AtomicBool::new(false) })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sessions_of_a_connection_ping_at_the_same_moments() {
+        let connection = connection();
+        let period = Duration::from_secs(10);
+        let begun = Instant::now();
+
+        let mut beats = Vec::new();
+        for _ in 0..5 {
+            tokio::time::advance(Duration::from_millis(700)).await;
+            beats.push(connection.next_beat(period).duration_since(begun));
+        }
+
+        assert_eq!(beats, [period; 5]);
+    }
+
+    #[tokio::test]
+    async fn a_full_or_lost_connection_is_joined_by_nobody() {
+        let connection = connection();
+        let sessions = vec![Arc::clone(&connection); SESSIONS_MAX - 1];
+        assert!(has_room(&connection));
+
+        let last = Arc::clone(&connection);
+        assert!(!has_room(&connection), "full");
+
+        drop((sessions, last));
+        connection.lose();
+        assert!(!has_room(&connection), "lost");
+    }
+}
