@@ -17,6 +17,7 @@ mod mutant;
 mod record;
 mod scan;
 mod sessions;
+mod slabs;
 mod snapshot;
 mod state;
 

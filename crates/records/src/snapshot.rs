@@ -3,14 +3,13 @@
 //! A cut fixes the state at one index. Segments are then written one by one over many turns; a segment that is about to
 //! change before its turn is written first. So the pause of a cut is one segment at the most, and memory holds no copy.
 
-use std::collections::VecDeque;
-
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
 use shardine_model::key::Interval;
 use shardine_model::row::check_packed;
 use shardine_model::{NodeId, Position, RowKey, Table, TableId, Timestamp, Version};
 
 use crate::command::content_of;
+use crate::index::Index;
 use crate::record::Versions;
 use crate::sessions::Sessions;
 use crate::state::{Lease, Records};
@@ -26,10 +25,11 @@ const HEAD_LETTERS: u8 = 2;
 /// A cut in progress.
 #[derive(Debug)]
 pub(crate) struct Cut {
-    /// Chunks that are ready but not yet taken: the head, which rows are read by and so comes first, and segments
-    /// written ahead of their turn.
-    ready: VecDeque<Vec<u8>>,
+    /// Until it is taken. It comes first, because rows are read by it.
+    head: Option<Vec<u8>>,
     next_segment: usize,
+    /// The size of the last segment written: the next one takes about as much.
+    chunk_len: usize,
 }
 
 /// What the next step of a cut gave.
@@ -47,7 +47,7 @@ impl Records {
         let mut head = vec![SNAPSHOT_FORMAT, CHUNK_HEAD];
         self.encode_head(&mut head);
         self.cuts += 1;
-        self.cut = Some(Cut { ready: VecDeque::from([head]), next_segment: 0 });
+        self.cut = Some(Cut { head: Some(head), next_segment: 0, chunk_len: 0 });
     }
 
     #[must_use]
@@ -58,12 +58,20 @@ impl Records {
     /// Gives up a cut; the next one begins anew.
     pub fn abandon_cut(&mut self) {
         self.cut = None;
+        self.ahead.clear();
+    }
+
+    /// Lets go a little of what the last cut needed. To be called now and then: all at once would take long.
+    pub fn let_memory_go(&mut self) {
+        if self.cut.is_none() {
+            self.ahead.shrink();
+        }
     }
 
     /// The next chunk of the cut. Takes about as long as one segment takes to write.
     pub fn cut_step(&mut self) -> CutStep {
         let cut = self.cut.as_mut().expect("only called during a cut");
-        if let Some(chunk) = cut.ready.pop_front() {
+        if let Some(chunk) = cut.head.take().or_else(|| self.ahead.pop()) {
             return CutStep::Chunk(chunk);
         }
         let mut segment = cut.next_segment;
@@ -75,20 +83,28 @@ impl Records {
             return CutStep::Done;
         }
         // Splits may move later segments up, never an unsaved one below this place.
-        self.cut.as_mut().expect("checked above").next_segment = segment;
-        self.index.mark_saved(segment, self.cuts);
-        CutStep::Chunk(self.encode_segment(segment))
+        cut.next_segment = segment;
+        self.save_segment(segment);
+        CutStep::Chunk(self.ahead.pop().expect("pushed just now"))
     }
 
     /// Called before any change: a segment that the running cut has not written yet is written as it was.
     #[inline]
     pub(crate) fn save_before_change(&mut self, segment: usize) {
-        if self.cut.is_none() || self.index.saved_for(segment) == self.cuts {
-            return;
+        if self.cut.is_some() && self.index.saved_for(segment) != self.cuts {
+            self.save_segment(segment);
         }
-        let chunk = self.encode_segment(segment);
+    }
+
+    fn save_segment(&mut self, segment: usize) {
+        let cut = self.cut.as_mut().expect("only called during a cut");
+        let (index, expected) = (&self.index, cut.chunk_len + cut.chunk_len / 8);
+        self.ahead.push(expected, |out| {
+            let begin = out.len();
+            encode_segment(index, segment, out);
+            cut.chunk_len = out.len() - begin;
+        });
         self.index.mark_saved(segment, self.cuts);
-        self.cut.as_mut().expect("checked above").ready.push_back(chunk);
     }
 
     pub(crate) fn encode_head(&self, out: &mut Vec<u8>) {
@@ -152,26 +168,6 @@ impl Records {
         Ok(())
     }
 
-    fn encode_segment(&self, segment: usize) -> Vec<u8> {
-        let mut out = vec![SNAPSHOT_FORMAT, CHUNK_ROWS];
-        let mut packed = Vec::new();
-        for slot in self.index.slots(segment) {
-            let (table, key) = slot.address();
-            crate::state::walk_slot(table, key, slot, |row, view| {
-                put_varint(&mut out, u64::from(row.table.0));
-                put_bytes(&mut out, row.key);
-                put_bytes(&mut out, row.sort);
-                put_signed(&mut out, view.version.0);
-                put_signed(&mut out, view.sql_version.0);
-                put_varint(&mut out, view.expires_at.map_or(0, |at| at.0));
-                packed.clear();
-                view.fields.pack(&mut packed);
-                put_bytes(&mut out, &packed);
-            });
-        }
-        out
-    }
-
     /// Takes in one chunk of a snapshot; the state must have begun empty ([`Records::new`]), so that a key absent from
     /// the snapshot is absent after it (record-cache 70). The head comes first.
     pub fn restore_chunk(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
@@ -219,6 +215,25 @@ impl Records {
 fn table_id(reader: &mut Reader<'_>) -> Result<TableId, DecodeError> {
     let table = reader.varint("table id")?;
     u32::try_from(table).map(TableId).map_err(|_| DecodeError::Unknown { what: "table id", value: table })
+}
+
+fn encode_segment(index: &Index, segment: usize, out: &mut Vec<u8>) {
+    out.extend([SNAPSHOT_FORMAT, CHUNK_ROWS]);
+    let mut packed = Vec::new();
+    for slot in index.slots(segment) {
+        let (table, key) = slot.address();
+        crate::state::walk_slot(table, key, slot, |row, view| {
+            put_varint(out, u64::from(row.table.0));
+            put_bytes(out, row.key);
+            put_bytes(out, row.sort);
+            put_signed(out, view.version.0);
+            put_signed(out, view.sql_version.0);
+            put_varint(out, view.expires_at.map_or(0, |at| at.0));
+            packed.clear();
+            view.fields.pack(&mut packed);
+            put_bytes(out, &packed);
+        });
+    }
 }
 
 /// A bound of the shard's interval; no bytes mean that there is none.

@@ -17,6 +17,7 @@ use crate::index::Index;
 use crate::letters::DeadLetter;
 use crate::record::{Big, Partition, Slot, Versions, Wide, view};
 use crate::sessions::Sessions;
+use crate::slabs::Slabs;
 use crate::snapshot::Cut;
 
 /// The records of one shard. Changed by [`Records::apply`] only.
@@ -41,6 +42,8 @@ pub struct Records {
     pub(crate) sql_tables: usize,
     pub(crate) derived: Derived,
     pub(crate) cut: Option<Cut>,
+    /// Chunks of the cut that were written ahead of their turn.
+    pub(crate) ahead: Slabs,
     pub(crate) cuts: u64,
     pub(crate) scratch: Vec<u8>,
     #[cfg(feature = "mutants")]
@@ -132,6 +135,7 @@ impl Records {
             sql_tables: 0,
             derived: Derived::default(),
             cut: None,
+            ahead: Slabs::default(),
             cuts: 0,
             scratch: Vec::new(),
             #[cfg(feature = "mutants")]

@@ -38,6 +38,7 @@ impl Upkeep {
 
 impl Replica {
     pub(crate) fn run_upkeep(&mut self) {
+        self.records.let_memory_go();
         if !self.is_serving() {
             self.upkeep = Upkeep::default();
             return;

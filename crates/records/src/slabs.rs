@@ -1,0 +1,124 @@
+//! Chunks of a snapshot that wait for their turn, in few large pieces of memory.
+//!
+//! While a cut runs, writes all over a shard can make nearly all of it wait at once. Memory of that size, let go in one
+//! moment, is given back to the system in one moment too, and whoever writes then waits for it: 5 to 9 ms for 58 MB
+//! (`docs/performance.md`, "Pauses"). So pieces are kept for the next chunk, and go one by one when the cut is over.
+
+use std::collections::VecDeque;
+
+/// The size of a piece. A chunk that is larger has a piece of its own.
+const SLAB_BYTES: usize = 1 << 20;
+
+/// A queue of chunks.
+#[derive(Debug, Default)]
+pub(crate) struct Slabs {
+    used: VecDeque<Slab>,
+    /// Empty ones.
+    spare: Vec<Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Slab {
+    bytes: Vec<u8>,
+    /// Where the chunks end that were not taken yet.
+    ends: VecDeque<usize>,
+    taken: usize,
+}
+
+impl Slabs {
+    /// Appends a chunk of about `expected` bytes, which `write` writes.
+    pub fn push(&mut self, expected: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let has_room = |slab: &Slab| slab.bytes.capacity() - slab.bytes.len() >= expected;
+        if !self.used.back().is_some_and(has_room) {
+            let bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(SLAB_BYTES));
+            self.used.push_back(Slab { bytes, ends: VecDeque::new(), taken: 0 });
+        }
+        let slab = self.used.back_mut().expect("pushed above if there was none");
+        write(&mut slab.bytes);
+        slab.ends.push_back(slab.bytes.len());
+    }
+
+    /// The oldest chunk.
+    pub fn pop(&mut self) -> Option<Vec<u8>> {
+        let slab = self.used.front_mut()?;
+        let end = slab.ends.pop_front().expect("a slab without chunks is not kept");
+        let chunk = slab.bytes[slab.taken..end].to_vec();
+        slab.taken = end;
+        if slab.ends.is_empty() {
+            let done = self.used.pop_front().expect("looked at above");
+            self.put_aside(done.bytes);
+        }
+        Some(chunk)
+    }
+
+    /// Forgets all chunks.
+    pub fn clear(&mut self) {
+        while let Some(slab) = self.used.pop_front() {
+            self.put_aside(slab.bytes);
+        }
+    }
+
+    /// Lets a little memory go.
+    pub fn shrink(&mut self) {
+        self.spare.pop();
+    }
+
+    /// One that had to grow for a large chunk is not worth keeping.
+    fn put_aside(&mut self, mut bytes: Vec<u8>) {
+        if bytes.capacity() <= SLAB_BYTES {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(number: u8, size: usize) -> Vec<u8> {
+        vec![number; size]
+    }
+
+    #[test]
+    fn chunks_come_out_in_the_order_in_which_they_went_in() {
+        let mut slabs = Slabs::default();
+        let chunks: Vec<Vec<u8>> = (0..100).map(|number| chunk(number, 30_000 + usize::from(number))).collect();
+
+        let mut out = Vec::new();
+        for (number, chunk) in chunks.iter().enumerate() {
+            slabs.push(30_000, |bytes| bytes.extend(chunk));
+            if number % 3 == 0 {
+                out.extend(slabs.pop());
+            }
+        }
+        out.extend(std::iter::from_fn(|| slabs.pop()));
+
+        assert_eq!(out, chunks);
+    }
+
+    #[test]
+    fn memory_is_used_again_and_goes_piece_by_piece() {
+        let mut slabs = Slabs::default();
+        for round in 0..3 {
+            (0..100).for_each(|_| slabs.push(100_000, |bytes| bytes.extend(chunk(round, 100_000))));
+            while slabs.pop().is_some() {}
+            assert_eq!(slabs.spare.len(), 10, "ten chunks to a piece, and as many pieces in every round");
+        }
+
+        slabs.shrink();
+
+        assert_eq!(slabs.spare.len(), 9);
+    }
+
+    #[test]
+    fn a_chunk_larger_than_expected_is_whole() {
+        let mut slabs = Slabs::default();
+        slabs.push(0, |bytes| bytes.extend(chunk(1, 10)));
+        slabs.push(10, |bytes| bytes.extend(chunk(2, 3 * SLAB_BYTES)));
+
+        assert_eq!(slabs.pop(), Some(chunk(1, 10)));
+        assert_eq!(slabs.pop(), Some(chunk(2, 3 * SLAB_BYTES)));
+        assert!(slabs.spare.is_empty(), "a piece that has grown is let go");
+    }
+}
