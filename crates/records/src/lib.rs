@@ -27,4 +27,4 @@ pub use letters::DeadLetter;
 pub use mutant::Mutant;
 pub use scan::{Page, Scan, ScanBound, ScanFrom};
 pub use snapshot::CutStep;
-pub use state::{Dirty, Lease, Lookup, Records};
+pub use state::{Dirty, DirtyRow, Lease, Lookup, Records};

@@ -116,6 +116,14 @@ impl Content {
     }
 }
 
+/// A row that SQL does not hold in its newest version.
+#[derive(Clone, Debug)]
+pub struct DirtyRow {
+    pub row: RowKeyBuf,
+    pub version: Version,
+    pub sql_version: Version,
+}
+
 impl Records {
     /// An empty shard that knows the table `kv`. The seed only spreads the in-memory hash tables.
     #[must_use]
@@ -271,14 +279,21 @@ impl Records {
     /// Rows that SQL does not hold in their newest version: what a new leader queues (record-cache 84).
     #[must_use]
     pub fn dirty_rows(&self) -> Vec<RowKeyBuf> {
+        self.dirty_versions(None).into_iter().map(|dirty| dirty.row).collect()
+    }
+
+    /// The same, of one table or of all, with their versions.
+    #[must_use]
+    pub fn dirty_versions(&self, of: Option<TableId>) -> Vec<DirtyRow> {
         let mut rows = Vec::new();
         if self.derived.dirty_total.rows == 0 {
             return rows;
         }
         for segment in 0..self.index.segment_count() {
             self.walk_segment(segment, |_, row, view| {
-                if self.is_sql(row.table) && view.version != view.sql_version {
-                    rows.push(row.to_owned());
+                let is_meant = of.is_none_or(|table| table == row.table) && self.is_sql(row.table);
+                if is_meant && view.version != view.sql_version {
+                    rows.push(DirtyRow { row: row.to_owned(), version: view.version, sql_version: view.sql_version });
                 }
             });
         }

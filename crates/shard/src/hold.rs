@@ -133,7 +133,7 @@ impl Replica {
                 actions.answers.push((caller, held.answer));
                 continue;
             }
-            self.wait_for_sql(caller, wanted, Some(held), hold.until_ms, actions);
+            self.wait_for_sql(caller, wanted.into_iter().collect(), Some(held), hold.until_ms, actions);
         }
         self.pursue_lease();
         self.write_back(actions);

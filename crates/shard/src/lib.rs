@@ -17,6 +17,7 @@ mod loads;
 mod machine;
 mod reads;
 mod replica;
+mod row_map;
 mod stale;
 mod upkeep;
 mod writeback;

@@ -66,12 +66,21 @@ impl Writeback {
         }
     }
 
+    /// Calls all dirty rows of a table, with the version that somebody waits for.
+    pub fn call_version(&mut self, row: &RowKeyBuf, version: Version, now_ms: u64) {
+        let queue = self.tables.entry(row.table).or_default();
+        queue.call(now_ms);
+        if !queue.heeds_calls(row) && !queue.hurry_sent(row, version) {
+            queue.hurry(row.clone(), now_ms);
+        }
+    }
+
     /// A new leader begins with every dirty row (record-cache 84). Gives back who waited in an older term; whoever waits
     /// for SQL goes on waiting.
     pub fn take_over(&mut self, dirty: Vec<RowKeyBuf>, now_ms: u64) -> Vec<Caller> {
         let left = self.let_go();
         dirty.into_iter().for_each(|row| self.mark(row, now_ms));
-        let awaited: Vec<RowKeyBuf> = self.waits.rows().cloned().collect();
+        let awaited: Vec<RowKeyBuf> = self.waits.rows().into_iter().cloned().collect();
         awaited.into_iter().for_each(|row| self.hurry(row, now_ms));
         left
     }

@@ -6,12 +6,13 @@ use shardine_model::{RowKeyBuf, Version};
 
 use super::trouble::Pause;
 use crate::actions::Trouble;
+use crate::row_map::RowMap;
 
 /// Rows of one table to look at. Invariant: a row has at most one mark (record-cache 88), and stands in the list that its
 /// mark names. A row under way may be marked again: it changed since.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    marks: BTreeMap<RowKeyBuf, Mark>,
+    marks: RowMap<Mark>,
     /// Rows that may wait for more changes of theirs, the one that has waited longest first.
     patient: BTreeMap<Order, RowKeyBuf>,
     /// Rows that somebody waits for.
@@ -19,6 +20,8 @@ pub(crate) struct Queue {
     /// Rows that are not to be tried before a time.
     put_off: BTreeMap<Order, RowKeyBuf>,
     next_number: u64,
+    /// Patient ones that became dirty by then are due all the same: somebody has asked for the whole table.
+    called_until_ms: Option<u64>,
     under_way: BTreeMap<RowKeyBuf, Sent>,
     pub pause: Pause,
     pub written: u64,
@@ -74,7 +77,7 @@ impl Queue {
 
     /// Marks a row that has changed.
     pub fn mark(&mut self, row: RowKeyBuf, now_ms: u64) {
-        if !self.marks.contains_key(&row) {
+        if self.marks.get(&row).is_none() {
             self.file(row, Place::Patient, now_ms);
         }
     }
@@ -82,6 +85,16 @@ impl Queue {
     /// Marks a row that somebody waits for.
     pub fn hurry(&mut self, row: RowKeyBuf, now_ms: u64) {
         self.file(row, Place::Urgent, now_ms);
+    }
+
+    /// Everything that is dirty now is due. Rows that are marked as changed need not be touched for that.
+    pub fn call(&mut self, now_ms: u64) {
+        self.called_until_ms = Some(now_ms);
+    }
+
+    /// Whether a call is enough for the row.
+    pub fn heeds_calls(&self, row: &RowKeyBuf) -> bool {
+        self.marks.get(row).is_some_and(|mark| mark.place == Place::Patient)
     }
 
     /// If this version is under way already, sees to it that it is urgent should it have to go again.
@@ -120,13 +133,14 @@ impl Queue {
     pub fn next_due(&self, now_ms: u64, due_until_ms: Option<u64>) -> Option<&RowKeyBuf> {
         let urgent = || self.urgent.values().next();
         let put_off = || first_until(&self.put_off, now_ms);
-        let patient = || first_until(&self.patient, due_until_ms?);
+        let patient = || first_until(&self.patient, due_until_ms.max(self.called_until_ms)?);
         urgent().or_else(put_off).or_else(patient)
     }
 
     /// When the youngest of the due rows became dirty; those that were put off do not count.
     pub fn last_due_ms(&self, due_until_ms: Option<u64>) -> Option<u64> {
         let urgent = self.urgent.keys().next_back();
+        let due_until_ms = due_until_ms.max(self.called_until_ms);
         let patient = due_until_ms.and_then(|until| self.patient.range(..=(until, u64::MAX)).next_back());
         urgent.into_iter().chain(patient.map(|(order, _)| order)).map(|(since, _)| *since).max()
     }

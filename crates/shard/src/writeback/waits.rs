@@ -1,16 +1,15 @@
 //! Who waits for SQL to have a version of a row: flushes, changes whose answer is held back, and those who come back later
 //! with the version that they were told (record-cache 31, 32).
 
-use std::collections::BTreeMap;
-
 use shardine_model::{Answer, Backing, ErrorCode, RowKey, RowKeyBuf, TableId, Version};
-use shardine_records::Lookup;
+use shardine_records::{DirtyRow, Lookup};
 
 use super::send::dirty_version;
 use crate::actions::{Actions, Caller};
 use crate::hold::Held;
 use crate::reads::Token;
 use crate::replica::Replica;
+use crate::row_map::RowMap;
 
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
@@ -23,7 +22,7 @@ pub(crate) struct Waits {
 struct Wait {
     caller: Caller,
     /// Invariant: never empty between two turns.
-    remaining: BTreeMap<RowKeyBuf, Version>,
+    remaining: RowMap<Version>,
     /// What a change came to. Without one, done is all there is to say.
     held: Option<Held>,
     until_ms: u64,
@@ -61,8 +60,8 @@ impl Waits {
     }
 
     /// The rows that somebody waits for.
-    pub fn rows(&self) -> impl Iterator<Item = &RowKeyBuf> {
-        self.open.iter().flat_map(|wait| wait.remaining.keys())
+    pub fn rows(&self) -> Vec<&RowKeyBuf> {
+        self.open.iter().flat_map(|wait| wait.remaining.sorted_rows()).collect()
     }
 
     /// Ends the waits for which something holds.
@@ -92,15 +91,52 @@ impl Replica {
         table: Option<TableId>,
         actions: &mut Actions,
     ) {
-        let rows = row.map_or_else(|| self.records.dirty_rows(), |row| vec![row]);
-        let wanted = rows.into_iter().filter(|row| table.is_none_or(|table| row.table == table)).collect();
-        self.write_now(caller, wanted, actions);
+        match row {
+            Some(row) => self.write_now(caller, vec![row], actions),
+            None => self.flush_all(caller, table, actions),
+        }
+    }
+
+    /// There may be a million of them: each is looked at once, and those that wait in line for SQL anyway stay there.
+    fn flush_all(&mut self, caller: Caller, table: Option<TableId>, actions: &mut Actions) {
+        if self.acks_before_sql() {
+            return actions.answers.push((caller, Answer::Many(Vec::new())));
+        }
+        let now = self.time.monotonic_ms;
+        let dirty = self.records.dirty_versions(table);
+        for DirtyRow { row, version, .. } in &dirty {
+            match self.records.is_dead(row, *version) {
+                true => self.writeback.hurry_version(row.clone(), *version, now),
+                false => self.writeback.call_version(row, *version, now),
+            }
+        }
+        let is_to_come = |dirty: &DirtyRow| dirty.sql_version.magnitude() < dirty.version.magnitude();
+        let remaining: RowMap<Version> =
+            dirty.into_iter().filter(is_to_come).map(|dirty| (dirty.row, dirty.version)).collect();
+        let wait = Wait { caller, remaining, held: None, until_ms: u64::MAX };
+        match wait.remaining.is_empty() {
+            true => actions.answers.push(wait.done()),
+            false => self.writeback.waits.open.push(wait),
+        }
+        self.pursue_lease();
+        self.drain(actions);
+        self.write_back(actions);
+    }
+
+    #[cfg(feature = "mutants")]
+    fn acks_before_sql(&self) -> bool {
+        self.options.mutant == Some(shardine_records::Mutant::AckBeforeSql)
+    }
+
+    #[cfg(not(feature = "mutants"))]
+    #[expect(clippy::unused_self, reason = "a mutant looks at it")]
+    fn acks_before_sql(&self) -> bool {
+        false
     }
 
     /// Writes these rows as soon as possible, refused ones too, and answers when SQL has them, or has refused one.
     pub(crate) fn write_now(&mut self, caller: Caller, rows: Vec<RowKeyBuf>, actions: &mut Actions) {
-        #[cfg(feature = "mutants")]
-        if self.options.mutant == Some(shardine_records::Mutant::AckBeforeSql) {
+        if self.acks_before_sql() {
             return actions.answers.push((caller, Answer::Many(Vec::new())));
         }
         let dirty = rows.into_iter().filter_map(|row| dirty_version(&self.records, &row).map(|version| (row, version)));
@@ -131,7 +167,7 @@ impl Replica {
         if let Some(code) = refusal {
             return actions.answers.push((caller, Answer::Failed(code)));
         }
-        self.wait_for_sql(caller, BTreeMap::from([(row, version)]), None, until_ms, actions);
+        self.wait_for_sql(caller, RowMap::from_iter([(row, version)]), None, until_ms, actions);
         self.pursue_lease();
         self.drain(actions);
         self.write_back(actions);
@@ -141,7 +177,7 @@ impl Replica {
     pub(crate) fn wait_for_sql(
         &mut self,
         caller: Caller,
-        remaining: BTreeMap<RowKeyBuf, Version>,
+        remaining: RowMap<Version>,
         held: Option<Held>,
         until_ms: u64,
         actions: &mut Actions,
@@ -150,7 +186,7 @@ impl Replica {
         if self.has_all(&mut wait) {
             return actions.answers.push(wait.done());
         }
-        for row in wait.remaining.keys() {
+        for row in wait.remaining.sorted_rows() {
             if let Some(version) = dirty_version(&self.records, row) {
                 self.writeback.hurry_version(row.clone(), version, self.time.monotonic_ms);
             }

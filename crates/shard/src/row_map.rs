@@ -1,0 +1,96 @@
+//! A map from rows, for many of them: found by hash, told in their order.
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use shardine_model::RowKeyBuf;
+
+use crate::gather::fingerprint;
+
+#[derive(Debug)]
+pub(crate) struct RowMap<T> {
+    rows: HashTable<(RowKeyBuf, T)>,
+}
+
+impl<T> Default for RowMap<T> {
+    fn default() -> Self {
+        Self { rows: HashTable::new() }
+    }
+}
+
+impl<T> RowMap<T> {
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub fn get(&self, row: &RowKeyBuf) -> Option<&T> {
+        self.rows.find(hash(row), |(known, _)| known == row).map(|(_, value)| value)
+    }
+
+    /// Puts a value in the place of the one before.
+    pub fn insert(&mut self, row: RowKeyBuf, value: T) {
+        match self.rows.entry(hash(&row), |(known, _)| *known == row, |(known, _)| hash(known)) {
+            Entry::Occupied(mut held) => held.get_mut().1 = value,
+            Entry::Vacant(place) => drop(place.insert((row, value))),
+        }
+    }
+
+    pub fn remove(&mut self, row: &RowKeyBuf) -> Option<T> {
+        let held = self.rows.find_entry(hash(row), |(known, _)| known == row).ok()?;
+        Some(held.remove().0.1)
+    }
+
+    /// Keeps the rows of which `keep` says so; asks for them in no order.
+    pub fn retain(&mut self, mut keep: impl FnMut(&RowKeyBuf, &T) -> bool) {
+        self.rows.retain(|(row, value)| keep(row, value));
+    }
+
+    /// All rows, in their order.
+    #[allow(clippy::disallowed_methods, reason = "sorted before anybody sees them")]
+    pub fn sorted_rows(&self) -> Vec<&RowKeyBuf> {
+        let mut rows: Vec<&RowKeyBuf> = self.rows.iter().map(|(row, _)| row).collect();
+        rows.sort_unstable();
+        rows
+    }
+}
+
+impl<T> FromIterator<(RowKeyBuf, T)> for RowMap<T> {
+    fn from_iter<I: IntoIterator<Item = (RowKeyBuf, T)>>(rows: I) -> Self {
+        let rows = rows.into_iter();
+        let mut map = Self { rows: HashTable::with_capacity(rows.size_hint().0) };
+        rows.for_each(|(row, value)| map.insert(row, value));
+        map
+    }
+}
+
+fn hash(row: &RowKeyBuf) -> u64 {
+    fingerprint(row.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use shardine_model::TableId;
+
+    use super::*;
+
+    fn row(key: &str, sort: &str) -> RowKeyBuf {
+        RowKeyBuf { table: TableId(1), key: key.as_bytes().into(), sort: sort.as_bytes().into() }
+    }
+
+    #[test]
+    fn a_row_has_one_value_and_rows_are_told_in_order() {
+        let mut map: RowMap<u32> = [(row("b", ""), 1), (row("a", "2"), 2), (row("a", "1"), 3)].into_iter().collect();
+
+        map.insert(row("b", ""), 4);
+        assert_eq!((map.len(), map.get(&row("b", ""))), (3, Some(&4)));
+        assert_eq!(map.sorted_rows(), [&row("a", "1"), &row("a", "2"), &row("b", "")]);
+
+        map.retain(|_, value| *value > 2);
+        assert_eq!(map.remove(&row("a", "2")), None);
+        assert_eq!(map.remove(&row("a", "1")), Some(3));
+        assert_eq!(map.sorted_rows(), [&row("b", "")]);
+    }
+}
