@@ -71,8 +71,8 @@ impl File {
         self.access.iter().flatten().map(AccessEntry::meaning).collect()
     }
 
-    /// What the form of the file does not say.
-    fn check_access(&self) -> Result<(), Complaint> {
+    /// What the form of the file does not say. `master` is the token that may everything, which need not be of the file.
+    pub fn check_access(&self, master: Option<&str>) -> Result<(), Complaint> {
         for entry in self.access.iter().flatten() {
             let refuse = |what: &str, remedy: &str| {
                 let what = format!("[[access]] for {}: {what}", entry.path);
@@ -81,7 +81,7 @@ impl File {
             if entry.token.is_empty() {
                 return refuse("its token is empty", "token = \"…\", at least a few letters");
             }
-            if self.token.as_ref() == Some(&entry.token) {
+            if master == Some(&entry.token) {
                 return refuse("its token is the one that may everything", "another token");
             }
             if entry.rights.is_empty() {
@@ -139,7 +139,7 @@ pub fn read(path: &Path) -> Result<File, Complaint> {
     if file.token.is_some() || file.access.is_some() {
         check_secret(path)?;
     }
-    file.check_access()?;
+    file.check_access(file.token.as_deref())?;
     Ok(file)
 }
 
@@ -223,22 +223,22 @@ mod tests {
 
     #[test]
     fn tokens_with_rights_are_read() {
-        let text = "[[access]]\ntoken = 't'\npath = '/local/locks'\nrights = ['read', 'erase']\n[[access]]\ntoken = 'u'\npath = '/'\nrights = ['write']\n";
+        let text = "[[access]]\ntoken = 'hush'\npath = '/local/locks'\nrights = ['read', 'erase']\n[[access]]\ntoken = 'u'\npath = '/'\nrights = ['write']\n";
         let file = parse("x.toml", text).unwrap();
 
-        assert!(file.check_access().is_ok());
+        assert!(file.check_access(Some("all")).is_ok());
         let access = file.access();
         assert_eq!(access[0].rights, [Right::Read, Right::Erase]);
         assert_eq!(access[0].path, CoordPath::parse("/local/locks"));
         assert_eq!(access[1].path, None, "everywhere");
-        assert!(!serde_json::to_string(&file).unwrap().contains("'t'"), "tokens are not shown");
+        assert!(!serde_json::to_string(&file).unwrap().contains("hush"), "tokens are not shown");
     }
 
     #[test]
     fn an_entry_that_means_nothing_is_refused() {
         let complaint = |entry: &str| {
             let file = parse("x.toml", &format!("token = 'all'\n[[access]]\n{entry}\n"))?;
-            file.check_access()
+            file.check_access(file.token.as_deref())
         };
 
         assert!(complaint("token = 't'\npath = '/local'\nrights = ['read']").is_ok());
@@ -253,6 +253,14 @@ mod tests {
         ] {
             assert_eq!(complaint(entry).unwrap_err().exit, 2, "{entry}");
         }
+    }
+
+    #[test]
+    fn the_token_of_the_command_line_is_no_lesser_one_of_the_file() {
+        let file = parse("x.toml", "[[access]]\ntoken = 't'\npath = '/local'\nrights = ['read']\n").unwrap();
+
+        assert!(file.check_access(Some("all")).is_ok());
+        assert!(file.check_access(Some("t")).is_err());
     }
 
     #[test]

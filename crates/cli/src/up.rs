@@ -123,7 +123,8 @@ fn options(args: UpArgs) -> Result<UpOptions, Complaint> {
         return Err(Complaint::misused("there must be at least one shard", "--shards is 0", "--shards 4"));
     }
     let access = file.access();
-    let token = args.token.or(file.token).or(default.token);
+    let token = args.token.or_else(|| file.token.clone()).or(default.token);
+    file.check_access(token.as_deref())?;
     if !access.is_empty() && token.is_none() {
         let cause = "without it everybody may do everything at every door, and [[access]] would mean nothing";
         return Err(Complaint::misused(

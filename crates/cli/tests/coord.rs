@@ -297,28 +297,57 @@ fn status_has_a_line_for_the_group() {
 }
 
 #[test]
-fn sessions_and_semaphores_are_listed_page_by_page() {
+fn semaphores_are_listed_page_by_page_and_so_are_sessions() {
     let shell = Shell::start();
     for name in ["a", "b", "c"] {
         shell.json(&["sem", "create", name, "--limit", "2", "--data", "x"]);
     }
     let held = shell.json(&["sem", "acquire", "b", "--session-timeout", "60"]);
 
-    let all = shell.json(&["sem", "list"]);
-    let page = shell.json(&["sem", "list", "--after", "a", "--limit", "1"]);
-    let sessions = shell.json(&["session", "list"]);
-    let later = shell.json(&["session", "list", "--after", &held["session"].to_string()]);
-
-    let names: Vec<&str> = all["semaphores"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["a", "b", "c"]);
+    let names = |line: &[&str]| column(&shell.json(line)["semaphores"], "name");
+    assert_eq!(names(&["sem", "list"]), ["a", "b", "c"]);
+    assert_eq!(names(&["sem", "list", "--limit", "2"]), ["a", "b"]);
+    assert_eq!(names(&["sem", "list", "--after", "b"]), ["c"]);
     assert_eq!(
-        page["semaphores"],
+        shell.json(&["sem", "list", "--after", "a", "--limit", "1"])["semaphores"],
         json!([{ "name": "b", "data": "x", "limit": 2, "count": 1, "ephemeral": false, "owners": 1, "waiters": 0 }])
     );
-    let mine = sessions["sessions"].as_array().unwrap().iter().find(|s| s["id"] == held["session"]).unwrap();
-    assert_eq!((&mine["attached"], &mine["claims"], &mine["timeout_ms"]), (&json!(false), &json!(1), &json!(60_000)));
-    assert_eq!(later["sessions"], json!([]));
+    let session = json!({ "id": held["session"], "attached": false, "timeout_ms": 60_000, "claims": 1 });
+    let listed = &shell.json(&["session", "list"])["sessions"][0];
+    for (key, value) in session.as_object().unwrap() {
+        assert_eq!(&listed[key], value, "{key}");
+    }
     assert_eq!(shell.failure(&["sem", "list", "--node", "/local/none"]).1, "not_found");
+    assert_eq!(shell.failure(&["session", "list", "--node", "/local/none"]).1, "not_found");
+}
+
+#[test]
+fn sessions_are_listed_behind_one_another_and_those_that_are_connected_are_told_apart() {
+    let shell = Shell::start();
+    shell.json(&["sem", "create", "jobs", "--limit", "3"]);
+    let hold = || shell.json(&["sem", "acquire", "jobs", "--session-timeout", "60"])["session"].to_string();
+    let (first, second) = (hold(), hold());
+    let file = shell.dir.join("go");
+    let acquire = ["sem", "acquire", "jobs", "--", "sh", "-c", HOLD, file.to_str().unwrap()];
+    let mut holder = shell.spawn("holder", &acquire);
+    holder.wait_for_line("pids", PATIENCE).unwrap();
+
+    let list = |line: &[&str]| shell.json(&[&["session", "list"], line].concat())["sessions"].clone();
+    let ids = |line: &[&str]| column(&list(line), "id");
+    let third = ids(&["--after", &second]).concat();
+
+    assert_eq!(ids(&[]), [&*first, &*second, &*third]);
+    assert_eq!(ids(&["--limit", "2"]), [&*first, &*second]);
+    assert_eq!(ids(&["--after", &first, "--limit", "1"]), [&*second]);
+    assert_eq!(ids(&["--after", &third]), [""; 0]);
+    assert_eq!(column(&list(&[]), "attached"), ["false", "false", "true"]);
+    finish(&file, &mut holder);
+}
+
+/// One field of everything that was listed.
+fn column(list: &Json, key: &str) -> Vec<String> {
+    let text = |one: &Json| one[key].as_str().map_or_else(|| one[key].to_string(), str::to_owned);
+    list.as_array().unwrap().iter().map(text).collect()
 }
 
 /// Nodes of several groups behave as if there were one, and their number is fixed with the data directory.

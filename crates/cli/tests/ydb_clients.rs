@@ -4,8 +4,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
-use shardine_testkit::{Dir, Options, Shardine, Sql, python};
+use shardine_testkit::{Dir, Options, Shardine, Sql, python, workspace_root};
 
 fn start(args: &[&str]) -> Shardine {
     let args = args.iter().map(|&arg| arg.to_owned()).collect();
@@ -30,6 +31,24 @@ fn the_ydb_sdk_finds_what_it_relies_on() {
     assert!(printed.contains(" 0 failed"), "{printed}");
 }
 
+/// What a new user tries first.
+#[test]
+fn the_examples_of_the_pages_run_as_they_stand() {
+    let server = start(&[]);
+
+    for page in ["README.md", "docs/coordination.md"] {
+        let text = fs::read_to_string(workspace_root().join(page)).unwrap();
+        let example = text.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        assert!(example.contains("127.0.0.1:7400"), "{page} has the address of a fresh server");
+        let example = example.replace("127.0.0.1:7400", &server.grpc().address().to_string());
+        let python = python::environment_dir().join("bin").join("python");
+        let output = Command::new(python).args(["-c", &example]).output().unwrap();
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{page}: {complaints}");
+        assert_eq!(output.stdout, b"mine, until this block ends or this process dies\n", "{page}: {complaints}");
+    }
+}
+
 /// coordination-semantics 195, 196.
 #[test]
 fn tokens_may_do_what_they_are_given() {
@@ -46,8 +65,21 @@ fn tokens_may_do_what_they_are_given() {
     let alone = dir.join("alone.toml");
     fs::write(&alone, &entries).unwrap();
     fs::set_permissions(&alone, fs::Permissions::from_mode(0o600)).unwrap();
-    let refused = server.command(&["up", "--config", alone.to_str().unwrap(), "--data"]).arg(dir.join("data")).output();
-    assert_eq!(refused.unwrap().status.code(), Some(2));
+    // A file is no place for data, so that nothing runs if it is not refused.
+    let alone = alone.to_str().unwrap();
+    let up = |more: &[&str]| {
+        let line = [&["up", "--config", alone, "--data", alone], more].concat();
+        let refused = server.command(&line).output().unwrap();
+        (refused.status.code(), String::from_utf8_lossy(&refused.stderr).into_owned())
+    };
+    let (code, said) = up(&[]);
+    assert!(code == Some(2) && said.contains("[[access]] needs a token"), "{said}");
+    // Nor may one of them be that token, and they are secrets too.
+    let (code, said) = up(&["--token", "reader"]);
+    assert!(code == Some(2) && said.contains("may everything"), "{said}");
+    fs::set_permissions(alone, fs::Permissions::from_mode(0o644)).unwrap();
+    let (code, said) = up(&["--token", "master"]);
+    assert!(code == Some(1) && said.contains("chmod 600"), "{said}");
 
     let printed = python::run("_ydb_access.py", &server).unwrap();
 

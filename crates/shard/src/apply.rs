@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use shardine_model::log::{LogEntry, LogEntryKind};
+use shardine_consensus::ReadDone;
+use shardine_model::log::LogEntry;
 use shardine_model::{AckAfter, Answer, ErrorCode, RowKey, RowKeyBuf};
-use shardine_records::Sink;
+use shardine_records::{Records, Sink};
 
 use crate::actions::{Actions, Caller};
-use crate::gather::{Flight, Then};
+use crate::gather::{Proposal, Then};
 use crate::hold::{Hold, Wish};
+use crate::member::flights::Fate;
+use crate::member::turn::Turn;
+use crate::member::{Member, Outbox};
 use crate::replica::{Replica, fail};
 
 /// A request that met rows no longer in memory.
@@ -67,28 +71,86 @@ impl Sink for Outcomes<'_> {
     }
 }
 
-impl Replica {
-    /// Applies one entry, the same way whoever proposed it (record-cache 75).
-    pub(crate) fn apply(&mut self, entry: LogEntry, actions: &mut Actions) {
-        assert_eq!(entry.index, self.applied + 1, "entries are applied without gaps");
-        let flight = self.take_flight(&entry, actions);
-        let (callers, holds, then) = match flight {
-            Some(flight) => (flight.callers, flight.holds, Some(flight.then)),
+impl Turn for Replica {
+    type Machine = Records;
+    type Actions = Actions;
+    type Load = Proposal;
+    /// What follows, and the callers that no request of the entry has answered.
+    type Rest = (Option<Then>, Vec<Caller>);
+
+    fn parts(&mut self) -> (&mut Member<Proposal>, &mut Records) {
+        (&mut self.member, &mut self.records)
+    }
+
+    fn outbox(actions: &mut Actions) -> Outbox<'_> {
+        Outbox { persists: &mut actions.persists, messages: &mut actions.messages }
+    }
+
+    fn empty_machine(&mut self) -> Records {
+        let empty = Records::new(self.options.seed);
+        #[cfg(feature = "mutants")]
+        let empty = self.spoil(empty);
+        empty
+    }
+
+    fn execute(
+        &mut self,
+        entry: &LogEntry,
+        own: Option<Proposal>,
+        actions: &mut Actions,
+    ) -> Result<Self::Rest, String> {
+        let (callers, holds, then) = match own {
+            Some(own) => (own.callers, own.holds, Some(own.then)),
             None => (Vec::new(), BTreeMap::new(), None),
         };
-        let outcome = if entry.data.is_empty() || entry.kind == LogEntryKind::Membership {
-            Ok(Default::default())
-        } else {
-            self.apply_to_records(&entry, callers, holds, actions)
-        };
-        (self.applied, self.applied_term) = (entry.index, entry.term);
-        self.group.applied(entry.index);
-        match outcome {
-            Err(reason) => return self.stop(reason, actions),
-            Ok(unserved) => self.finish_flight(then, unserved, actions),
+        Ok((then, self.apply_to_records(entry, callers, holds, actions)?))
+    }
+
+    fn finish(&mut self, (then, unserved): Self::Rest, actions: &mut Actions) {
+        if let Some(then) = then {
+            self.upkeep.clear(&then);
+            self.follow_up(then, unserved, actions);
         }
-        self.group.trim(self.applied, self.options.window_entries);
-        self.cut_if_due();
+    }
+
+    fn lose(&mut self, proposal: Proposal, fate: Fate, actions: &mut Actions) {
+        let code = match fate {
+            Fate::NotExecuted => ErrorCode::NotLeader,
+            Fate::InDoubt => ErrorCode::InDoubt,
+        };
+        fail(actions, proposal.callers, code);
+        self.upkeep.clear(&proposal.then);
+    }
+
+    fn end_turn(&mut self, reads: Vec<ReadDone>, actions: &mut Actions) {
+        for done in reads {
+            self.reads.confirm(done);
+        }
+        self.answer_confirmed_reads(actions);
+        self.notice_lead(actions);
+    }
+
+    fn say_stopped(&mut self, reason: String, actions: &mut Actions) {
+        self.step_down(actions);
+        actions.stop = Some(format!("shard {} stopped: {reason}", self.options.shard));
+    }
+
+    #[cfg(feature = "mutants")]
+    fn answers_before_sync(&self) -> bool {
+        self.options.mutant == Some(shardine_records::Mutant::AnswerBeforeSync)
+    }
+}
+
+impl Replica {
+    /// Plants the bug of this run, and lets a snapshot be taken in on top of what is there if it is that one.
+    #[cfg(feature = "mutants")]
+    fn spoil(&mut self, empty: Records) -> Records {
+        let mut empty = empty.with_mutant(self.options.mutant);
+        if self.options.mutant == Some(shardine_records::Mutant::SnapshotDoesNotClear) {
+            std::mem::swap(&mut empty, &mut self.records);
+            empty.abandon_cut();
+        }
+        empty
     }
 
     /// The callers that are left are those of entries without requests: loads, kicks, definitions.
@@ -127,33 +189,8 @@ impl Replica {
         Ok(unserved)
     }
 
-    /// This replica's own proposal at that place. Proposals of it that were certainly not executed are told so: those
-    /// that another leader's entry has replaced, and those of older terms, wherever they stood, for terms never go back
-    /// along the log.
-    fn take_flight(&mut self, entry: &LogEntry, actions: &mut Actions) -> Option<Flight> {
-        while let Some(flight) = self.flights.front() {
-            let proposed = flight.proposed;
-            let is_it = (proposed.index, proposed.term) == (entry.index, entry.term);
-            if !is_it && proposed.index > entry.index && proposed.term >= entry.term {
-                return None;
-            }
-            let flight = self.flights.pop_front().expect("just looked");
-            if is_it {
-                return Some(flight);
-            }
-            self.forget_flight(flight, actions);
-        }
-        None
-    }
-
-    fn forget_flight(&mut self, flight: Flight, actions: &mut Actions) {
-        fail(actions, flight.callers, ErrorCode::NotLeader);
-        self.upkeep.clear(&flight.then);
-    }
-
-    fn finish_flight(&mut self, then: Option<Then>, unserved: Vec<Caller>, actions: &mut Actions) {
-        let Some(then) = then else { return };
-        self.upkeep.clear(&then);
+    /// What the leader does when its entry has been applied.
+    fn follow_up(&mut self, then: Then, unserved: Vec<Caller>, actions: &mut Actions) {
         match then {
             Then::Answer => {
                 // A definition or an emptied table: done is all there is to say.

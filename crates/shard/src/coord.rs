@@ -6,9 +6,7 @@
 
 mod apply;
 
-use std::collections::VecDeque;
-
-use shardine_consensus::{Group, Message, Options as GroupOptions, Proposed, Restored, Role};
+use shardine_consensus::{Message, Restored, Role};
 #[cfg(feature = "mutants")]
 pub use shardine_coord::Mutant;
 pub use shardine_coord::{
@@ -19,8 +17,7 @@ use shardine_coord::{Leader, Origin, Out};
 use shardine_model::{NodeId, ShardId};
 
 use crate::actions::{Persist, SnapshotPart};
-use crate::cutting::{At, Cutting};
-use crate::writes::Writes;
+use crate::member::{self, Member};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -52,6 +49,17 @@ impl Options {
             mutant: None,
         }
     }
+
+    fn of_member(&self) -> member::Options {
+        member::Options {
+            node: self.node,
+            shard: self.group,
+            incarnation: self.incarnation,
+            seed: self.seed,
+            snapshot_log_bytes: self.snapshot_log_bytes,
+            window_entries: self.window_entries,
+        }
+    }
 }
 
 /// Everything one turn left to do. Reused from turn to turn.
@@ -69,21 +77,16 @@ pub struct Actions {
     pub stop: Option<String>,
 }
 
-/// One replica. Invariant: `coord` is the state after exactly the entries up to `applied`.
+/// One replica. Invariant: `coord` is the state after exactly the entries that `member` calls applied.
 pub struct Replica {
     options: Options,
-    group: Group,
+    /// Of a proposal it keeps where each command came from.
+    member: Member<Vec<Origin>>,
     coord: Coord,
     leader: Leader,
     out: Out,
-    applied: At,
     now_ms: u64,
-    flights: VecDeque<Flight>,
-    writes: Writes,
-    cutting: Cutting,
-    led_term: u64,
     elected: Elected,
-    stopped: bool,
 }
 
 /// When this replica last became a leader, and in which term.
@@ -91,13 +94,6 @@ pub struct Replica {
 struct Elected {
     term: u64,
     at_ms: u64,
-}
-
-/// A proposed entry of this replica, until it is applied or overtaken.
-struct Flight {
-    proposed: Proposed,
-    since_ms: u64,
-    origins: Vec<Origin>,
 }
 
 /// The replica in numbers, for `status`.
@@ -118,30 +114,16 @@ impl Replica {
     /// Begins with what the disk held: the state of the snapshot, and the log behind it.
     #[must_use]
     pub fn new(options: Options, coord: Coord, restored: Restored) -> Self {
-        let group_options = GroupOptions {
-            id: options.node.0,
-            shard: options.group.0,
-            incarnation: options.incarnation,
-            seed: options.seed,
-        };
         #[cfg(feature = "mutants")]
         let coord = coord.with_mutant(options.mutant);
-        let applied = At { index: restored.snapshot.index, term: restored.snapshot.term };
-        let log_bytes = restored.entries.iter().map(|entry| entry.data.len() as u64).sum();
         Self {
             options,
-            group: Group::new(group_options, restored),
+            member: Member::new(options.of_member(), restored),
             coord,
             leader: Leader::new(),
             out: Out::default(),
-            applied,
             now_ms: 0,
-            flights: VecDeque::new(),
-            writes: Writes::default(),
-            cutting: Cutting::new(applied.index, log_bytes),
-            led_term: 0,
             elected: Elected::default(),
-            stopped: false,
         }
     }
 
@@ -152,33 +134,33 @@ impl Replica {
 
     #[must_use]
     pub fn role(&self) -> Role {
-        self.group.role()
+        self.member.group.role()
     }
 
     #[must_use]
     pub fn term(&self) -> u64 {
-        self.group.term()
+        self.member.group.term()
     }
 
     #[must_use]
     pub fn applied(&self) -> u64 {
-        self.applied.index
+        self.member.applied()
     }
 
     #[must_use]
     pub fn committed(&self) -> u64 {
-        self.group.commit()
+        self.member.group.commit()
     }
 
     #[must_use]
     pub fn status(&self) -> Status {
         let (streams, watches, waiting) = self.leader.counts();
         Status {
-            leader: self.group.leader(),
+            leader: self.member.group.leader(),
             is_serving: self.is_serving(),
-            term: self.group.term(),
-            applied: self.applied.index,
-            snapshot: self.cutting.saved_index(),
+            term: self.member.group.term(),
+            applied: self.applied(),
+            snapshot: self.member.saved(),
             totals: self.coord.totals(),
             streams: streams as u64,
             watches: watches as u64,
@@ -195,7 +177,7 @@ impl Replica {
     /// A leader serves once an entry of its own term is applied: before that it may not know what is committed.
     #[must_use]
     pub fn is_serving(&self) -> bool {
-        !self.stopped && self.applied.term == self.group.term() && self.group.role() == Role::Leader
+        self.member.is_serving()
     }
 
     /// Tells the time, of a clock that only runs forward, without letting timers run.
@@ -206,14 +188,14 @@ impl Replica {
 
     /// One step of the group's timers. The host calls it at a steady pace.
     pub fn tick(&mut self, now_ms: u64, actions: &mut Actions) {
-        if self.stopped {
+        if self.member.has_stopped() {
             return;
         }
         self.set_time(now_ms);
-        self.group.tick();
+        self.member.group.tick();
         self.drain(actions);
         self.fail_overdue();
-        self.cut_if_due();
+        self.member.cut_if_due(&mut self.coord);
         self.run_timers(actions);
     }
 
@@ -231,21 +213,21 @@ impl Replica {
 
     /// Stands for election at once, for a group of one.
     pub fn campaign(&mut self, actions: &mut Actions) {
-        self.group.campaign();
+        self.member.group.campaign();
         self.drain(actions);
     }
 
     pub fn step(&mut self, message: Message, actions: &mut Actions) {
-        if !self.stopped {
-            self.group.step(message);
+        if !self.member.has_stopped() {
+            self.member.group.step(message);
             self.drain(actions);
         }
     }
 
     /// The host has this log write, and all before it, on disk.
     pub fn persisted(&mut self, number: u64, actions: &mut Actions) {
-        if !self.stopped {
-            self.writes.confirm(number, &mut self.group, &mut actions.messages);
+        if !self.member.has_stopped() {
+            self.member.persisted(number, &mut actions.messages);
             self.drain(actions);
         }
     }
@@ -291,15 +273,11 @@ impl Replica {
             if self.expires_without_the_log(&entry) {
                 continue;
             }
-            match self.group.propose(entry.bytes) {
-                Some(proposed) => {
-                    self.flights.push_back(Flight { proposed, since_ms: self.now_ms, origins: entry.origins });
-                }
-                None => {
-                    // Streams and timers would wait for ever for what was not taken: they begin anew.
-                    self.lose(entry.origins, StatusCode::Unavailable);
-                    self.step_down();
-                }
+            if let Err(refused) = self.member.propose(entry.bytes, self.now_ms, entry.origins) {
+                // Streams and timers would wait for ever for what was not taken: they begin anew.
+                self.tell_lost(refused, StatusCode::Unavailable);
+                self.member.let_go_of_lead();
+                self.step_down();
             }
         }
         self.drain(actions);
@@ -307,27 +285,22 @@ impl Replica {
 
     /// Cuts now, so that the log behind this group can go.
     pub fn cut_now(&mut self) {
-        self.cutting.begin_now(&mut self.coord, &self.group, self.applied);
+        self.member.cut_now(&mut self.coord);
     }
 
     #[must_use]
     pub fn is_cutting(&self) -> bool {
-        self.cutting.is_running()
+        self.member.is_cutting()
     }
 
     /// Hands out the next pieces of the running cut, about `bytes` of them. The host calls it when its writer has room.
     pub fn cut_some(&mut self, bytes: usize, actions: &mut Actions) {
-        self.cutting.give_some(&mut self.coord, &mut self.group, bytes, &mut actions.snapshot);
+        self.member.cut_some(&mut self.coord, bytes, &mut actions.snapshot);
     }
 
     /// The host has the snapshot at this index on disk; the log up to it may go.
     pub fn snapshot_saved(&mut self, index: u64) {
-        self.cutting.saved(index);
-    }
-
-    fn cut_if_due(&mut self) {
-        let log_bytes_max = self.options.snapshot_log_bytes;
-        self.cutting.begin_if_due(&mut self.coord, &mut self.group, self.applied, log_bytes_max);
+        self.member.snapshot_saved(index);
     }
 
     /// Gives what is said to whom it is said.

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashTable;
-use shardine_consensus::Proposed;
 use shardine_model::entry::open_commands;
 use shardine_model::{Request, RowKey, RowKeyBuf, Timestamp, Version, limits};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -113,11 +112,9 @@ impl Gathering {
     }
 }
 
-/// A proposed entry of this replica, until it is applied or overtaken.
+/// What is kept of a proposed entry until it is applied or overtaken.
 #[derive(Debug)]
-pub(crate) struct Flight {
-    pub proposed: Proposed,
-    pub since_ms: u64,
+pub(crate) struct Proposal {
     pub callers: Vec<Caller>,
     pub holds: BTreeMap<usize, Hold>,
     pub touched: Touched,

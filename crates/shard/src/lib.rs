@@ -2,26 +2,27 @@
 //! performs them in order. The same code runs in the server and under the simulator.
 //!
 //! The walk of a write: [`Replica::submit`] adds the encoded request to the entry being gathered; [`Replica::flush`]
-//! proposes it; [`Replica::drain`] hands the log write to the host; [`Replica::persisted`] lets the group commit;
-//! `apply` executes it and answers. Never touches a socket, a disk or a clock: time is an argument.
+//! proposes it; `drain` hands the log write to the host; [`Replica::persisted`] lets the group commit; `apply` executes it
+//! and answers. Never touches a socket, a disk or a clock: time is an argument.
+//!
+//! What does not depend on the state machine is in `member`, for records here and for coordination in [`coord`].
 
 // In the order in which a newcomer should read them.
 mod actions;
 mod apply;
 pub mod coord;
-mod cutting;
 mod evict;
 mod gather;
 mod hold;
 mod loads;
-mod machine;
+mod member;
 mod reads;
 mod replica;
 mod row_map;
 mod stale;
+mod submit;
 mod upkeep;
 mod writeback;
-mod writes;
 
 pub use actions::{
     Actions, Caller, Class, FlushResult, FlushRow, LoadedRow, Persist, Question, SnapshotPart, SqlLoad, SqlPurge,

@@ -198,12 +198,12 @@ impl Replica {
     /// Asks SQL for the rows that were missed in this turn. The host calls it at the end of every turn, whether or not its
     /// log is free: nobody waits for a tick.
     pub fn ask_sql(&mut self, actions: &mut Actions) {
-        self.loads.questions.ask(self.group.term(), actions);
+        self.loads.questions.ask(self.term(), actions);
     }
 
     /// Proposes the rows that SQL has told since the last entry of this kind.
     pub(crate) fn propose_news(&mut self) {
-        while let Some((entry, rows)) = self.loads.questions.take_news(self.group.term()) {
+        while let Some((entry, rows)) = self.loads.questions.take_news(self.term()) {
             self.propose_bytes(entry, Vec::new(), Then::Loaded(rows));
         }
     }
@@ -229,7 +229,7 @@ impl Replica {
     /// SQL has answered. A result that comes after the term has changed, or to a question that is not the row's open one,
     /// is dropped (record-cache 46). The rows go into the next entry, with whatever else SQL tells until the log is free.
     pub fn loaded(&mut self, question: Question, rows: Vec<LoadedRow>, actions: &mut Actions) {
-        if question.term != self.group.term() || !self.is_serving() {
+        if question.term != self.term() || !self.is_serving() {
             return;
         }
         self.loads.health.succeeded();
@@ -237,7 +237,7 @@ impl Replica {
         for loaded in rows {
             self.loads.pauses.remove(&loaded.row.table);
             if !self.take_settlement(question, &loaded, actions) && self.takes_answer(question, &loaded.row) {
-                self.loads.questions.note_news(self.group.term(), loaded);
+                self.loads.questions.note_news(self.term(), loaded);
             }
         }
         self.drain(actions);
@@ -245,7 +245,7 @@ impl Replica {
 
     /// SQL could not be asked: everyone who waits for these rows hears so, and nothing is written (record-cache 47).
     pub fn load_failed(&mut self, question: Question, rows: &[RowKeyBuf], trouble: &Trouble, actions: &mut Actions) {
-        if question.term != self.group.term() {
+        if question.term != self.term() {
             return;
         }
         if let Some(row) = rows.first() {

@@ -104,14 +104,14 @@ impl Replica {
         if self.options.mutant == Some(shardine_records::Mutant::LocalReads) {
             return self.is_serving();
         }
-        self.is_serving() && self.group.is_alone() && !self.records.is_suspended()
+        self.is_serving() && self.member.group.is_alone() && !self.records.is_suspended()
     }
 
     /// Whether a change of the row is on its way, or waits for a load: a read must not overtake it (record-cache 52, 58).
     #[inline]
     pub(crate) fn is_touched(&self, row: RowKey<'_>) -> bool {
         self.gathering.touches(row)
-            || self.flights.iter().any(|flight| flight.touched.contains(row))
+            || self.member.flights.iter().any(|proposal| proposal.touched.contains(row))
             || self.loads.holds(row)
     }
 
@@ -146,11 +146,11 @@ impl Replica {
 
     /// One round for all reads that have gathered.
     pub(crate) fn start_read_round(&mut self) {
-        if self.reads.gathered.is_empty() || self.group.role() != Role::Leader {
+        if self.reads.gathered.is_empty() || self.member.group.role() != Role::Leader {
             return;
         }
         let context = self.next_context();
-        if self.group.read_index(context) {
+        if self.member.group.read_index(context) {
             let waiting = std::mem::take(&mut self.reads.gathered);
             self.reads.rounds.push_back((context, waiting));
         }
@@ -170,7 +170,7 @@ impl Replica {
         if self.reads.confirmed.is_empty() {
             return;
         }
-        let applied = self.applied;
+        let applied = self.applied();
         let (ready, later) =
             std::mem::take(&mut self.reads.confirmed).into_iter().partition(|(index, _)| *index <= applied);
         self.reads.confirmed = later;
@@ -203,7 +203,7 @@ impl Replica {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
         }
         let row = row.map(RowKey::to_owned);
-        if !self.group.is_alone() {
+        if !self.member.group.is_alone() {
             return self.reads.gathered.push((caller, Wanted::Flush { row, table }));
         }
         self.begin_flush(caller, row, table, actions);
@@ -226,7 +226,7 @@ impl Replica {
         let until_ms = within_ms.map_or(u64::MAX, |within| self.time.monotonic_ms.saturating_add(within));
         let token = Token { row: row.to_owned(), version, until_ms };
         // A leader that was replaced may not know of the version, and would take the row for one that SQL has.
-        if !self.group.is_alone() {
+        if !self.member.group.is_alone() {
             return self.reads.gathered.push((caller, Wanted::InSql(token)));
         }
         self.begin_wait(caller, token, actions);

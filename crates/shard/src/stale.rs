@@ -55,12 +55,12 @@ impl Replica {
             Lookup::UnknownTable => ReadStale::Refused(ErrorCode::UnknownTable),
             // Its end is decided by an entry, and the leader is who can propose one.
             Lookup::Live(view) if leads && view.expires_at.is_some_and(|at| at <= self.stamp()) => ReadStale::Later,
-            Lookup::Live(_) | Lookup::Absent { .. } => ReadStale::Found { row: found, applied: self.applied },
+            Lookup::Live(_) | Lookup::Absent { .. } => ReadStale::Found { row: found, applied: self.applied() },
         }
     }
 
     pub(crate) fn absent_leader(&self) -> ErrorCode {
-        if self.group.leader().is_some() { ErrorCode::NotLeader } else { ErrorCode::NoLeader }
+        if self.member.group.leader().is_some() { ErrorCode::NotLeader } else { ErrorCode::NoLeader }
     }
 
     fn is_in_touch(&self, max_age_ms: u64) -> bool {
@@ -72,17 +72,17 @@ impl Replica {
             let now = self.time.monotonic_ms;
             self.touch.heard_ms.get(node).is_some_and(|heard| now.saturating_sub(*heard) <= max_age_ms)
         };
-        match self.group.role() {
-            Role::Leader if self.group.is_alone() => self.is_serving(),
+        match self.member.group.role() {
+            Role::Leader if self.member.group.is_alone() => self.is_serving(),
             Role::Leader => {
-                let voters = self.group.membership().voters;
+                let voters = self.member.group.membership().voters;
                 let fresh = voters.iter().filter(|voter| is_fresh(voter)).count();
                 // Itself and these are a majority.
-                self.is_serving() && self.touch.term == self.group.term() && fresh >= voters.len() / 2
+                self.is_serving() && self.touch.term == self.term() && fresh >= voters.len() / 2
             }
             Role::Follower => {
-                let is_told = self.touch.term == self.group.term() && self.applied >= self.touch.committed;
-                is_told && self.group.leader().as_ref().is_some_and(is_fresh)
+                let is_told = self.touch.term == self.term() && self.applied() >= self.touch.committed;
+                is_told && self.member.group.leader().as_ref().is_some_and(is_fresh)
             }
             Role::Candidate => false,
         }
@@ -91,9 +91,9 @@ impl Replica {
     /// Steps the group and notes who was heard.
     pub(crate) fn step_group(&mut self, message: Message) {
         let (from, term, committed) = (message.from(), message.term(), message.commit());
-        self.group.step(message);
-        let is_leader = self.group.leader() == Some(from);
-        if term != self.group.term() || !(is_leader || self.group.role() == Role::Leader) {
+        self.member.group.step(message);
+        let is_leader = self.member.group.leader() == Some(from);
+        if term != self.term() || !(is_leader || self.member.group.role() == Role::Leader) {
             return;
         }
         if self.touch.term != term {

@@ -1,84 +1,80 @@
-//! The turn of the group: what is written, sent and applied, and what a change of leader means for those who wait.
+//! Coordination's part in the turn of its group: commands are executed, and whoever waits is told; what a change of the lead
+//! means for those.
 
-use bytes::Bytes;
-use shardine_consensus::Role;
+use shardine_consensus::ReadDone;
 use shardine_coord::{Coord, Origin};
-use shardine_model::log::{LogEntry, LogEntryKind, SnapshotMeta};
+use shardine_model::log::LogEntry;
 
-use super::{Actions, Elected, Flight, Refusal, Replica, StatusCode};
-use crate::cutting::At;
+use super::{Actions, Elected, Refusal, Replica, StatusCode};
+use crate::member::flights::Fate;
+use crate::member::turn::{self, Turn};
+use crate::member::{Lead, Member, Outbox};
 
-/// How long those who called a deposed leader wait for news of their proposals.
-const IN_DOUBT_AFTER_MS: u64 = 3_000;
+impl Turn for Replica {
+    type Machine = Coord;
+    type Actions = Actions;
+    type Load = Vec<Origin>;
+    type Rest = ();
+
+    fn parts(&mut self) -> (&mut Member<Vec<Origin>>, &mut Coord) {
+        (&mut self.member, &mut self.coord)
+    }
+
+    fn outbox(actions: &mut Actions) -> Outbox<'_> {
+        Outbox { persists: &mut actions.persists, messages: &mut actions.messages }
+    }
+
+    fn empty_machine(&mut self) -> Coord {
+        let empty = Coord::new();
+        #[cfg(feature = "mutants")]
+        let empty = empty.with_mutant(self.options.mutant);
+        empty
+    }
+
+    fn execute(&mut self, entry: &LogEntry, own: Option<Vec<Origin>>, _: &mut Actions) -> Result<(), String> {
+        let (leader, out) = (&mut self.leader, &mut self.out);
+        let mut origins = own.unwrap_or_default().into_iter();
+        let applied = self.coord.apply(&entry.data, |coord, notices, outcome| {
+            leader.applied(coord, notices, origins.next(), outcome, out);
+        });
+        applied.map_err(|fatal| format!("entry {} of term {}: {fatal}", entry.index, entry.term))
+    }
+
+    fn finish(&mut self, (): (), _: &mut Actions) {}
+
+    fn lose(&mut self, origins: Vec<Origin>, fate: Fate, _: &mut Actions) {
+        let status = match fate {
+            Fate::NotExecuted => StatusCode::Unavailable,
+            Fate::InDoubt => StatusCode::Undetermined,
+        };
+        self.tell_lost(origins, status);
+    }
+
+    /// There are no reads to confirm: a strict one is an entry, as in YDB.
+    fn end_turn(&mut self, _: Vec<ReadDone>, _: &mut Actions) {
+        self.notice_lead();
+    }
+
+    fn say_stopped(&mut self, reason: String, actions: &mut Actions) {
+        self.step_down();
+        self.hand_out(actions);
+        actions.stop = Some(format!("coordination group {} stopped: {reason}", self.options.group));
+    }
+
+    #[cfg(feature = "mutants")]
+    fn answers_before_sync(&self) -> bool {
+        self.options.mutant == Some(super::Mutant::AnswerBeforeSync)
+    }
+}
 
 impl Replica {
     /// Takes everything the group has ready: sends, writes, applies.
     pub(super) fn drain(&mut self, actions: &mut Actions) {
-        while !self.stopped {
-            let Some(mut ready) = self.group.ready() else { break };
-            actions.messages.append(&mut ready.messages);
-            if let Some((meta, data)) = &ready.snapshot {
-                self.install(meta, data, actions);
-            }
-            if ready.must_sync || ready.snapshot.is_some() {
-                self.cutting.count_log(&ready.entries);
-            }
-            let group = self.options.group;
-            self.writes.take(group, &mut ready, &mut self.group, &mut actions.persists, &mut actions.messages);
-            #[cfg(feature = "mutants")]
-            if self.options.mutant == Some(super::Mutant::AnswerBeforeSync) {
-                self.writes.confirm_newest_too_early(ready.number, &mut self.group, &mut actions.messages);
-            }
-            for entry in ready.committed {
-                self.apply(&entry, actions);
-                if self.stopped {
-                    return;
-                }
-            }
-            self.notice_role();
-        }
+        turn::drain(self, actions);
         self.hand_out(actions);
     }
 
-    fn apply(&mut self, entry: &LogEntry, actions: &mut Actions) {
-        assert_eq!(entry.index, self.applied.index + 1, "entries are applied without gaps");
-        let origins = self.take_flight(entry).unwrap_or_default();
-        let mut applied = Ok(());
-        if !entry.data.is_empty() && entry.kind == LogEntryKind::Normal {
-            let (leader, out) = (&mut self.leader, &mut self.out);
-            let mut origins = origins.into_iter();
-            applied = self.coord.apply(&entry.data, |coord, notices, outcome| {
-                leader.applied(coord, notices, origins.next(), outcome, out);
-            });
-        }
-        self.applied = At { index: entry.index, term: entry.term };
-        self.group.applied(entry.index);
-        if let Err(fatal) = applied {
-            return self.stop(format!("entry {} of term {}: {fatal}", entry.index, entry.term), actions);
-        }
-        self.group.trim(self.applied.index, self.options.window_entries);
-        self.cut_if_due();
-    }
-
-    /// This replica's own proposal at that place. Those that were certainly not executed are told so: what another
-    /// leader's entry has replaced, and what is of older terms, for terms never go back along the log.
-    fn take_flight(&mut self, entry: &LogEntry) -> Option<Vec<Origin>> {
-        while let Some(flight) = self.flights.front() {
-            let proposed = flight.proposed;
-            let is_it = (proposed.index, proposed.term) == (entry.index, entry.term);
-            if !is_it && proposed.index > entry.index && proposed.term >= entry.term {
-                return None;
-            }
-            let flight = self.flights.pop_front().expect("just looked");
-            if is_it {
-                return Some(flight.origins);
-            }
-            self.lose(flight.origins, StatusCode::Unavailable);
-        }
-        None
-    }
-
-    pub(super) fn lose(&mut self, origins: Vec<Origin>, status: StatusCode) {
+    pub(super) fn tell_lost(&mut self, origins: Vec<Origin>, status: StatusCode) {
         for origin in origins {
             let refusal = Refusal::new(status, "the leader has changed");
             self.leader.lost(origin, refusal, &mut self.out);
@@ -86,27 +82,25 @@ impl Replica {
     }
 
     /// A new leader looks over what it has taken on; a deposed one lets go of what only a leader may do.
-    fn notice_role(&mut self) {
-        let (term, leads) = (self.group.term(), self.group.role() == Role::Leader);
-        if leads && self.elected.term != term {
+    fn notice_lead(&mut self) {
+        let term = self.term();
+        if self.member.leads() && self.elected.term != term {
             self.elected = Elected { term, at_ms: self.now_ms };
         }
-        if self.is_serving() {
-            if self.led_term != term {
+        match self.member.look_at_lead() {
+            Lead::Taken => {
                 self.step_down();
-                self.led_term = term;
                 self.leader.take_over(&self.coord, self.elected.at_ms);
             }
-        } else if self.led_term != 0 && !leads {
-            self.step_down();
+            Lead::Lost => self.step_down(),
+            Lead::Unchanged => {}
         }
     }
 
     /// What was not yet proposed was certainly not executed; what was proposed may yet be applied, and is answered then.
     pub(super) fn step_down(&mut self) {
-        self.led_term = 0;
         while let Some(entry) = self.out.take_entry() {
-            self.lose(entry.origins, StatusCode::Unavailable);
+            self.tell_lost(entry.origins, StatusCode::Unavailable);
         }
         #[cfg(feature = "mutants")]
         let said = self.out.messages.len();
@@ -133,45 +127,7 @@ impl Replica {
 
     /// A proposal whose fate stays open after the leadership is gone is in doubt.
     pub(super) fn fail_overdue(&mut self) {
-        if self.group.role() == Role::Leader {
-            return;
-        }
-        let overdue = |flight: &Flight| self.now_ms.saturating_sub(flight.since_ms) > IN_DOUBT_AFTER_MS;
-        let lost: Vec<Origin> = self
-            .flights
-            .iter_mut()
-            .filter(|flight| overdue(flight))
-            .flat_map(|flight| std::mem::take(&mut flight.origins))
-            .collect();
-        self.lose(lost, StatusCode::Undetermined);
-    }
-
-    /// Takes the leader's snapshot in place of everything this replica has applied.
-    fn install(&mut self, meta: &SnapshotMeta, data: &Bytes, actions: &mut Actions) {
-        let empty = Coord::new();
-        #[cfg(feature = "mutants")]
-        let empty = empty.with_mutant(self.options.mutant);
-        match self.cutting.restore(empty, meta, data) {
-            Ok(coord) => {
-                self.coord = coord;
-                self.applied = At { index: meta.index, term: meta.term };
-                // It does not tell whether it holds what this replica had proposed at the places that it covers.
-                while self.flights.front().is_some_and(|flight| flight.proposed.index <= meta.index) {
-                    let flight = self.flights.pop_front().expect("just looked");
-                    self.lose(flight.origins, StatusCode::Undetermined);
-                }
-            }
-            Err(error) => self.stop(format!("a snapshot from the leader cannot be read: {error}"), actions),
-        }
-    }
-
-    fn stop(&mut self, reason: String, actions: &mut Actions) {
-        self.stopped = true;
-        for flight in std::mem::take(&mut self.flights) {
-            self.lose(flight.origins, StatusCode::Undetermined);
-        }
-        self.step_down();
-        self.hand_out(actions);
-        actions.stop = Some(format!("coordination group {} stopped: {reason}", self.options.group));
+        let lost: Vec<Origin> = self.member.overdue(self.now_ms).flat_map(std::mem::take).collect();
+        self.tell_lost(lost, StatusCode::Undetermined);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use shardine_consensus::Role;
 use shardine_model::{Answer, Entry, ErrorCode, RowKey, RowKeyBuf, Version};
 use shardine_records::Lookup;
 
@@ -126,7 +125,7 @@ impl Replica {
             for &caller in &callers {
                 if !stayed {
                     actions.answers.push((caller, Answer::Many(Vec::new())));
-                } else if self.group.role() == Role::Leader {
+                } else if self.member.leads() {
                     // A change came between; the kick waits for SQL again.
                     self.writeback.hurry(row.clone(), self.time.monotonic_ms);
                     self.writeback.kicks.waiting.push((caller, row.clone()));

@@ -54,7 +54,7 @@ impl Replica {
         if self.writeback.lease.is_held(now + LEASE_TRUST_MS / 2) || !self.lease_is_free(now) {
             return;
         }
-        let (holder, term) = (self.options.node, self.group.term());
+        let (holder, term) = (self.options.node, self.term());
         let entry = Entry::Lease { holder, term, length_ms: LEASE_LENGTH_MS };
         self.upkeep.leasing = self.propose(&entry, Vec::new(), Then::Leased { asked_ms: now });
     }

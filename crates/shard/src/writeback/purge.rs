@@ -87,7 +87,7 @@ impl Replica {
         }
         self.writeback.purges.under_way = rows.iter().cloned().collect();
         let begin_by_ms = self.writeback.lease.trusted_until_ms();
-        actions.purges.push(SqlPurge { term: self.group.term(), table, rows, begin_by_ms });
+        actions.purges.push(SqlPurge { term: self.term(), table, rows, begin_by_ms });
     }
 
     fn must_raise_floor(&self, table: TableId, highest: u64) -> bool {
@@ -109,7 +109,7 @@ impl Replica {
 
     /// SQL holds these tombstones no longer. A row that lives again meanwhile stays: its version is another.
     pub fn purged(&mut self, term: u64, rows: &[(RowKeyBuf, Version)], actions: &mut Actions) {
-        if term != self.group.term() || !self.is_serving() {
+        if term != self.term() || !self.is_serving() {
             return;
         }
         let known = |(row, version): &&(RowKeyBuf, Version)| self.writeback.purges.under_way.get(row) == Some(version);
@@ -125,10 +125,10 @@ impl Replica {
 
     /// Rows of other tables refer to these, so SQL keeps them: children go before their parents (record-cache 107).
     pub fn purge_kept(&mut self, term: u64, rows: &[RowKeyBuf]) {
-        let (now, purges) = (self.time.monotonic_ms, &mut self.writeback.purges);
-        if term != self.group.term() || rows.is_empty() {
+        if term != self.term() || rows.is_empty() {
             return;
         }
+        let (now, purges) = (self.time.monotonic_ms, &mut self.writeback.purges);
         purges.kept.retain(|_, until| now < *until);
         for row in rows.iter().filter(|row| purges.under_way.remove(*row).is_some()) {
             purges.kept.insert(row.clone(), now + KEPT_MS);
@@ -137,7 +137,7 @@ impl Replica {
 
     /// SQL could not delete them, or nobody knows: tried again later, which is harmless.
     pub fn purge_failed(&mut self, term: u64) {
-        if term == self.group.term() && self.is_serving() {
+        if term == self.term() && self.is_serving() {
             self.writeback.purges.under_way.clear();
             self.writeback.purges.not_before_ms = self.time.monotonic_ms + RETRY_MS;
         }

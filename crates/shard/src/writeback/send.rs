@@ -32,7 +32,7 @@ impl Replica {
             if !rows.is_empty() {
                 self.writeback.health.sent();
                 let begin_by_ms = self.writeback.lease.trusted_until_ms();
-                actions.writes.push(SqlWrite { term: self.group.term(), table, rows, begin_by_ms });
+                actions.writes.push(SqlWrite { term: self.term(), table, rows, begin_by_ms });
             }
         }
     }
@@ -86,7 +86,7 @@ impl Replica {
 
     /// SQL has answered for these rows. Confirmed ones are told to all replicas; the others are tried again.
     pub fn flushed(&mut self, term: u64, results: &[(RowKeyBuf, FlushResult)], actions: &mut Actions) {
-        if term != self.group.term() || !self.is_serving() {
+        if term != self.term() || !self.is_serving() {
             return;
         }
         self.writeback.health.succeeded();
@@ -122,7 +122,7 @@ impl Replica {
     /// The whole batch failed, or nobody knows whether it did: it is written again, which is harmless (record-cache 93). One
     /// that found no room goes again soon, and whoever waits for its rows waits on.
     pub fn flush_failed(&mut self, term: u64, rows: &[RowKeyBuf], trouble: &Trouble) {
-        if term != self.group.term() || !self.is_serving() {
+        if term != self.term() || !self.is_serving() {
             return;
         }
         for row in rows {
@@ -180,7 +180,7 @@ impl Replica {
 
     /// What tells this replica's pauses from those of others.
     pub(crate) fn salt(&self) -> (u64, u64) {
-        (self.options.node.0 << 32 | u64::from(self.options.shard.0), self.group.term())
+        (self.options.node.0 << 32 | u64::from(self.options.shard.0), self.term())
     }
 }
 

@@ -50,7 +50,7 @@ impl Replica {
             let refused = caller.map(|caller| (caller, Answer::Failed(ErrorCode::Busy)));
             return actions.answers.extend(refused);
         }
-        let question = self.loads.next_question(self.group.term());
+        let question = self.loads.next_question(self.term());
         let asked = Asked { ticket: question.ticket, expected, caller };
         self.writeback.settling.open.insert(row.clone(), asked);
         actions.loads.push(SqlLoad { question, table: row.table, rows: vec![row] });

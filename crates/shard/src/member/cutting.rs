@@ -4,11 +4,10 @@ use bytes::Bytes;
 use shardine_consensus::Group;
 use shardine_model::codec::{DecodeError, Reader, put_bytes};
 use shardine_model::log::{LogEntry, SnapshotMeta};
-use shardine_records::Records;
 
-use crate::actions::{Actions, SnapshotPart};
-use crate::machine::Machine;
-use crate::replica::Replica;
+use super::At;
+use super::machine::Machine;
+use crate::actions::SnapshotPart;
 
 #[derive(Debug)]
 pub(crate) struct Cutting {
@@ -116,60 +115,5 @@ impl Cutting {
         self.saved = meta.index;
         self.log_bytes = 0;
         Ok(empty)
-    }
-}
-
-/// The last applied entry.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct At {
-    pub index: u64,
-    pub term: u64,
-}
-
-impl Replica {
-    fn at(&self) -> At {
-        At { index: self.applied, term: self.applied_term }
-    }
-
-    pub(crate) fn cut_if_due(&mut self) {
-        let (at, log_bytes_max) = (self.at(), self.options.snapshot_log_bytes);
-        self.cutting.begin_if_due(&mut self.records, &mut self.group, at, log_bytes_max);
-    }
-
-    /// Cuts now, so that the log behind this shard can go.
-    pub fn cut_now(&mut self) {
-        let at = self.at();
-        self.cutting.begin_now(&mut self.records, &self.group, at);
-    }
-
-    #[must_use]
-    pub fn is_cutting(&self) -> bool {
-        self.cutting.is_running()
-    }
-
-    /// Hands out the next pieces of the running cut, about `bytes` of them. The host calls it when its writer has room.
-    pub fn cut_some(&mut self, bytes: usize, actions: &mut Actions) {
-        self.cutting.give_some(&mut self.records, &mut self.group, bytes, &mut actions.snapshot);
-    }
-
-    /// The host has the snapshot at this index on disk; the log up to it may go.
-    pub fn snapshot_saved(&mut self, index: u64) {
-        self.cutting.saved(index);
-    }
-
-    /// Replaces the whole state: a key that is not in the snapshot is not there afterwards (record-cache 70).
-    pub(crate) fn restore_from_peer(&mut self, meta: &SnapshotMeta, data: &[u8]) -> Result<(), DecodeError> {
-        #[cfg_attr(not(feature = "mutants"), expect(unused_mut, reason = "a mutant begins with something else"))]
-        let mut empty = Records::new(self.options.seed);
-        #[cfg(feature = "mutants")]
-        {
-            empty = empty.with_mutant(self.options.mutant);
-            if self.options.mutant == Some(shardine_records::Mutant::SnapshotDoesNotClear) {
-                std::mem::swap(&mut empty, &mut self.records);
-                empty.abandon_cut();
-            }
-        }
-        self.records = self.cutting.restore(empty, meta, data)?;
-        Ok(())
     }
 }

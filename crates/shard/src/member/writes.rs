@@ -6,6 +6,7 @@ use shardine_consensus::{Group, Message, Ready};
 use shardine_model::ShardId;
 use shardine_model::log::LogWrite;
 
+use super::Outbox;
 use crate::actions::Persist;
 
 #[derive(Debug, Default)]
@@ -24,26 +25,19 @@ struct Unconfirmed {
 impl Writes {
     /// Takes what a `Ready` wants written, and what may be sent only after that. Nothing to write while something before
     /// it is not on disk is confirmed together with that.
-    pub fn take(
-        &mut self,
-        shard: ShardId,
-        ready: &mut Ready,
-        group: &mut Group,
-        persists: &mut Vec<Persist>,
-        messages: &mut Vec<Message>,
-    ) {
+    pub fn take(&mut self, shard: ShardId, ready: &mut Ready, group: &mut Group, out: &mut Outbox<'_>) {
         let number = ready.number;
         let waiting = std::mem::take(&mut ready.persisted_messages);
         if ready.must_sync || ready.snapshot.is_some() {
             let write =
                 LogWrite { shard, entries: std::mem::take(&mut ready.entries), hard_state: ready.hard_state.take() };
-            persists.push(Persist { number, write, install: ready.snapshot.take() });
+            out.persists.push(Persist { number, write, install: ready.snapshot.take() });
             self.unconfirmed.push_back(Unconfirmed { write: number, up_to: number, messages: waiting });
         } else if let Some(last) = self.unconfirmed.back_mut() {
             last.up_to = number;
             last.messages.extend(waiting);
         } else {
-            messages.extend(waiting);
+            out.messages.extend(waiting);
             group.persisted(number);
         }
     }

@@ -1,0 +1,207 @@
+//! What every replica is made of, whichever state machine it holds: its part in the Raft group, the log writes that are not
+//! confirmed, its own proposals on their way, snapshots, and how far it has applied (`docs/adr/0002-two-state-machines.md`).
+//!
+//! Knows nothing of requests and answers: what an entry means, and who is told of it, is each replica's own ([`turn::Turn`]).
+
+mod cutting;
+pub(crate) mod flights;
+mod machine;
+pub(crate) mod turn;
+mod writes;
+
+use shardine_consensus::{Group, Message, Options as GroupOptions, Ready, Restored, Role};
+use shardine_model::log::LogEntry;
+use shardine_model::{NodeId, ShardId};
+
+use crate::actions::{Persist, SnapshotPart};
+use cutting::Cutting;
+use flights::Flights;
+use machine::Machine;
+use writes::Writes;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    pub node: NodeId,
+    pub shard: ShardId,
+    pub incarnation: u64,
+    pub seed: u64,
+    pub snapshot_log_bytes: u64,
+    pub window_entries: u64,
+}
+
+/// A member of a group, with `T` for what is kept of each of its proposals. Invariant: `applied` is the last entry that its
+/// machine has executed, and it stands still once the member has stopped.
+pub(crate) struct Member<T> {
+    pub group: Group,
+    pub flights: Flights<T>,
+    options: Options,
+    applied: At,
+    writes: Writes,
+    cutting: Cutting,
+    /// The term in which it took over what only a leader does; 0 while it has not.
+    led_term: u64,
+    stopped: bool,
+}
+
+/// An applied entry.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    index: u64,
+    term: u64,
+}
+
+/// What has become of the lead since it was last asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lead {
+    Taken,
+    Lost,
+    Unchanged,
+}
+
+/// Where a turn puts what the host does for any machine.
+pub(crate) struct Outbox<'a> {
+    pub persists: &'a mut Vec<Persist>,
+    pub messages: &'a mut Vec<Message>,
+}
+
+impl<T> Member<T> {
+    /// Begins with what the disk held, behind the snapshot that the machine was made from.
+    pub fn new(options: Options, restored: Restored) -> Self {
+        let group_options = GroupOptions {
+            id: options.node.0,
+            shard: options.shard.0,
+            incarnation: options.incarnation,
+            seed: options.seed,
+        };
+        let applied = At { index: restored.snapshot.index, term: restored.snapshot.term };
+        let log_bytes = restored.entries.iter().map(|entry| entry.data.len() as u64).sum();
+        Self {
+            group: Group::new(group_options, restored),
+            flights: Flights::default(),
+            options,
+            applied,
+            writes: Writes::default(),
+            cutting: Cutting::new(applied.index, log_bytes),
+            led_term: 0,
+            stopped: false,
+        }
+    }
+
+    pub fn applied(&self) -> u64 {
+        self.applied.index
+    }
+
+    /// The newest snapshot on disk.
+    pub fn saved(&self) -> u64 {
+        self.cutting.saved_index()
+    }
+
+    pub fn has_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// A leader serves once an entry of its own term is applied: before that it may not know what is committed
+    /// (record-cache 76).
+    #[inline]
+    pub fn is_serving(&self) -> bool {
+        !self.stopped && self.applied.term == self.group.term() && self.leads()
+    }
+
+    #[inline]
+    pub fn leads(&self) -> bool {
+        self.group.role() == Role::Leader
+    }
+
+    /// Whether it has looked over what it leads, and not lost the lead since.
+    pub fn has_taken_over(&self) -> bool {
+        self.led_term != 0
+    }
+
+    /// Tells a change of the lead once.
+    pub fn look_at_lead(&mut self) -> Lead {
+        let term = self.group.term();
+        if self.is_serving() && self.led_term != term {
+            self.led_term = term;
+            return Lead::Taken;
+        }
+        if self.has_taken_over() && !self.leads() {
+            self.led_term = 0;
+            return Lead::Lost;
+        }
+        Lead::Unchanged
+    }
+
+    /// Takes the lead for lost; where it is not, it is taken anew.
+    pub fn let_go_of_lead(&mut self) {
+        self.led_term = 0;
+    }
+
+    /// Proposes an entry, and remembers what belongs to it until it is applied. Given back if this member does not lead.
+    pub fn propose(&mut self, bytes: Vec<u8>, now_ms: u64, load: T) -> Result<(), T> {
+        match self.group.propose(bytes) {
+            Some(proposed) => {
+                self.flights.push(proposed, now_ms, load);
+                Ok(())
+            }
+            None => Err(load),
+        }
+    }
+
+    /// What belongs to proposals whose fate has stayed open for too long after the lead was lost (record-cache 34). They
+    /// stay on their way, for they may yet be applied.
+    pub fn overdue(&mut self, now_ms: u64) -> impl Iterator<Item = &mut T> {
+        let leads = self.leads();
+        self.flights.older_than(now_ms, IN_DOUBT_AFTER_MS).filter(move |_| !leads)
+    }
+
+    /// The host has this log write, and all before it, on disk.
+    pub fn persisted(&mut self, number: u64, messages: &mut Vec<Message>) {
+        self.writes.confirm(number, &mut self.group, messages);
+    }
+
+    /// Hands on what a `Ready` wants written, and sent after that.
+    fn write(&mut self, ready: &mut Ready, out: &mut Outbox<'_>) {
+        if ready.must_sync || ready.snapshot.is_some() {
+            self.cutting.count_log(&ready.entries);
+        }
+        self.writes.take(self.options.shard, ready, &mut self.group, out);
+    }
+
+    fn note_applied(&mut self, entry: &LogEntry) {
+        self.applied = At { index: entry.index, term: entry.term };
+        self.group.applied(entry.index);
+    }
+
+    /// Lets go of what it need not have in memory for its followers.
+    fn trim(&mut self) {
+        self.group.trim(self.applied.index, self.options.window_entries);
+    }
+
+    /// Begins a snapshot when enough log has gathered behind the last one, or a follower needs one.
+    pub fn cut_if_due(&mut self, machine: &mut impl Machine) {
+        let log_bytes_max = self.options.snapshot_log_bytes;
+        self.cutting.begin_if_due(machine, &mut self.group, self.applied, log_bytes_max);
+    }
+
+    /// Cuts now, so that the log behind this group can go: its oldest entries may hold back space that others share.
+    pub fn cut_now(&mut self, machine: &mut impl Machine) {
+        self.cutting.begin_now(machine, &self.group, self.applied);
+    }
+
+    pub fn is_cutting(&self) -> bool {
+        self.cutting.is_running()
+    }
+
+    /// Hands out the next pieces of the running cut, about `bytes` of them.
+    pub fn cut_some(&mut self, machine: &mut impl Machine, bytes: usize, parts: &mut Vec<SnapshotPart>) {
+        self.cutting.give_some(machine, &mut self.group, bytes, parts);
+    }
+
+    /// The host has the snapshot at this index on disk.
+    pub fn snapshot_saved(&mut self, index: u64) {
+        self.cutting.saved(index);
+    }
+}
+
+/// How long a deposed leader's callers wait for news of their proposals.
+const IN_DOUBT_AFTER_MS: u64 = 3_000;

@@ -1,0 +1,141 @@
+//! The turn of a group, once for every machine: what is sent, written and applied, in which order, and what becomes of
+//! one's own proposals on the way.
+
+use bytes::Bytes;
+use shardine_consensus::{Proposed, ReadDone, Ready};
+use shardine_model::log::{LogEntry, LogEntryKind, SnapshotMeta};
+
+use super::flights::{Fate, Landing};
+use super::machine::Machine;
+use super::{At, Member, Outbox};
+
+/// What a replica of one machine adds to the turn. How requests are gathered and proposed is not the turn's business.
+pub(crate) trait Turn {
+    type Machine: Machine;
+    type Actions;
+    /// What is kept of a proposal until it is applied.
+    type Load;
+    /// What is left to be done once an entry counts as applied.
+    type Rest;
+
+    fn parts(&mut self) -> (&mut Member<Self::Load>, &mut Self::Machine);
+
+    fn member(&mut self) -> &mut Member<Self::Load> {
+        self.parts().0
+    }
+
+    fn outbox(actions: &mut Self::Actions) -> Outbox<'_>;
+
+    /// A machine to be filled from a snapshot.
+    fn empty_machine(&mut self) -> Self::Machine;
+
+    /// Executes an entry, the same way whoever proposed it; `own` is there if this replica did. What fails here is not the
+    /// same everywhere, and stops the replica.
+    fn execute(
+        &mut self,
+        entry: &LogEntry,
+        own: Option<Self::Load>,
+        actions: &mut Self::Actions,
+    ) -> Result<Self::Rest, String>;
+
+    fn finish(&mut self, rest: Self::Rest, actions: &mut Self::Actions);
+
+    /// A proposal of its own is not waited for any longer.
+    fn lose(&mut self, load: Self::Load, fate: Fate, actions: &mut Self::Actions);
+
+    /// Everything of a `Ready` is applied: the lead may have changed, and reads may be answered.
+    fn end_turn(&mut self, reads: Vec<ReadDone>, actions: &mut Self::Actions);
+
+    /// Lets go of everything, and says why.
+    fn say_stopped(&mut self, reason: String, actions: &mut Self::Actions);
+
+    /// Whether what is not on disk is taken for written.
+    #[cfg(feature = "mutants")]
+    fn answers_before_sync(&self) -> bool;
+}
+
+/// Takes everything the group has ready: sends, writes, applies.
+pub(crate) fn drain<R: Turn>(replica: &mut R, actions: &mut R::Actions) {
+    while let Some(mut ready) = next_ready(replica) {
+        R::outbox(actions).messages.append(&mut ready.messages);
+        if let Some((meta, data)) = &ready.snapshot {
+            install(replica, meta, data, actions);
+            if replica.member().stopped {
+                return;
+            }
+        }
+        replica.member().write(&mut ready, &mut R::outbox(actions));
+        #[cfg(feature = "mutants")]
+        if replica.answers_before_sync() {
+            let (member, messages) = (replica.member(), R::outbox(actions).messages);
+            member.writes.confirm_newest_too_early(ready.number, &mut member.group, messages);
+        }
+        for entry in ready.committed {
+            apply(replica, &entry, actions);
+            if replica.member().stopped {
+                return;
+            }
+        }
+        replica.end_turn(ready.reads, actions);
+    }
+}
+
+fn next_ready<R: Turn>(replica: &mut R) -> Option<Ready> {
+    let member = replica.member();
+    if member.stopped { None } else { member.group.ready() }
+}
+
+fn apply<R: Turn>(replica: &mut R, entry: &LogEntry, actions: &mut R::Actions) {
+    assert_eq!(entry.index, replica.member().applied.index + 1, "entries are applied without gaps");
+    let own = take_own(replica, entry, actions);
+    // A new leader's first entry is empty, and a change of members is the group's alone.
+    let says_something = !entry.data.is_empty() && entry.kind == LogEntryKind::Normal;
+    let executed = says_something.then(|| replica.execute(entry, own, actions)).transpose();
+    replica.member().note_applied(entry);
+    match executed {
+        Err(reason) => return stop(replica, reason, actions),
+        Ok(Some(rest)) => replica.finish(rest, actions),
+        Ok(None) => {}
+    }
+    let (member, machine) = replica.parts();
+    member.trim();
+    member.cut_if_due(machine);
+}
+
+/// This replica's own proposal at that place. Those that were certainly not executed are told so.
+fn take_own<R: Turn>(replica: &mut R, entry: &LogEntry, actions: &mut R::Actions) -> Option<R::Load> {
+    let applied = Proposed { index: entry.index, term: entry.term };
+    loop {
+        match replica.member().flights.land(applied) {
+            Landing::Own(load) => return Some(load),
+            Landing::Overtaken(load) => replica.lose(load, Fate::NotExecuted, actions),
+            Landing::Nothing => return None,
+        }
+    }
+}
+
+/// Takes the leader's snapshot in place of everything this replica has applied: what is not in the snapshot is not there
+/// afterwards (record-cache 70).
+fn install<R: Turn>(replica: &mut R, meta: &SnapshotMeta, data: &Bytes, actions: &mut R::Actions) {
+    let empty = replica.empty_machine();
+    let (member, machine) = replica.parts();
+    match member.cutting.restore(empty, meta, data) {
+        Ok(restored) => *machine = restored,
+        Err(error) => {
+            return stop(replica, format!("a snapshot from the leader cannot be read: {error}"), actions);
+        }
+    }
+    member.applied = At { index: meta.index, term: meta.term };
+    for load in member.flights.take_covered(meta.index) {
+        replica.lose(load, Fate::InDoubt, actions);
+    }
+}
+
+fn stop<R: Turn>(replica: &mut R, reason: String, actions: &mut R::Actions) {
+    let member = replica.member();
+    member.stopped = true;
+    for load in member.flights.take_all() {
+        replica.lose(load, Fate::InDoubt, actions);
+    }
+    replica.say_stopped(reason, actions);
+}

@@ -1,0 +1,102 @@
+//! Changes on their way into the log: which are refused on the spot, which wait for their rows, and how the others are
+//! gathered and proposed.
+
+use shardine_model::{Ack, Answer, Entry, ErrorCode, Request, limits};
+
+use crate::actions::{Actions, Caller};
+use crate::gather::{Gathered, Proposal, Then};
+use crate::hold::Wish;
+use crate::replica::{Replica, fail};
+
+impl Replica {
+    /// Proposes a change. The answer comes under `caller`, in order of application; where the table is written through,
+    /// when SQL has it.
+    #[inline]
+    pub fn submit(&mut self, caller: Caller, request: &Request<'_>, actions: &mut Actions) {
+        self.submit_with(caller, request, Ack::default(), actions);
+    }
+
+    /// The same for a change that says when it wants to be answered.
+    #[inline]
+    pub fn submit_with(&mut self, caller: Caller, request: &Request<'_>, ack: Ack, actions: &mut Actions) {
+        self.take(caller, request, self.wish(ack), actions);
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, caller: Caller, request: &Request<'_>, wish: Wish, actions: &mut Actions) {
+        if let Some(code) = self.refusal(request) {
+            actions.answers.push((caller, Answer::Failed(code)));
+            return;
+        }
+        let hold = self.hold_for(request, wish);
+        if hold.is_some() && self.writeback.waits.len() >= limits::SQL_WAITS_MAX {
+            return actions.answers.push((caller, Answer::Failed(ErrorCode::Busy)));
+        }
+        if self.park_if_not_resident(caller, request, wish, actions) {
+            return;
+        }
+        if self.evictor.is_watching() {
+            request.rows().for_each(|row| self.evictor.touch(row));
+        }
+        self.gathering.add(self.stamp(), caller, request, hold);
+    }
+
+    #[inline]
+    fn refusal(&self, request: &Request<'_>) -> Option<ErrorCode> {
+        if !self.is_serving() {
+            return Some(self.absent_leader());
+        }
+        if self.records.is_suspended() {
+            return Some(ErrorCode::Suspended);
+        }
+        if self.gathering.is_full() {
+            return Some(ErrorCode::Busy);
+        }
+        if self.is_above_hard_limit() && self.would_dirty_more(request) {
+            return Some(ErrorCode::DirtyLimit);
+        }
+        let mut rows = request.rows();
+        let strays = rows.any(|row| !self.options.interval.contains(row.position()));
+        strays.then_some(ErrorCode::StaleRoute)
+    }
+
+    /// Proposes what has gathered. The host calls it when its log is free to take the next write.
+    pub fn flush(&mut self, actions: &mut Actions) {
+        self.start_read_round();
+        self.propose_news();
+        while let Some(entry) = self.gathering.take() {
+            let Gathered { bytes, callers, holds, touched } = entry;
+            let proposal = Proposal { callers, holds, touched, then: Then::Answer };
+            if let Err(refused) = self.member.propose(bytes, self.time.monotonic_ms, proposal) {
+                fail(actions, refused.callers, ErrorCode::NotLeader);
+            }
+        }
+        self.drain(actions);
+    }
+
+    /// Whether there is something for [`Replica::flush`] to do.
+    #[must_use]
+    pub fn wants_flush(&self) -> bool {
+        !self.gathering.is_empty() || self.reads.wants_round() || self.loads.has_news()
+    }
+
+    /// Proposes an entry of the replica's own making.
+    pub(crate) fn propose(&mut self, entry: &Entry<'_>, callers: Vec<Caller>, then: Then) -> bool {
+        self.propose_bytes(entry.to_bytes(), callers, then)
+    }
+
+    /// The same for an entry that borrowed from the records while it was made.
+    pub(crate) fn propose_bytes(&mut self, bytes: Vec<u8>, callers: Vec<Caller>, then: Then) -> bool {
+        let (holds, touched) = Default::default();
+        let proposal = Proposal { callers, holds, touched, then };
+        self.member.propose(bytes, self.time.monotonic_ms, proposal).is_ok()
+    }
+
+    /// Proposes an entry that somebody waits for (a definition, an emptied table, a suspension).
+    pub fn propose_for(&mut self, caller: Caller, entry: &Entry<'_>, actions: &mut Actions) {
+        if !self.is_serving() || !self.propose(entry, vec![caller], Then::Answer) {
+            actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
+        }
+        self.drain(actions);
+    }
+}
