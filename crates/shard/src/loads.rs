@@ -16,6 +16,7 @@ use crate::actions::{Actions, Caller, Class, LoadedRow, Question, Trouble};
 use crate::gather::Then;
 use crate::hold::Wish;
 use crate::replica::{Replica, fail};
+use crate::row_map::RowMap;
 use crate::writeback::{Health, Pause};
 
 #[derive(Debug)]
@@ -35,7 +36,7 @@ enum What {
 /// holds its place for all of them. Invariant: a row has a queue, or is held by one, or neither; never both.
 #[derive(Debug, Default)]
 pub(crate) struct Loads {
-    waiting: BTreeMap<RowKeyBuf, Vec<Parked>>,
+    waiting: RowMap<Vec<Parked>>,
     /// Rows that requests in another row's queue will touch, and whose queue that is.
     held: BTreeMap<RowKeyBuf, RowKeyBuf>,
     questions: Questions,
@@ -54,11 +55,11 @@ impl Loads {
             return false;
         }
         let row = row.to_owned();
-        self.waiting.contains_key(&row) || self.held.contains_key(&row)
+        self.waiting.contains(&row) || self.held.contains_key(&row)
     }
 
     fn queue_of(&self, row: &RowKeyBuf) -> Option<RowKeyBuf> {
-        if self.waiting.contains_key(row) { Some(row.clone()) } else { self.held.get(row).cloned() }
+        if self.waiting.contains(row) { Some(row.clone()) } else { self.held.get(row).cloned() }
     }
 
     /// The queue for a request of these rows: the one they stand in, made one if they are several, or that of `needed`.
@@ -79,7 +80,7 @@ impl Loads {
 
     fn append(&mut self, from: &RowKeyBuf, to: &RowKeyBuf) {
         let parked = self.waiting.remove(from).unwrap_or_default();
-        self.waiting.entry(to.clone()).or_default().extend(parked);
+        self.waiting.get_or_default(to).extend(parked);
         self.held.values_mut().filter(|queue| *queue == from).for_each(|queue| queue.clone_from(to));
         self.held.insert(from.clone(), to.clone());
     }
@@ -101,8 +102,7 @@ impl Loads {
     pub fn give_up(&mut self) -> Vec<Caller> {
         self.held.clear();
         self.questions.give_up();
-        let parked = std::mem::take(&mut self.waiting).into_values().flatten();
-        parked.map(|parked| parked.caller).collect()
+        self.waiting.drain_sorted().flatten().map(|parked| parked.caller).collect()
     }
 }
 
@@ -166,8 +166,8 @@ impl Replica {
     }
 
     fn park(&mut self, needed: &RowKeyBuf, rows: &[RowKeyBuf], parked: Parked, actions: &mut Actions) {
-        let ahead =
-            rows.iter().find_map(|row| self.loads.queue_of(row)).map_or(0, |row| self.loads.waiting[&row].len());
+        let ahead = rows.iter().find_map(|row| self.loads.queue_of(row));
+        let ahead = ahead.and_then(|queue| self.loads.waiting.get(&queue)).map_or(0, Vec::len);
         if ahead >= limits::LOAD_WAITERS_MAX || (ahead == 0 && self.loads.waiting.len() >= limits::LOADS_MAX) {
             return actions.answers.push((parked.caller, Answer::Failed(ErrorCode::Busy)));
         }
@@ -180,7 +180,7 @@ impl Replica {
         }
         // A row that nobody waits for, as most of them are when many are missed at once.
         let queue = if ahead == 0 && rows.len() == 1 { needed.clone() } else { self.loads.join(rows, needed) };
-        let waiters = self.loads.waiting.entry(queue.clone()).or_default();
+        let waiters = self.loads.waiting.get_or_default(&queue);
         waiters.push(parked);
         // The queue of a row that is being kicked asks SQL when the kick is through.
         if waiters.len() == 1 && !self.writeback.is_kicking(queue.as_ref()) {

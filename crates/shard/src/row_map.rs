@@ -26,6 +26,10 @@ impl<T> RowMap<T> {
         self.rows.is_empty()
     }
 
+    pub fn contains(&self, row: &RowKeyBuf) -> bool {
+        self.get(row).is_some()
+    }
+
     pub fn get(&self, row: &RowKeyBuf) -> Option<&T> {
         self.rows.find(hash(row), |(known, _)| known == row).map(|(_, value)| value)
     }
@@ -36,6 +40,15 @@ impl<T> RowMap<T> {
             Entry::Occupied(mut held) => held.get_mut().1 = value,
             Entry::Vacant(place) => drop(place.insert((row, value))),
         }
+    }
+
+    /// The value of a row, which is made if there is none.
+    pub fn get_or_default(&mut self, row: &RowKeyBuf) -> &mut T
+    where
+        T: Default,
+    {
+        let entry = self.rows.entry(hash(row), |(known, _)| known == row, |(known, _)| hash(known));
+        &mut entry.or_insert_with(|| (row.clone(), T::default())).into_mut().1
     }
 
     pub fn remove(&mut self, row: &RowKeyBuf) -> Option<T> {
@@ -54,6 +67,18 @@ impl<T> RowMap<T> {
         let mut rows: Vec<&RowKeyBuf> = self.rows.iter().map(|(row, _)| row).collect();
         rows.sort_unstable();
         rows
+    }
+
+    /// Takes all values out, in the order of their rows.
+    #[allow(clippy::disallowed_methods, reason = "sorted before anybody sees them")]
+    pub fn drain_sorted(&mut self) -> impl Iterator<Item = T> + use<T> {
+        let mut rows: Vec<(RowKeyBuf, T)> = self.rows.drain().collect();
+        rows.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        rows.into_iter().map(|(_, value)| value)
+    }
+
+    pub fn clear(&mut self) {
+        self.rows.clear();
     }
 }
 

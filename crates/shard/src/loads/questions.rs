@@ -1,12 +1,13 @@
 //! Questions to SQL, and what it told: rows that were missed in one turn are asked for together (record-cache 39), and
 //! what SQL tells while the log is busy enters memory by one entry.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use shardine_model::entry::LoadedRow as EntryRow;
 use shardine_model::{Entry, RowKeyBuf, limits};
 
 use crate::actions::{Actions, LoadedRow, Question, SqlLoad};
+use crate::row_map::RowMap;
 
 /// Invariant: a row is to be asked for, or is being asked for, or neither; never both.
 #[derive(Debug, Default)]
@@ -15,7 +16,7 @@ pub(super) struct Questions {
     gathered: BTreeSet<RowKeyBuf>,
     /// The open question of each row that SQL is being asked for. A row comes into memory by the answer to this one only,
     /// so an answer to an older one is news from the past: the row may have lived, changed and been kicked since.
-    asked: BTreeMap<RowKeyBuf, u64>,
+    asked: RowMap<u64>,
     last_ticket: u64,
     /// Rows that SQL has told in this term and that are not proposed yet.
     news: Vec<LoadedRow>,
