@@ -139,3 +139,6 @@ fn stop<R: Turn>(replica: &mut R, reason: String, actions: &mut R::Actions) {
     }
     replica.say_stopped(reason, actions);
 }
+
+#[cfg(test)]
+mod tests;
