@@ -175,3 +175,22 @@ async fn sharding_a_39_a_trace_tells_what_was_done() {
     assert_eq!(trace.answered.get(&15_000).map(|host| &**host), Some("b1"));
     assert_eq!(trace.answered.len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_39_searches_are_traced_and_counted_with_everything_else() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 20))]).await;
+    stage.world.host("b1", |host| host.shard.serve(at(0, 10)));
+    let before = stage.client.metrics();
+
+    let (outcome, trace) = stage.client.get_traced(&[15_000], How::default()).await;
+
+    assert_eq!(outcome, Err(Error::NoShard { ids: vec![15_000] }));
+    let searches = trace.unwrap().searches;
+    assert!(searches >= 1, "the deadline is two search periods away");
+    let after = stage.client.metrics();
+    let counted = |of: fn(&shardine_kit::ClientMetrics) -> u64| of(&after) - of(&before);
+    assert_eq!((counted(|all| all.calls), counted(|all| all.failed_calls)), (1, 1));
+    assert_eq!((counted(|all| all.requests), counted(|all| all.refusals), counted(|all| all.map_changes)), (1, 1, 1));
+    assert_eq!(counted(|all| all.searches), u64::from(searches));
+    assert_eq!(counted(|all| all.pings), stage.world.pings().len() as u64);
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use shardine_kit::{Cut, Interval, Mode, Options};
+use shardine_kit::{Cause, Cut, Fate, Interval, Mode, Options};
 
 use crate::world::{Mood, Stage, at, how, values};
 
@@ -121,6 +121,36 @@ async fn sharding_a_35_when_everybody_is_slow_hedges_stay_a_twentieth() {
     // What was asked before this minute's calls gives room for a few more.
     assert!(hedges * 20 <= after.requests, "{hedges} hedges among {requests} requests");
     assert!(after.forgone_hedges > 900);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_39_a_trace_tells_of_a_second_request_and_of_one_that_was_forgone() {
+    let stage = three().await;
+    stage.world.host("a1", |host| host.mood = Mood::Silent);
+    let (found, trace) = stage.client.get_traced(&[5_000], how(Mode::Hedge)).await;
+    let (found, trace) = (found.unwrap(), trace.unwrap());
+    let told = |asked: &shardine_kit::Asked| (asked.cause, asked.fate.unwrap());
+
+    assert_eq!((found, trace.hedges()), (values(&[5_000]), 1));
+    assert_eq!(&*trace.asked[0].host, "a1");
+    assert_eq!(
+        trace.asked.iter().map(told).collect::<Vec<_>>(),
+        [(Cause::First, Fate::Cancelled), (Cause::Hedge, Fate::Answered)]
+    );
+    assert_eq!(trace.answered[&5_000], trace.asked[1].host);
+
+    let without_budget = Options { hedge_percent: 0, ..Options::default() };
+    let stage = Stage::with(&[("a1", at(0, 10)), ("b1", at(0, 10))], without_budget).await;
+    for name in ["a1", "b1"] {
+        stage.world.host(name, |host| host.reads = Duration::from_millis(200));
+    }
+    let trace = stage.client.get_traced(&[5_000], how(Mode::Hedge)).await.1.unwrap();
+
+    assert_eq!(trace.hedges(), 0);
+    assert_eq!(
+        trace.asked.iter().map(told).collect::<Vec<_>>(),
+        [(Cause::First, Fate::Answered), (Cause::Hedge, Fate::Forgone)]
+    );
 }
 
 #[tokio::test(start_paused = true)]
