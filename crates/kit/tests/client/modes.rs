@@ -105,6 +105,29 @@ async fn sharding_a_36_the_slower_twin_is_taken_back_and_its_server_hears_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn sharding_a_36_a_twin_is_taken_back_at_once_and_not_with_the_end_of_the_call() {
+    let options = Options { mode: Mode::Hedge, hedge_percent: 100, ..Options::default() };
+    let stage = Stage::with(&[("a1", at(0, 10)), ("b1", at(0, 10)), ("b2", at(10, 20))], options).await;
+    stage.world.host("a1", |host| host.reads = Duration::from_secs(60));
+    stage.world.host("b2", |host| host.reads = Duration::from_millis(400));
+
+    let calling = loop {
+        let client = stage.client.clone();
+        let calling = tokio::spawn(async move { client.get(&[5_000, 15_000]).await });
+        // A host that nobody knows yet has a hundred milliseconds.
+        stage.pass(0.3).await;
+        if stage.client.metrics().hedges > 0 {
+            break calling;
+        }
+        calling.await.unwrap().unwrap();
+    };
+
+    assert!(!calling.is_finished());
+    assert_eq!(stage.world.cancelled("a1"), 1);
+    assert_eq!(calling.await.unwrap().unwrap(), values(&[5_000, 15_000]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn sharding_a_35_when_everybody_is_slow_hedges_stay_a_twentieth() {
     let stage = three().await;
     for name in ["a1", "b1", "c1"] {

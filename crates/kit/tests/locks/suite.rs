@@ -90,6 +90,19 @@ async fn a_restarted_server_has_its_shard_back_and_the_process_before_has_not<R:
     assert!(!before.renew(&who("a", "h1"), old).await.unwrap());
 }
 
+/// sharding A-48: also in one process, whose first claim went through although it never heard so.
+async fn of_two_claims_by_one_server_the_later_one_counts<R: Rig>() {
+    let rig = R::new().await;
+    let (store, me) = (rig.store().await, who("a", "h0"));
+    let unheard = claim(&*store, "a", "h0").await.unwrap();
+
+    let heard = claim(&*store, "a", "h0").await.unwrap();
+
+    assert_eq!(heard.shard, unheard.shard);
+    assert!(store.renew(&me, heard).await.unwrap());
+    assert!(!store.renew(&me, unheard).await.unwrap());
+}
+
 /// sharding.
 async fn a_holder_can_prove_it_until_somebody_else_has_it<R: Rig>() {
     let rig = R::new().await;
@@ -149,6 +162,7 @@ on_each! {
         servers_that_start_together_take_different_shards,
         everybody_gets_one_and_one_too_many_gets_none,
         a_restarted_server_has_its_shard_back_and_the_process_before_has_not,
+        of_two_claims_by_one_server_the_later_one_counts,
         a_holder_can_prove_it_until_somebody_else_has_it,
         every_claim_of_a_shard_has_a_generation_of_its_own,
         what_is_given_back_can_be_taken_at_once_and_holders_are_listed,
