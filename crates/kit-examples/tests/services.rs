@@ -1,19 +1,15 @@
-//! Two services over real gRPC, in one process: the same client for both, and what only a real connection can show.
+//! `goals` over real gRPC, in one process: what only a real connection can show. `names` is in `guide.rs`.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use shardine_kit::provider::Fixed;
-use shardine_kit::{Client, Cut, Identity, Interval, Mode, Options, Shard};
+use shardine_kit::{Client, Identity, Interval, Mode, Options, Shard};
 use shardine_kit_examples::goals::goals_matcher_client::GoalsMatcherClient;
 use shardine_kit_examples::goals::goals_matcher_server::{GoalsMatcher, GoalsMatcherServer};
 use shardine_kit_examples::goals::request::GoalsRequest;
 use shardine_kit_examples::goals::{GoalReaches, GoalReachesShardedBatch, Hit, HitsBatch};
-use shardine_kit_examples::names::names_server::NamesServer as NamesDoor;
-use shardine_kit_examples::names::{NamesRequest, NamesServer};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
@@ -23,17 +19,6 @@ async fn listen() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     (listener, address)
-}
-
-/// A host of names that serves a part of the space.
-async fn names_host(dc: &str, interval: Interval) -> String {
-    let (listener, address) = listen().await;
-    let shard = Shard::new(Identity::new(dc, &address));
-    shard.serve(interval);
-    let names = Arc::new(HashMap::from([("lili".to_owned(), "Lili".to_owned()), ("bob".to_owned(), "Bob".to_owned())]));
-    let door = NamesDoor::new(NamesServer { shard, names });
-    tokio::spawn(Server::builder().add_service(door).serve_with_incoming(TcpListenerStream::new(listener)));
-    address
 }
 
 /// A host of goals whose answers take as long as the test wants.
@@ -69,22 +54,6 @@ async fn goals_host(interval: Interval, takes: Duration) -> (String, Shard) {
 
 fn hit(watch_id: u64, counter_id: u32) -> Hit {
     Hit { watch_id, counter_id, url: "https://shop.example/".into(), is_robot: false }
-}
-
-/// sharding A-38.
-#[tokio::test]
-async fn two_services_with_types_of_their_own_share_one_client() {
-    let cut = Cut::even(2);
-    let hosts = [names_host("a", cut.interval(0)).await, names_host("a", cut.interval(1)).await];
-    let names = Client::start(NamesRequest, Fixed::new(hosts), Options::default());
-    let (host, _) = goals_host(Interval::WHOLE, Duration::ZERO).await;
-    let goals = Client::start(GoalsRequest, Fixed::new([host]), Options::default());
-
-    let found = names.get(&["lili".to_owned(), "bob".to_owned(), "nobody".to_owned()]).await.unwrap();
-    assert_eq!(found["lili"], "Lili");
-    assert_eq!((found["bob"].as_str(), found["nobody"].as_str()), ("Bob", ""));
-
-    assert_eq!(goals.get(&[hit(7, 3), hit(8, 4)]).await.unwrap(), [(7, vec![3]), (8, vec![4])].into());
 }
 
 /// sharding, on the wire.

@@ -73,7 +73,7 @@ counters! {
     retries,
     /// Requests that were not answered in time.
     timeouts,
-    /// Requests that were taken back because somebody else had answered.
+    /// Requests that were taken back: somebody else had answered, or the call was over.
     cancelled,
     /// Searches for keys that nobody served.
     searches,

@@ -87,6 +87,16 @@ where
         *kept = Some(client);
         Ok(value)
     }
+
+    /// Changes the row of a claim; false if it is not this claim's any more.
+    async fn change(&self, statement: &str, who: &Identity, hold: Hold) -> Result<bool, Error> {
+        let (shard, generation) = (i64::from(hold.shard), i64::try_from(hold.generation).unwrap_or(i64::MAX));
+        self.run(async |client| {
+            let changed = client.execute(statement, &[&who.dc, &shard, &who.host, &generation]).await?;
+            Ok(changed == 1)
+        })
+        .await
+    }
 }
 
 fn error(cause: tokio_postgres::Error) -> Error {
@@ -157,24 +167,6 @@ where
                     Ok(Holder { dc: row.try_get(2)?, shard, host: row.try_get(3)?, generation })
                 })
                 .collect()
-        })
-        .await
-    }
-}
-
-impl<T> PostgresTable<T>
-where
-    T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
-    T::Stream: Send,
-    T::TlsConnect: Send,
-    <T::TlsConnect as tokio_postgres::tls::TlsConnect<Socket>>::Future: Send,
-{
-    /// Changes the row of a claim; false if it is not this claim's any more.
-    async fn change(&self, statement: &str, who: &Identity, hold: Hold) -> Result<bool, Error> {
-        let (shard, generation) = (i64::from(hold.shard), i64::try_from(hold.generation).unwrap_or(i64::MAX));
-        self.run(async |client| {
-            let changed = client.execute(statement, &[&who.dc, &shard, &who.host, &generation]).await?;
-            Ok(changed == 1)
         })
         .await
     }

@@ -60,6 +60,14 @@ impl Place {
             _ => Ok(session),
         }
     }
+
+    /// Holds a token with this address until the session is over.
+    async fn stand(&self, address: &str, timeout: Duration) -> Result<(), shardine_client::Error> {
+        let session = self.open(timeout).await?;
+        session.acquire(&self.semaphore, Acquire::tokens(1).data(address)).await?;
+        session.over().await;
+        Ok(())
+    }
 }
 
 /// Stands in the list with this address for as long as the future lives, with a new session whenever one is lost. The host
@@ -67,18 +75,10 @@ impl Place {
 pub async fn announce(client: Client, node: &str, semaphore: &str, address: &str, timeout: Duration) {
     let place = Place { client, node: node.to_owned(), semaphore: semaphore.to_owned() };
     loop {
-        match place.open(timeout).await {
-            Ok(session) => {
-                let how = Acquire::tokens(1).data(address);
-                match session.acquire(semaphore, how).await {
-                    Ok(_) => drop(session.over().await),
-                    Err(error) => tracing::warn!(%address, %error, "not in the list of hosts"),
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%address, %error, "not in the list of hosts");
-                tokio::time::sleep(timeout / 3).await;
-            }
+        if let Err(error) = place.stand(address, timeout).await {
+            tracing::warn!(%address, %error, "not in the list of hosts");
+            // Whatever keeps it from the list need not be asked for it without a pause.
+            tokio::time::sleep(timeout / 3).await;
         }
     }
 }

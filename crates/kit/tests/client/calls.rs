@@ -66,8 +66,9 @@ async fn sharding_a_26_a_host_has_its_own_time_out_and_retries_and_the_batch_is_
     let error = stage.client.get(&[5_000, 15_000]).await.unwrap_err();
 
     assert_eq!(error, Error::Missing { ids: vec![5_000], hosts: vec!["a1".into()] });
-    assert_eq!(stage.world.sent().iter().filter(|(host, _)| host == "a1").count(), 3);
-    assert_eq!(stage.world.sent().iter().filter(|(host, _)| host == "a2").count(), 1, "what it has is there already");
+    let again: (&str, &[u64]) = ("a1", &[5_000]);
+    let expected = own(&[again, ("a2", &[15_000]), again, again]);
+    assert_eq!(stage.world.sent(), expected, "what a2 has is there already");
     let metrics = stage.client.metrics();
     assert_eq!((metrics.timeouts, metrics.retries), (3, 2));
 }
@@ -174,4 +175,23 @@ async fn sharding_a_39_a_trace_tells_what_was_done() {
     assert_eq!(told, [down, ("b1", 1, Cause::First, 1, Some(Fate::Answered))]);
     assert_eq!(trace.answered.get(&15_000).map(|host| &**host), Some("b1"));
     assert_eq!(trace.answered.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_39_searches_are_traced_and_counted_with_everything_else() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 20))]).await;
+    stage.world.host("b1", |host| host.shard.serve(at(0, 10)));
+    let before = stage.client.metrics();
+
+    let (outcome, trace) = stage.client.get_traced(&[15_000], How::default()).await;
+
+    assert_eq!(outcome, Err(Error::NoShard { ids: vec![15_000] }));
+    let searches = trace.unwrap().searches;
+    assert!(searches >= 1, "the deadline is two search periods away");
+    let after = stage.client.metrics();
+    let counted = |of: fn(&shardine_kit::ClientMetrics) -> u64| of(&after) - of(&before);
+    assert_eq!((counted(|all| all.calls), counted(|all| all.failed_calls)), (1, 1));
+    assert_eq!((counted(|all| all.requests), counted(|all| all.refusals), counted(|all| all.map_changes)), (1, 1, 1));
+    assert_eq!(counted(|all| all.searches), u64::from(searches));
+    assert_eq!(counted(|all| all.pings), stage.world.pings().len() as u64);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use shardine_kit::{Cut, Interval, Mode, Options};
+use shardine_kit::{Cause, Cut, Fate, Interval, Mode, Options};
 
 use crate::world::{Mood, Stage, at, how, values};
 
@@ -105,6 +105,29 @@ async fn sharding_a_36_the_slower_twin_is_taken_back_and_its_server_hears_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn sharding_a_36_a_twin_is_taken_back_at_once_and_not_with_the_end_of_the_call() {
+    let options = Options { mode: Mode::Hedge, hedge_percent: 100, ..Options::default() };
+    let stage = Stage::with(&[("a1", at(0, 10)), ("b1", at(0, 10)), ("b2", at(10, 20))], options).await;
+    stage.world.host("a1", |host| host.reads = Duration::from_secs(60));
+    stage.world.host("b2", |host| host.reads = Duration::from_millis(400));
+
+    let calling = loop {
+        let client = stage.client.clone();
+        let calling = tokio::spawn(async move { client.get(&[5_000, 15_000]).await });
+        // A host that nobody knows yet has a hundred milliseconds.
+        stage.pass(0.3).await;
+        if stage.client.metrics().hedges > 0 {
+            break calling;
+        }
+        calling.await.unwrap().unwrap();
+    };
+
+    assert!(!calling.is_finished());
+    assert_eq!(stage.world.cancelled("a1"), 1);
+    assert_eq!(calling.await.unwrap().unwrap(), values(&[5_000, 15_000]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn sharding_a_35_when_everybody_is_slow_hedges_stay_a_twentieth() {
     let stage = three().await;
     for name in ["a1", "b1", "c1"] {
@@ -121,6 +144,36 @@ async fn sharding_a_35_when_everybody_is_slow_hedges_stay_a_twentieth() {
     // What was asked before this minute's calls gives room for a few more.
     assert!(hedges * 20 <= after.requests, "{hedges} hedges among {requests} requests");
     assert!(after.forgone_hedges > 900);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharding_a_39_a_trace_tells_of_a_second_request_and_of_one_that_was_forgone() {
+    let stage = three().await;
+    stage.world.host("a1", |host| host.mood = Mood::Silent);
+    let (found, trace) = stage.client.get_traced(&[5_000], how(Mode::Hedge)).await;
+    let (found, trace) = (found.unwrap(), trace.unwrap());
+    let told = |asked: &shardine_kit::Asked| (asked.cause, asked.fate.unwrap());
+
+    assert_eq!((found, trace.hedges()), (values(&[5_000]), 1));
+    assert_eq!(&*trace.asked[0].host, "a1");
+    assert_eq!(
+        trace.asked.iter().map(told).collect::<Vec<_>>(),
+        [(Cause::First, Fate::Cancelled), (Cause::Hedge, Fate::Answered)]
+    );
+    assert_eq!(trace.answered[&5_000], trace.asked[1].host);
+
+    let without_budget = Options { hedge_percent: 0, ..Options::default() };
+    let stage = Stage::with(&[("a1", at(0, 10)), ("b1", at(0, 10))], without_budget).await;
+    for name in ["a1", "b1"] {
+        stage.world.host(name, |host| host.reads = Duration::from_millis(200));
+    }
+    let trace = stage.client.get_traced(&[5_000], how(Mode::Hedge)).await.1.unwrap();
+
+    assert_eq!(trace.hedges(), 0);
+    assert_eq!(
+        trace.asked.iter().map(told).collect::<Vec<_>>(),
+        [(Cause::First, Fate::Answered), (Cause::Hedge, Fate::Forgone)]
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use shardine_kit::claim::Store;
 use shardine_kit::provider::{Discovery, Holders, Provider, announce};
 
-use crate::rig::{Coordination, Mariadb, Postgres, Rig, Sqlite, TIMEOUT, who};
+use crate::rig::{Coordination, Mariadb, Postgres, Rig, Sqlite, TIMEOUT, on_each, who};
 
 /// sharding A-12: the lock table is a list of hosts.
 async fn whoever_holds_a_shard_is_listed<R: Rig>() {
@@ -25,24 +25,10 @@ async fn whoever_holds_a_shard_is_listed<R: Rig>() {
     while holders.hosts().await.unwrap() != ["10.0.1.1:1"] {}
 }
 
-#[tokio::test]
-async fn holders_in_postgresql_are_listed() {
-    whoever_holds_a_shard_is_listed::<Postgres>().await;
-}
-
-#[tokio::test]
-async fn holders_in_mariadb_are_listed() {
-    whoever_holds_a_shard_is_listed::<Mariadb>().await;
-}
-
-#[tokio::test]
-async fn holders_in_sqlite_are_listed() {
-    whoever_holds_a_shard_is_listed::<Sqlite>().await;
-}
-
-#[tokio::test]
-async fn holders_of_semaphores_are_listed() {
-    whoever_holds_a_shard_is_listed::<Coordination>().await;
+on_each! {
+    postgres: Postgres, mariadb: Mariadb, sqlite: Sqlite, coordination: Coordination => [
+        whoever_holds_a_shard_is_listed,
+    ]
 }
 
 /// sharding A-12: service discovery.

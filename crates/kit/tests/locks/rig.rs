@@ -30,6 +30,24 @@ pub trait Rig: Sized {
     async fn robs(&self, dc: &str, shard: u32);
 }
 
+/// Makes a test of each of these functions for each rig, in a module of the rig's name.
+macro_rules! on_each {
+    ($($name:ident: $rig:ident),+ => $tests:tt) => {
+        $(mod $name {
+            use super::*;
+
+            $crate::rig::on_each!(@tests $rig $tests);
+        })+
+    };
+    (@tests $rig:ident [$($test:ident,)+]) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            super::$test::<$rig>().await;
+        })+
+    };
+}
+pub(crate) use on_each;
+
 /// SQL by hand, behind the back of whoever holds something.
 pub trait Hands: Rig {
     async fn sql(&self, statement: &str) -> anyhow::Result<String>;

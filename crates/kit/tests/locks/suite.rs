@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use shardine_kit::Hold;
 use shardine_kit::claim::Store;
 
-use crate::rig::{Coordination, Mariadb, Postgres, Rig, SHARDS, Sqlite, TIMEOUT, who};
+use crate::rig::{Coordination, Mariadb, Postgres, Rig, SHARDS, Sqlite, TIMEOUT, on_each, who};
 
 async fn claim<S: Store>(store: &S, dc: &str, host: &str) -> Option<Hold> {
     store.claim(&who(dc, host), TIMEOUT).await.unwrap()
@@ -90,6 +90,19 @@ async fn a_restarted_server_has_its_shard_back_and_the_process_before_has_not<R:
     assert!(!before.renew(&who("a", "h1"), old).await.unwrap());
 }
 
+/// sharding A-48: also in one process, whose first claim went through although it never heard so.
+async fn of_two_claims_by_one_server_the_later_one_counts<R: Rig>() {
+    let rig = R::new().await;
+    let (store, me) = (rig.store().await, who("a", "h0"));
+    let unheard = claim(&*store, "a", "h0").await.unwrap();
+
+    let heard = claim(&*store, "a", "h0").await.unwrap();
+
+    assert_eq!(heard.shard, unheard.shard);
+    assert!(store.renew(&me, heard).await.unwrap());
+    assert!(!store.renew(&me, unheard).await.unwrap());
+}
+
 /// sharding.
 async fn a_holder_can_prove_it_until_somebody_else_has_it<R: Rig>() {
     let rig = R::new().await;
@@ -141,35 +154,17 @@ async fn what_is_given_back_can_be_taken_at_once_and_holders_are_listed<R: Rig>(
     assert_eq!(claim(&*second, "b", "h1").await.map(|taken| taken.shard), Some(hold.shard));
 }
 
-/// sharding A-51: the same for all.
-macro_rules! suite {
-    ($($rig:ident as $name:ident,)+) => {
-        $(mod $name {
-            use super::*;
-
-            suite!(@tests $rig:
-                only_free_shards_of_its_own_data_centre_are_taken,
-                its_own_last_shard_is_preferred_and_then_the_lowest,
-                servers_that_start_together_take_different_shards,
-                everybody_gets_one_and_one_too_many_gets_none,
-                a_restarted_server_has_its_shard_back_and_the_process_before_has_not,
-                a_holder_can_prove_it_until_somebody_else_has_it,
-                every_claim_of_a_shard_has_a_generation_of_its_own,
-                what_is_given_back_can_be_taken_at_once_and_holders_are_listed,
-            );
-        })+
-    };
-    (@tests $rig:ident: $($test:ident,)+) => {
-        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $test() {
-            super::$test::<$rig>().await;
-        })+
-    };
-}
-
-suite! {
-    Postgres as postgres,
-    Mariadb as mariadb,
-    Sqlite as sqlite,
-    Coordination as coordination,
+// sharding A-51: the same for all.
+on_each! {
+    postgres: Postgres, mariadb: Mariadb, sqlite: Sqlite, coordination: Coordination => [
+        only_free_shards_of_its_own_data_centre_are_taken,
+        its_own_last_shard_is_preferred_and_then_the_lowest,
+        servers_that_start_together_take_different_shards,
+        everybody_gets_one_and_one_too_many_gets_none,
+        a_restarted_server_has_its_shard_back_and_the_process_before_has_not,
+        of_two_claims_by_one_server_the_later_one_counts,
+        a_holder_can_prove_it_until_somebody_else_has_it,
+        every_claim_of_a_shard_has_a_generation_of_its_own,
+        what_is_given_back_can_be_taken_at_once_and_holders_are_listed,
+    ]
 }

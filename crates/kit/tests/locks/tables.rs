@@ -4,7 +4,7 @@ use shardine_kit::claim::Store;
 
 use mysql_async::prelude::Queryable;
 
-use crate::rig::{Hands, Mariadb, Postgres, Rig, Sqlite, TIMEOUT, who};
+use crate::rig::{Hands, Mariadb, Postgres, Rig, Sqlite, TIMEOUT, on_each, who};
 
 /// sharding A-40: the table itself keeps a shard from being there twice.
 async fn a_second_row_of_a_shard_is_refused<R: Hands>() {
@@ -75,31 +75,13 @@ async fn after_a_jump_of_the_clock_a_proof_wins_or_the_loss_is_seen<R: Hands>() 
     assert!(!store.renew(&me, hold).await.unwrap(), "who came first after the jump has it, and the holder sees it");
 }
 
-macro_rules! tables {
-    ($($rig:ident as $name:ident,)+) => {
-        $(mod $name {
-            use super::*;
-
-            tables!(@tests $rig:
-                a_second_row_of_a_shard_is_refused,
-                the_order_of_preference_is_kept,
-                a_proof_is_written_down,
-                after_a_jump_of_the_clock_a_proof_wins_or_the_loss_is_seen,
-            );
-        })+
-    };
-    (@tests $rig:ident: $($test:ident,)+) => {
-        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $test() {
-            super::$test::<$rig>().await;
-        })+
-    };
-}
-
-tables! {
-    Postgres as postgres,
-    Mariadb as mariadb,
-    Sqlite as sqlite,
+on_each! {
+    postgres: Postgres, mariadb: Mariadb, sqlite: Sqlite => [
+        a_second_row_of_a_shard_is_refused,
+        the_order_of_preference_is_kept,
+        a_proof_is_written_down,
+        after_a_jump_of_the_clock_a_proof_wins_or_the_loss_is_seen,
+    ]
 }
 
 /// If the claim waited for the row, this test would never end: the row is locked until after it.

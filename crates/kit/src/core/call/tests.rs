@@ -8,13 +8,17 @@ use crate::core::map::{Map, Report, Trust};
 use crate::core::plan::Standing;
 use crate::core::shard::Shard;
 
-/// A host that was heard of at the beginning, and answers in three milliseconds as a rule.
+/// A host that was heard of at the beginning.
 #[derive(Clone, Debug)]
-struct Well(u64);
+struct Well {
+    cost: u64,
+    p95: u64,
+}
 
 impl Rated for Well {
     fn standing(&self, _now: Moment) -> Standing {
-        Standing { last_good: Some(Moment::from_micros(0)), cost: self.0, p95: Some(3_000), ..Standing::default() }
+        let last_good = Some(Moment::from_micros(0));
+        Standing { last_good, cost: self.cost, p95: Some(self.p95), ..Standing::default() }
     }
 }
 
@@ -38,11 +42,16 @@ struct Story {
 }
 
 impl Story {
-    /// Hosts with what they serve, cheapest first, and the positions of the keys.
+    /// Hosts with what they serve, cheapest first, and the positions of the keys. They answer in three milliseconds as a
+    /// rule.
     fn new(mode: Mode, hosts: &[(&str, Interval)], positions: &[u64]) -> Self {
+        Self::usually_within(3_000, mode, hosts, positions)
+    }
+
+    fn usually_within(p95: u64, mode: Mode, hosts: &[(&str, Interval)], positions: &[u64]) -> Self {
         let mut map = Map::default();
         let names: Vec<String> = hosts.iter().map(|(name, _)| (*name).to_owned()).collect();
-        map.set_hosts(&names, |_, slot| Well(u64::from(slot.0) + 1));
+        map.set_hosts(&names, |_, slot| Well { cost: u64::from(slot.0) + 1, p95 });
         let call = Call::new(mode, PATIENCE, ACTIVITY, positions.to_vec(), Moment::from_micros(0));
         let mut story = Self { map, call, millis: 0, sent: 0 };
         hosts.iter().for_each(|(name, interval)| story.serves(name, *interval));
@@ -116,7 +125,7 @@ impl Story {
 
 impl Map<Well> {
     fn view_slot(&self, name: &str) -> Slot {
-        let hosts: Vec<u64> = self.hosts().map(|host| host.0).collect();
+        let hosts: Vec<u64> = self.hosts().map(|host| host.cost).collect();
         let index = hosts.iter().zip(["a", "b", "c"]).position(|(_, known)| known == name);
         Slot(u32::try_from(index.unwrap()).unwrap())
     }
@@ -272,6 +281,18 @@ fn sharding_a_34_a_second_host_is_asked_after_the_usual_time_of_the_first() {
 
     assert_eq!(story.finds("b", &[0, 1]), ["cancel a [0, 1]"]);
     assert_eq!(story.verdict(), Some(Verdict::Found));
+}
+
+#[test]
+fn sharding_a_34_the_usual_time_counts_between_two_and_a_hundred_milliseconds() {
+    for (p95, waited) in [(1, 2_000), (2_000_000, 100_000)] {
+        let hosts = [("a", Interval::WHOLE), ("b", Interval::WHOLE)];
+        let mut story = Story::usually_within(p95, Mode::Hedge, &hosts, &[1]);
+
+        story.begin();
+
+        assert_eq!(story.call.wake_at(), Moment::from_micros(waited), "{p95} µs");
+    }
 }
 
 #[test]
