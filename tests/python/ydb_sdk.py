@@ -415,6 +415,8 @@ def the_sdk_comes_back_to_its_session(driver, path):
         thief = Stream(path, session=waiting[0].session_id)
         assert thief.started() == waiting[0].session_id
         thief.fails("BAD_SESSION")
+        # A stream answers in order: with this, what was sent again is in the queue, and not only behind the release.
+        semaphore.describe()
         # The wait of the lost stream has no address any more: only one that was sent again, under its old number, is answered.
         assert owner.release("job") is True
         waiter.join(10)

@@ -248,7 +248,7 @@ mod tests {
             "token = 't'\npath = '/local'\nrights = []",
             "token = 't'\npath = 'local'\nrights = ['read']",
             "token = 't'\npath = '/local'\nrights = ['own']",
-            "token = 't'\npath = '/local'\nright = ['read']",
+            "token = 't'\npath = '/local'\nrights = ['read']\nuntil = 'tomorrow'",
             "path = '/local'\nrights = ['read']",
         ] {
             assert_eq!(complaint(entry).unwrap_err().exit, 2, "{entry}");
