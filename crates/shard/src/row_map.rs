@@ -34,11 +34,18 @@ impl<T> RowMap<T> {
         self.rows.find(hash(row), |(known, _)| known == row).map(|(_, value)| value)
     }
 
-    /// Puts a value in the place of the one before.
-    pub fn insert(&mut self, row: RowKeyBuf, value: T) {
+    pub fn get_mut(&mut self, row: &RowKeyBuf) -> Option<&mut T> {
+        self.rows.find_mut(hash(row), |(known, _)| known == row).map(|(_, value)| value)
+    }
+
+    /// Puts a value in the place of the one before, which is given back.
+    pub fn insert(&mut self, row: RowKeyBuf, value: T) -> Option<T> {
         match self.rows.entry(hash(&row), |(known, _)| *known == row, |(known, _)| hash(known)) {
-            Entry::Occupied(mut held) => held.get_mut().1 = value,
-            Entry::Vacant(place) => drop(place.insert((row, value))),
+            Entry::Occupied(mut held) => Some(std::mem::replace(&mut held.get_mut().1, value)),
+            Entry::Vacant(place) => {
+                place.insert((row, value));
+                None
+            }
         }
     }
 
@@ -52,8 +59,19 @@ impl<T> RowMap<T> {
     }
 
     pub fn remove(&mut self, row: &RowKeyBuf) -> Option<T> {
+        self.remove_if(row, |_| true)
+    }
+
+    /// Removes a row of whose value something holds.
+    pub fn remove_if(&mut self, row: &RowKeyBuf, holds: impl FnOnce(&T) -> bool) -> Option<T> {
         let held = self.rows.find_entry(hash(row), |(known, _)| known == row).ok()?;
-        Some(held.remove().0.1)
+        holds(&held.get().1).then(|| held.remove().0.1)
+    }
+
+    /// The least of a number that every value has.
+    #[allow(clippy::disallowed_methods, reason = "the least is the same in any order")]
+    pub fn least(&self, number: impl Fn(&T) -> u64) -> Option<u64> {
+        self.rows.iter().map(|(_, value)| number(value)).min()
     }
 
     /// Keeps the rows of which `keep` says so; asks for them in no order.
@@ -86,7 +104,7 @@ impl<T> FromIterator<(RowKeyBuf, T)> for RowMap<T> {
     fn from_iter<I: IntoIterator<Item = (RowKeyBuf, T)>>(rows: I) -> Self {
         let rows = rows.into_iter();
         let mut map = Self { rows: HashTable::with_capacity(rows.size_hint().0) };
-        rows.for_each(|(row, value)| map.insert(row, value));
+        rows.for_each(|(row, value)| drop(map.insert(row, value)));
         map
     }
 }
@@ -109,9 +127,12 @@ mod tests {
     fn a_row_has_one_value_and_rows_are_told_in_order() {
         let mut map: RowMap<u32> = [(row("b", ""), 1), (row("a", "2"), 2), (row("a", "1"), 3)].into_iter().collect();
 
-        map.insert(row("b", ""), 4);
+        assert_eq!(map.insert(row("b", ""), 4), Some(1));
         assert_eq!((map.len(), map.get(&row("b", ""))), (3, Some(&4)));
         assert_eq!(map.sorted_rows(), [&row("a", "1"), &row("a", "2"), &row("b", "")]);
+
+        assert_eq!(map.least(|value| u64::from(*value)), Some(2));
+        assert_eq!(map.remove_if(&row("b", ""), |value| *value == 1), None);
 
         map.retain(|_, value| *value > 2);
         assert_eq!(map.remove(&row("a", "2")), None);

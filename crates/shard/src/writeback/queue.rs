@@ -22,7 +22,7 @@ pub(crate) struct Queue {
     next_number: u64,
     /// Patient ones that became dirty by then are due all the same: somebody has asked for the whole table.
     called_until_ms: Option<u64>,
-    under_way: BTreeMap<RowKeyBuf, Sent>,
+    under_way: RowMap<Sent>,
     pub pause: Pause,
     pub written: u64,
     /// Rows that SQL held in a version of somebody else's.
@@ -128,6 +128,14 @@ impl Queue {
         }
     }
 
+    /// Takes out the next row whose time has come, with its mark.
+    pub fn pop_due(&mut self, now_ms: u64, due_until_ms: Option<u64>) -> Option<(RowKeyBuf, Mark)> {
+        let mark = *self.marks.get(self.next_due(now_ms, due_until_ms)?).expect("a row in a list has a mark");
+        let row = self.list(mark.place).remove(&mark.order()).expect("it stands in the list that its mark names");
+        self.marks.remove(&row);
+        Some((row, mark))
+    }
+
     /// The next row whose time has come. Patient ones are due that became dirty by `due_until_ms`; `None` means that they
     /// wait until they are called.
     pub fn next_due(&self, now_ms: u64, due_until_ms: Option<u64>) -> Option<&RowKeyBuf> {
@@ -163,7 +171,7 @@ impl Queue {
     /// When the oldest of the rows became dirty that are on their way to SQL or will be soon: not those put off.
     pub fn first_to_come_ms(&self) -> Option<u64> {
         let marked = [&self.patient, &self.urgent].into_iter().filter_map(|list| list.keys().next().map(|(at, _)| *at));
-        marked.chain(self.under_way.values().map(|sent| sent.since_ms)).min()
+        marked.chain(self.under_way.least(|sent| sent.since_ms)).min()
     }
 
     /// When the row that has waited longest became dirty.

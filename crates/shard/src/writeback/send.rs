@@ -4,7 +4,7 @@ use shardine_model::{Entry, RowKey, RowKeyBuf, Table, TableId, Version, WriteMod
 use shardine_records::{Lookup, Records};
 
 use super::letters::Quarrels;
-use super::queue::{Place, Sent};
+use super::queue::{Place, Queue, Sent};
 use crate::actions::{Actions, FlushResult, FlushRow, SqlWrite, Trouble};
 use crate::gather::Then;
 use crate::replica::Replica;
@@ -49,11 +49,14 @@ impl Replica {
             return rows;
         }
         let mut bytes = 0;
+        let may_go = |queue: &Queue| {
+            let since = |since| queue.next_due(now, due_until).is_some_and(|row| queue.since_ms(row) < Some(since));
+            parents_since.is_none_or(since)
+        };
         while rows.len() < rows_max
-            && let Some(row) = queue.next_due(now, due_until).cloned()
-            && parents_since.is_none_or(|since| queue.since_ms(&row) < Some(since))
+            && may_go(queue)
+            && let Some((row, mark)) = queue.pop_due(now, due_until)
         {
-            let mark = queue.unmark(&row).expect("it was found by its mark");
             let Some(flush) = dirty_image(&self.records, row) else { continue };
             // What SQL has refused goes there again when it has changed, or when somebody asks for it.
             if mark.place == Place::Patient && self.records.is_dead(&flush.row, flush.version) {
@@ -74,7 +77,7 @@ impl Replica {
     /// Whether a row's time has come, so that the lease is worth asking for.
     pub(crate) fn wants_lease(&self) -> bool {
         let now = self.time.monotonic_ms;
-        let is_due = |(table, queue): (&TableId, &super::Queue)| {
+        let is_due = |(table, queue): (&TableId, &Queue)| {
             let definition = self.records.catalogue().get(*table);
             definition.is_some_and(|definition| queue.next_due(now, self.due_until_ms(definition)).is_some())
         };

@@ -222,27 +222,27 @@ impl Replica {
 
     /// Looks whether one row still is to come.
     fn look(&self, wait: &mut Wait, row: &RowKeyBuf) {
-        let Some(version) = wait.remaining.get(row) else { return };
-        match self.progress(row.as_ref(), *version) {
-            Progress::NotYet => return,
-            Progress::Gone => {}
-            Progress::InSql => wait.held.iter_mut().for_each(|held| held.confirm(row)),
-        }
-        wait.remaining.remove(row);
+        let Wait { remaining, held, .. } = wait;
+        remaining.remove_if(row, |version| self.is_through(row, *version, held));
     }
 
     /// Looks which rows still are to come, and whether none is.
     fn has_all(&self, wait: &mut Wait) -> bool {
         let Wait { remaining, held, .. } = wait;
-        remaining.retain(|row, version| match self.progress(row.as_ref(), *version) {
-            Progress::NotYet => true,
-            Progress::Gone => false,
+        remaining.retain(|row, version| !self.is_through(row, *version, held));
+        remaining.is_empty()
+    }
+
+    /// Whether the row need not be waited for. An answer that is held back for it is told what SQL has.
+    fn is_through(&self, row: &RowKeyBuf, version: Version, held: &mut Option<Held>) -> bool {
+        match self.progress(row.as_ref(), version) {
+            Progress::NotYet => false,
+            Progress::Gone => true,
             Progress::InSql => {
                 held.iter_mut().for_each(|held| held.confirm(row));
-                false
+                true
             }
-        });
-        remaining.is_empty()
+        }
     }
 
     /// A record that is not in memory was in SQL when it left.
