@@ -94,6 +94,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn sessions_share_a_connection_until_it_is_lost() {
+        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = server.local_addr().unwrap().to_string();
+        let connections = Connections::new(Dial::new(&address).unwrap());
+
+        let first = connections.join().await.unwrap();
+        let second = connections.clone().join().await.unwrap();
+        assert!(Arc::ptr_eq(&first, &second));
+
+        first.lose();
+        let third = connections.join().await.unwrap();
+        assert!(!Arc::ptr_eq(&first, &third));
+    }
+
+    #[tokio::test]
     async fn a_full_or_lost_connection_is_joined_by_nobody() {
         let connection = connection();
         let sessions = vec![Arc::clone(&connection); SESSIONS_MAX - 1];

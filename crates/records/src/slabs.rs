@@ -26,16 +26,18 @@ struct Slab {
 }
 
 impl Slabs {
-    /// Appends a chunk of about `expected` bytes, which `write` writes.
-    pub fn push(&mut self, expected: usize, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Appends a chunk of about `expected` bytes, which `write` writes; says how many it has.
+    pub fn push(&mut self, expected: usize, write: impl FnOnce(&mut Vec<u8>)) -> usize {
         let has_room = |slab: &Slab| slab.bytes.capacity() - slab.bytes.len() >= expected;
         if !self.used.back().is_some_and(has_room) {
             let bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(SLAB_BYTES));
             self.used.push_back(Slab { bytes, ends: VecDeque::new(), taken: 0 });
         }
         let slab = self.used.back_mut().expect("pushed above if there was none");
+        let begin = slab.bytes.len();
         write(&mut slab.bytes);
         slab.ends.push_back(slab.bytes.len());
+        slab.bytes.len() - begin
     }
 
     /// The oldest chunk.
@@ -101,7 +103,9 @@ mod tests {
     fn memory_is_used_again_and_goes_piece_by_piece() {
         let mut slabs = Slabs::default();
         for round in 0..3 {
-            (0..100).for_each(|_| slabs.push(100_000, |bytes| bytes.extend(chunk(round, 100_000))));
+            for _ in 0..100 {
+                slabs.push(100_000, |bytes| bytes.extend(chunk(round, 100_000)));
+            }
             while slabs.pop().is_some() {}
             assert_eq!(slabs.spare.len(), 10, "ten chunks to a piece, and as many pieces in every round");
         }
@@ -115,7 +119,7 @@ mod tests {
     fn a_chunk_larger_than_expected_is_whole() {
         let mut slabs = Slabs::default();
         slabs.push(0, |bytes| bytes.extend(chunk(1, 10)));
-        slabs.push(10, |bytes| bytes.extend(chunk(2, 3 * SLAB_BYTES)));
+        assert_eq!(slabs.push(10, |bytes| bytes.extend(chunk(2, 3 * SLAB_BYTES))), 3 * SLAB_BYTES);
 
         assert_eq!(slabs.pop(), Some(chunk(1, 10)));
         assert_eq!(slabs.pop(), Some(chunk(2, 3 * SLAB_BYTES)));

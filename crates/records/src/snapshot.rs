@@ -1,7 +1,8 @@
 //! Snapshots of a shard, cut without stopping it.
 //!
 //! A cut fixes the state at one index. Segments are then written one by one over many turns; a segment that is about to
-//! change before its turn is written first. So the pause of a cut is one segment at the most, and memory holds no copy.
+//! change before its turn is written first, and waits in memory until it is taken. So the pause of a cut is one segment at
+//! the most; of a shard that is not written to meanwhile, memory holds no copy.
 
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
 use shardine_model::key::Interval;
@@ -30,6 +31,13 @@ pub(crate) struct Cut {
     next_segment: usize,
     /// The size of the last segment written: the next one takes about as much.
     chunk_len: usize,
+}
+
+impl Cut {
+    /// A little more than the last one, so that memory is asked for only once.
+    fn expected_len(&self) -> usize {
+        self.chunk_len + self.chunk_len / 8
+    }
 }
 
 /// What the next step of a cut gave.
@@ -84,26 +92,24 @@ impl Records {
         }
         // Splits may move later segments up, never an unsaved one below this place.
         cut.next_segment = segment;
-        self.save_segment(segment);
-        CutStep::Chunk(self.ahead.pop().expect("pushed just now"))
+        let mut chunk = Vec::with_capacity(cut.expected_len());
+        encode_segment(&self.index, segment, &mut chunk);
+        cut.chunk_len = chunk.len();
+        self.index.mark_saved(segment, self.cuts);
+        CutStep::Chunk(chunk)
     }
 
     /// Called before any change: a segment that the running cut has not written yet is written as it was.
     #[inline]
     pub(crate) fn save_before_change(&mut self, segment: usize) {
         if self.cut.is_some() && self.index.saved_for(segment) != self.cuts {
-            self.save_segment(segment);
+            self.save_ahead(segment);
         }
     }
 
-    fn save_segment(&mut self, segment: usize) {
+    fn save_ahead(&mut self, segment: usize) {
         let cut = self.cut.as_mut().expect("only called during a cut");
-        let (index, expected) = (&self.index, cut.chunk_len + cut.chunk_len / 8);
-        self.ahead.push(expected, |out| {
-            let begin = out.len();
-            encode_segment(index, segment, out);
-            cut.chunk_len = out.len() - begin;
-        });
+        cut.chunk_len = self.ahead.push(cut.expected_len(), |out| encode_segment(&self.index, segment, out));
         self.index.mark_saved(segment, self.cuts);
     }
 

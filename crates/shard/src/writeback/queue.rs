@@ -77,7 +77,7 @@ impl Queue {
 
     /// Marks a row that has changed.
     pub fn mark(&mut self, row: RowKeyBuf, now_ms: u64) {
-        if self.marks.get(&row).is_none() {
+        if !self.marks.contains(&row) {
             self.file(row, Place::Patient, now_ms);
         }
     }

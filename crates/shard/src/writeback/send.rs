@@ -49,9 +49,9 @@ impl Replica {
             return rows;
         }
         let mut bytes = 0;
-        let may_go = |queue: &Queue| {
-            let since = |since| queue.next_due(now, due_until).is_some_and(|row| queue.since_ms(row) < Some(since));
-            parents_since.is_none_or(since)
+        let may_go = |queue: &Queue| match (parents_since, queue.next_due(now, due_until)) {
+            (Some(parents), Some(row)) => queue.since_ms(row) < Some(parents),
+            (_, next) => next.is_some(),
         };
         while rows.len() < rows_max
             && may_go(queue)
