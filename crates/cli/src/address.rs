@@ -1,8 +1,8 @@
 //! Addresses as typed, with the table's definition from the server.
 
-use shardine_desk::address;
 use shardine_model::{FieldType, Value};
 use shardine_proto::v1;
+use shardine_service::address;
 
 use crate::complaint::Complaint;
 use crate::session::Session;

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use shardine_desk::text;
 use shardine_model::{Conflict, WriteMode};
 use shardine_proto::v1;
+use shardine_service::text;
 
 use crate::complaint::Complaint;
 use crate::value;

@@ -2,8 +2,8 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value as Json, json};
-use shardine_desk::text;
 use shardine_proto::v1;
+use shardine_service::text;
 
 use crate::args::ServerArgs;
 use crate::complaint::Complaint;

@@ -3,10 +3,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
-use shardine_desk::text as desk_text;
 use shardine_model::{ErrorCode, FieldType, Refusal, Value};
 use shardine_proto::v1;
 use shardine_proto::v1::value::Kind;
+use shardine_service::text as desk_text;
 
 use crate::complaint::Complaint;
 

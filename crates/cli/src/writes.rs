@@ -155,8 +155,8 @@ pub async fn incr(args: IncrArgs, output: Output) -> Result<(), Complaint> {
     let kind = value::type_of(&table, &args.field)?;
     // An unsigned field takes a negative amount, too; only what no number can spell is left to the server to refuse.
     let kinds = [FieldType::Int64, FieldType::Uint64, FieldType::Float64];
-    let by = kinds.into_iter().find_map(|kind| shardine_desk::text::parse(kind, &args.by).ok());
-    let by = by.map_or_else(|| shardine_desk::text::parse(kind, &args.by), Ok).map_err(Complaint::from_usage)?;
+    let by = kinds.into_iter().find_map(|kind| shardine_service::text::parse(kind, &args.by).ok());
+    let by = by.map_or_else(|| shardine_service::text::parse(kind, &args.by), Ok).map_err(Complaint::from_usage)?;
     let request = v1::IncrRequest {
         row: Some(row),
         field: args.field,

@@ -1,12 +1,12 @@
 //! The service `Cluster`.
 
-use shardine_desk::{Clerk, DeadLetter, Failure, Found, Verified, Verify};
 use shardine_model::ShardId;
 use shardine_proto::v1;
 use shardine_router::{
     CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, DifferenceKind, EngineStatus,
     Explanation, Residence, SemaphoreRange, ShardStatus, Switch, TableWriteback, WritebackStatus,
 };
+use shardine_service::{DeadLetter, Failure, Found, RecordService, Verified, Verify};
 use tonic::{Request, Response, Status};
 
 use crate::convert;
@@ -18,43 +18,43 @@ const COORD_PAGE_DEFAULT: usize = 100;
 const COORD_PAGE_MAX: usize = 1_000;
 
 pub(crate) struct Cluster {
-    clerk: Clerk,
+    record_service: RecordService,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
 
 impl Cluster {
-    pub(crate) fn new(clerk: Clerk) -> Self {
-        Self { clerk }
+    pub(crate) fn new(record_service: RecordService) -> Self {
+        Self { record_service }
     }
 }
 
 #[tonic::async_trait]
 impl v1::cluster_server::Cluster for Cluster {
     async fn status(&self, request: Request<v1::StatusRequest>) -> Answer<v1::StatusReply> {
-        let status = self.clerk.status(deadline(&request)).await.map_err(status_of)?;
+        let status = self.record_service.status(deadline(&request)).await.map_err(status_of)?;
         Ok(Response::new(status_out(status)))
     }
 
     async fn shards(&self, request: Request<v1::ShardsRequest>) -> Answer<v1::ShardsReply> {
-        let status = self.clerk.status(deadline(&request)).await.map_err(status_of)?;
+        let status = self.record_service.status(deadline(&request)).await.map_err(status_of)?;
         Ok(Response::new(v1::ShardsReply { shards: status.shards.into_iter().map(shard_out).collect() }))
     }
 
     async fn suspend_shards(&self, request: Request<v1::SuspendShardsRequest>) -> Answer<v1::SuspendShardsReply> {
         let (until, shard) = (deadline(&request), request.into_inner().shard.map(ShardId));
-        self.clerk.suspend(shard, Switch::On, until).await.map_err(status_of)?;
+        self.record_service.suspend(shard, Switch::On, until).await.map_err(status_of)?;
         Ok(Response::new(v1::SuspendShardsReply {}))
     }
 
     async fn resume_shards(&self, request: Request<v1::ResumeShardsRequest>) -> Answer<v1::ResumeShardsReply> {
         let (until, shard) = (deadline(&request), request.into_inner().shard.map(ShardId));
-        self.clerk.suspend(shard, Switch::Off, until).await.map_err(status_of)?;
+        self.record_service.suspend(shard, Switch::Off, until).await.map_err(status_of)?;
         Ok(Response::new(v1::ResumeShardsReply {}))
     }
 
     async fn writeback_status(&self, request: Request<v1::WritebackStatusRequest>) -> Answer<v1::WritebackStatusReply> {
-        let report = self.clerk.writeback(deadline(&request)).await.map_err(status_of)?;
+        let report = self.record_service.writeback(deadline(&request)).await.map_err(status_of)?;
         let tables = report.tables.into_iter().map(table_writeback_out).collect();
         Ok(Response::new(v1::WritebackStatusReply { database: report.database.map(writeback_out), tables }))
     }
@@ -63,7 +63,7 @@ impl v1::cluster_server::Cluster for Cluster {
         let until = deadline(&request);
         let table = request.into_inner().table;
         let table = Some(table.as_str()).filter(|table| !table.is_empty());
-        let letters = self.clerk.dead_letters(table, until).await.map_err(status_of)?;
+        let letters = self.record_service.dead_letters(table, until).await.map_err(status_of)?;
         Ok(Response::new(v1::DeadLettersReply { letters: letters.into_iter().map(letter_out).collect() }))
     }
 
@@ -76,10 +76,10 @@ impl v1::cluster_server::Cluster for Cluster {
         let retried = match request.into_inner().scope {
             Some(Scope::Row(row)) => {
                 let row = convert::row(Some(row)).map_err(|refusal| status_of(Failure::from(refusal)))?;
-                self.clerk.retry_dead_letter(&row, until).await
+                self.record_service.retry_dead_letter(&row, until).await
             }
-            Some(Scope::Table(table)) => self.clerk.retry_dead_letters(Some(&table), until).await,
-            Some(Scope::All(_)) => self.clerk.retry_dead_letters(None, until).await,
+            Some(Scope::Table(table)) => self.record_service.retry_dead_letters(Some(&table), until).await,
+            Some(Scope::All(_)) => self.record_service.retry_dead_letters(None, until).await,
             None => Err(Failure::from(convert::missing("what to retry"))),
         };
         retried.map_err(status_of)?;
@@ -92,7 +92,7 @@ impl v1::cluster_server::Cluster for Cluster {
     ) -> Answer<v1::DiscardDeadLetterReply> {
         let until = deadline(&request);
         let row = convert::row(request.into_inner().row).map_err(|refusal| status_of(Failure::from(refusal)))?;
-        self.clerk.discard_dead_letter(&row, until).await.map_err(status_of)?;
+        self.record_service.discard_dead_letter(&row, until).await.map_err(status_of)?;
         Ok(Response::new(v1::DiscardDeadLetterReply {}))
     }
 
@@ -100,12 +100,12 @@ impl v1::cluster_server::Cluster for Cluster {
         let until = deadline(&request);
         let v1::VerifyRequest { table, limit, cursor } = request.into_inner();
         let cursor = (!cursor.is_empty()).then_some(cursor);
-        let verified = self.clerk.verify(Verify { table, limit: limit as usize, cursor }, until).await;
+        let verified = self.record_service.verify(Verify { table, limit: limit as usize, cursor }, until).await;
         Ok(Response::new(verified_out(verified.map_err(status_of)?)))
     }
 
     async fn coord_nodes(&self, request: Request<v1::CoordNodesRequest>) -> Answer<v1::CoordNodesReply> {
-        let view = self.clerk.coord(CoordLook::Nodes, deadline(&request)).await.map_err(status_of)?;
+        let view = self.record_service.coord(CoordLook::Nodes, deadline(&request)).await.map_err(status_of)?;
         let CoordView::Nodes(nodes) = view else { return Err(Status::internal("another view was given")) };
         Ok(Response::new(v1::CoordNodesReply { nodes: nodes.into_iter().map(coord_node_out).collect() }))
     }
@@ -114,7 +114,7 @@ impl v1::cluster_server::Cluster for Cluster {
         let until = deadline(&request);
         let v1::CoordSessionsRequest { node, after, limit } = request.into_inner();
         let look = CoordLook::Sessions { node, after, limit: coord_page(limit) };
-        let view = self.clerk.coord(look, until).await.map_err(status_of)?;
+        let view = self.record_service.coord(look, until).await.map_err(status_of)?;
         let CoordView::Sessions(sessions) = view else { return Err(Status::internal("another view was given")) };
         Ok(Response::new(v1::CoordSessionsReply { sessions: sessions.into_iter().map(coord_session_out).collect() }))
     }
@@ -124,7 +124,7 @@ impl v1::cluster_server::Cluster for Cluster {
         let v1::CoordSemaphoresRequest { node, after, limit } = request.into_inner();
         let which = after.map_or(SemaphoreRange::All, SemaphoreRange::After);
         let look = CoordLook::Semaphores { node, which, limit: coord_page(limit) };
-        let view = self.clerk.coord(look, until).await.map_err(status_of)?;
+        let view = self.record_service.coord(look, until).await.map_err(status_of)?;
         let CoordView::Semaphores(found) = view else { return Err(Status::internal("another view was given")) };
         Ok(Response::new(v1::CoordSemaphoresReply { semaphores: found.into_iter().map(coord_semaphore_out).collect() }))
     }
@@ -134,10 +134,10 @@ impl v1::cluster_server::Cluster for Cluster {
         let reply = match request.into_inner().what {
             Some(v1::explain_request::What::Row(row)) => {
                 let row = convert::row(Some(row)).map_err(|refusal| status_of(Failure::from(refusal)))?;
-                explanation_out(self.clerk.explain(&row, until).await.map_err(status_of)?)
+                explanation_out(self.record_service.explain(&row, until).await.map_err(status_of)?)
             }
             Some(v1::explain_request::What::Scan(scan)) => {
-                let plan = self.clerk.explain_scan(&scan.table, scan.partition.as_deref(), until).await;
+                let plan = self.record_service.explain_scan(&scan.table, scan.partition.as_deref(), until).await;
                 let plan = plan.map_err(status_of)?;
                 let access = if plan.single { v1::Access::SingleShard } else { v1::Access::ShardMerge };
                 v1::ExplainReply {

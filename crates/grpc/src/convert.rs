@@ -1,9 +1,11 @@
-//! Protobuf to the desk's words and back. Refuses what protobuf lets through and the desk has no word for.
+//! Protobuf to the service's words and back. Refuses what protobuf lets through and the service has no word for.
 
-use shardine_desk::{Changed, Deed, Delivery, Edge, Expiry, Get, Order, Record, RowAddress, Step, StepOperator, Terms};
 use shardine_model::command::{Existence, Give, Origin};
 use shardine_model::{AckAfter, ClientId, ErrorCode, FieldType, Refusal, Value, Version};
 use shardine_proto::v1;
+use shardine_service::{
+    Changed, Deed, Delivery, Edge, Expiry, Get, Order, Record, RowAddress, Step, StepOperator, Terms,
+};
 
 pub(crate) fn missing(what: &str) -> Refusal {
     Refusal::new(ErrorCode::BadRequest, format!("{what} is missing"))

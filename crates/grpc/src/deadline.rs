@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use shardine_desk::{DEADLINE_DEFAULT, DEADLINE_MAX};
 use shardine_model::{ErrorCode, Refusal};
+use shardine_service::{DEADLINE_DEFAULT, DEADLINE_MAX};
 use tokio::time::Instant;
 
 #[derive(Clone, Copy, Debug)]

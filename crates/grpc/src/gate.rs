@@ -5,8 +5,8 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use http::header::AUTHORIZATION;
-use shardine_desk::{Failure, Gate, GateOptions};
 use shardine_model::ErrorCode;
+use shardine_service::{Failure, Gate, GateOptions};
 use std::time::Duration;
 use tokio::time::timeout_at;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shardine_desk::Clerk;
+use shardine_service::RecordService;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 use tokio_stream::wrappers::ReceiverStream;
@@ -19,17 +19,17 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 const SERVICES: [&str; 4] = ["", "shardine.v1.Records", "shardine.v1.Tables", "shardine.v1.Cluster"];
 
 pub(crate) struct Health {
-    clerk: Clerk,
+    record_service: RecordService,
 }
 
 impl Health {
-    pub(crate) fn new(clerk: Clerk) -> Self {
-        Self { clerk }
+    pub(crate) fn new(record_service: RecordService) -> Self {
+        Self { record_service }
     }
 }
 
-async fn probe(clerk: &Clerk) -> ServingStatus {
-    match clerk.status(Instant::now() + PROBE_TIME).await {
+async fn probe(record_service: &RecordService) -> ServingStatus {
+    match record_service.status(Instant::now() + PROBE_TIME).await {
         Ok(status) if status.shards.iter().all(|shard| shard.leader.is_some() && shard.stopped.is_none()) => {
             ServingStatus::Serving
         }
@@ -43,7 +43,7 @@ impl tonic_health::pb::health_server::Health for Health {
         if !SERVICES.contains(&request.get_ref().service.as_str()) {
             return Err(Status::not_found("no such service"));
         }
-        let status = probe(&self.clerk).await.into();
+        let status = probe(&self.record_service).await.into();
         Ok(Response::new(HealthCheckResponse { status }))
     }
 
@@ -52,12 +52,12 @@ impl tonic_health::pb::health_server::Health for Health {
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let known = SERVICES.contains(&request.get_ref().service.as_str());
         let (sender, receiver) = mpsc::channel(1);
-        let clerk = self.clerk.clone();
+        let record_service = self.record_service.clone();
         tokio::spawn(async move {
             let mut told = None;
             // Ends when the watcher has left.
             while !sender.is_closed() {
-                let status = if known { probe(&clerk).await } else { ServingStatus::ServiceUnknown };
+                let status = if known { probe(&record_service).await } else { ServingStatus::ServiceUnknown };
                 if told != Some(status) {
                     told = Some(status);
                     if sender.send(Ok(HealthCheckResponse { status: status.into() })).await.is_err() {

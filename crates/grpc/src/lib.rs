@@ -1,6 +1,6 @@
 //! The gRPC door: `shardine.v1` records, tables and cluster, health and reflection.
 //!
-//! It translates between protobuf and the desk and holds no opinion of its own: what a request means is decided there.
+//! It translates between protobuf and the service and holds no opinion of its own: what a request means is decided there.
 //! Listening, timers and connection caps belong to the accept loop (`shardine-accept`).
 
 // In the order in which a request meets them.
@@ -18,12 +18,12 @@ mod status;
 use std::sync::Arc;
 
 use axum::Router;
-use shardine_desk::{Clerk, GateOptions};
 use shardine_proto::v1::cluster_server::ClusterServer;
 use shardine_proto::v1::records_server::RecordsServer;
 use shardine_proto::v1::tables_server::TablesServer;
 use shardine_proto::{DESCRIPTORS, MESSAGE_BYTES_MAX, YDB_DESCRIPTORS};
 use shardine_router::Engine;
+use shardine_service::{GateOptions, RecordService};
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 
@@ -41,12 +41,12 @@ pub struct Options {
 ///
 /// If the descriptors that were compiled into this program do not describe it; a test sees to that.
 pub fn service(engine: Arc<dyn Engine>, options: Options) -> Router {
-    let clerk = Clerk::new(engine);
-    let records = RecordsServer::new(records::Records::new(clerk.clone()))
+    let record_service = RecordService::new(engine);
+    let records = RecordsServer::new(records::Records::new(record_service.clone()))
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
-    let tables = TablesServer::new(tables::Tables::new(clerk.clone()));
-    let cluster = ClusterServer::new(cluster::Cluster::new(clerk.clone()));
+    let tables = TablesServer::new(tables::Tables::new(record_service.clone()));
+    let cluster = ClusterServer::new(cluster::Cluster::new(record_service.clone()));
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -60,7 +60,7 @@ pub fn service(engine: Arc<dyn Engine>, options: Options) -> Router {
     let routes = Routes::new(records)
         .add_service(tables)
         .add_service(cluster)
-        .add_service(HealthServer::new(health::Health::new(clerk)))
+        .add_service(HealthServer::new(health::Health::new(record_service)))
         .add_service(reflection)
         .add_service(reflection_alpha);
     gate::guard(routes.prepare().into_axum_router(), options.gate)

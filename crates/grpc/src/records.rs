@@ -1,8 +1,8 @@
 //! The service `Records`.
 
-use shardine_desk::{BatchOrder, Changed, Clerk, Delivery, Failure, Got, Item, Order, Scan};
 use shardine_model::{AckAfter, ErrorCode, Refusal, Version};
 use shardine_proto::v1;
+use shardine_service::{BatchOrder, Changed, Delivery, Failure, Got, Item, Order, RecordService, Scan};
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
@@ -11,14 +11,14 @@ use crate::deadline::deadline;
 use crate::status::{refusal_of, status_of};
 
 pub(crate) struct Records {
-    clerk: Clerk,
+    record_service: RecordService,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
 
 impl Records {
-    pub(crate) fn new(clerk: Clerk) -> Self {
-        Self { clerk }
+    pub(crate) fn new(record_service: RecordService) -> Self {
+        Self { record_service }
     }
 
     /// A change of one row, once its protobuf form is understood.
@@ -30,7 +30,7 @@ impl Records {
     ) -> Result<Changed, Status> {
         let order = order.map_err(refused)?;
         let delivery = convert::delivery(delivery).map_err(refused)?;
-        self.clerk.change(order, delivery, until).await.map_err(status_of)
+        self.record_service.change(order, delivery, until).await.map_err(status_of)
     }
 }
 
@@ -47,14 +47,14 @@ impl v1::records_server::Records for Records {
     async fn get(&self, request: Request<v1::GetRequest>) -> Answer<v1::GetReply> {
         let until = deadline(&request);
         let get = convert::get(request.into_inner()).map_err(refused)?;
-        let found = self.clerk.get(get, until).await.map_err(status_of)?;
+        let found = self.record_service.get(get, until).await.map_err(status_of)?;
         Ok(Response::new(got(found)))
     }
 
     async fn m_get(&self, request: Request<v1::MGetRequest>) -> Answer<v1::MGetReply> {
         let until = deadline(&request);
         let gets: Result<Vec<_>, _> = request.into_inner().gets.into_iter().map(convert::get).collect();
-        let found = self.clerk.mget(gets.map_err(refused)?, until).await.map_err(status_of)?;
+        let found = self.record_service.mget(gets.map_err(refused)?, until).await.map_err(status_of)?;
         let results = found.into_iter().map(|one| {
             let result = match one {
                 Ok(found) => v1::m_get_result::Result::Reply(got(found)),
@@ -125,7 +125,7 @@ impl v1::records_server::Records for Records {
     async fn batch(&self, request: Request<v1::BatchRequest>) -> Answer<v1::BatchReply> {
         let until = deadline(&request);
         let order = batch(request.into_inner()).map_err(refused)?;
-        let results = self.clerk.batch(order, until).await.map_err(status_of)?;
+        let results = self.record_service.batch(order, until).await.map_err(status_of)?;
         Ok(Response::new(v1::BatchReply { replies: results.into_iter().map(convert::changed).collect() }))
     }
 
@@ -133,7 +133,7 @@ impl v1::records_server::Records for Records {
         let until = deadline(&request);
         let kick = request.into_inner();
         let row = convert::row(kick.row).map_err(refused)?;
-        self.clerk.kick(&row, kick.nowait, until).await.map_err(status_of)?;
+        self.record_service.kick(&row, kick.nowait, until).await.map_err(status_of)?;
         Ok(Response::new(v1::KickReply {}))
     }
 
@@ -143,14 +143,14 @@ impl v1::records_server::Records for Records {
         let flushed = match scope {
             Some(v1::flush_request::Scope::Row(row)) => {
                 let row = convert::row(Some(row)).map_err(refused)?;
-                self.clerk.flush_row(&row, version.map(Version), until).await
+                self.record_service.flush_row(&row, version.map(Version), until).await
             }
             Some(_) if version.is_some() => {
                 let message = "a version is one of a row: name the row";
                 Err(Refusal::new(ErrorCode::BadRequest, message).into())
             }
-            Some(v1::flush_request::Scope::Table(table)) => self.clerk.flush(Some(&table), until).await,
-            Some(v1::flush_request::Scope::All(true)) => self.clerk.flush(None, until).await,
+            Some(v1::flush_request::Scope::Table(table)) => self.record_service.flush(Some(&table), until).await,
+            Some(v1::flush_request::Scope::All(true)) => self.record_service.flush(None, until).await,
             Some(v1::flush_request::Scope::All(false)) | None => Err(convert::missing("the scope").into()),
         };
         flushed.map_err(status_of)?;
@@ -160,7 +160,7 @@ impl v1::records_server::Records for Records {
     async fn scan(&self, request: Request<v1::ScanRequest>) -> Answer<v1::ScanReply> {
         let until = deadline(&request);
         let scan = scan(request.into_inner()).map_err(refused)?;
-        let page = self.clerk.scan(scan, until).await.map_err(status_of)?;
+        let page = self.record_service.scan(scan, until).await.map_err(status_of)?;
         Ok(Response::new(v1::ScanReply {
             records: page.records.into_iter().map(convert::record).collect(),
             next: page.next.unwrap_or_default(),

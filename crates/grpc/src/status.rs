@@ -2,9 +2,9 @@
 
 use prost::Message;
 use prost_types::Any;
-use shardine_desk::Failure;
 use shardine_model::ErrorCode;
 use shardine_proto::{CODE_METADATA, v1};
+use shardine_service::Failure;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 

@@ -1,9 +1,9 @@
 //! The service `Tables`.
 
-use shardine_desk::{Clerk, Failure, Warm};
 use shardine_model::{Backing, Conflict, ErrorCode, Mapping, Refusal, SqlOptions, Table, WriteMode};
 use shardine_proto::v1;
 use shardine_router::{FieldSpec, TableSpec};
+use shardine_service::{Failure, RecordService, Warm};
 use tonic::{Request, Response, Status};
 
 use crate::convert;
@@ -11,14 +11,14 @@ use crate::deadline::deadline;
 use crate::status::status_of;
 
 pub(crate) struct Tables {
-    clerk: Clerk,
+    record_service: RecordService,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
 
 impl Tables {
-    pub(crate) fn new(clerk: Clerk) -> Self {
-        Self { clerk }
+    pub(crate) fn new(record_service: RecordService) -> Self {
+        Self { record_service }
     }
 }
 
@@ -27,17 +27,17 @@ impl v1::tables_server::Tables for Tables {
     async fn create(&self, request: Request<v1::CreateTableRequest>) -> Answer<v1::Table> {
         let until = deadline(&request);
         let spec = spec(request.into_inner()).map_err(|refusal| status_of(Failure::from(refusal)))?;
-        let table = self.clerk.create_table(spec, until).await.map_err(status_of)?;
+        let table = self.record_service.create_table(spec, until).await.map_err(status_of)?;
         Ok(Response::new(table_out(&table)))
     }
 
     async fn list(&self, _request: Request<v1::ListTablesRequest>) -> Answer<v1::ListTablesReply> {
-        let tables = self.clerk.tables().iter().map(|table| table_out(table)).collect();
+        let tables = self.record_service.tables().iter().map(|table| table_out(table)).collect();
         Ok(Response::new(v1::ListTablesReply { tables }))
     }
 
     async fn show(&self, request: Request<v1::ShowTableRequest>) -> Answer<v1::Table> {
-        let table = self.clerk.table(&request.into_inner().name).map_err(status_of)?;
+        let table = self.record_service.table(&request.into_inner().name).map_err(status_of)?;
         Ok(Response::new(table_out(&table)))
     }
 
@@ -46,13 +46,13 @@ impl v1::tables_server::Tables for Tables {
         let add = request.into_inner();
         let field = add.field.ok_or_else(|| convert::missing("the field")).and_then(field);
         let field = field.map_err(|refusal| status_of(Failure::from(refusal)))?;
-        let table = self.clerk.add_field(add.table, field, until).await.map_err(status_of)?;
+        let table = self.record_service.add_field(add.table, field, until).await.map_err(status_of)?;
         Ok(Response::new(table_out(&table)))
     }
 
     async fn drop(&self, request: Request<v1::DropTableRequest>) -> Answer<v1::DropTableReply> {
         let until = deadline(&request);
-        self.clerk.drop_table(request.into_inner().name, until).await.map_err(status_of)?;
+        self.record_service.drop_table(request.into_inner().name, until).await.map_err(status_of)?;
         Ok(Response::new(v1::DropTableReply {}))
     }
 
@@ -62,7 +62,7 @@ impl v1::tables_server::Tables for Tables {
         let rows: Result<Vec<_>, Refusal> = rows.into_iter().map(|row| convert::row(Some(row))).collect();
         let rows = rows.map_err(|refusal| status_of(Failure::from(refusal)))?;
         let cursor = (!cursor.is_empty()).then_some(cursor);
-        let warmed = self.clerk.warm(Warm { table, rows, limit: limit as usize, cursor }, until).await;
+        let warmed = self.record_service.warm(Warm { table, rows, limit: limit as usize, cursor }, until).await;
         let warmed = warmed.map_err(status_of)?;
         Ok(Response::new(v1::WarmTableReply {
             rows: warmed.rows,

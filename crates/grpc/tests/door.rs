@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use shardine_desk::GateOptions;
-use shardine_desk::fake::{FakeEngine, Mood};
 use shardine_grpc::Options;
 use shardine_model::ErrorCode;
 use shardine_proto::v1::cluster_client::ClusterClient;
@@ -17,6 +15,8 @@ use shardine_proto::v1::records_client::RecordsClient;
 use shardine_proto::v1::tables_client::TablesClient;
 use shardine_proto::v1::value::Kind;
 use shardine_proto::{CODE_METADATA, MESSAGE_BYTES_MAX, v1};
+use shardine_service::GateOptions;
+use shardine_service::fake::{FakeEngine, Mood};
 use tokio::net::TcpListener;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
-use shardine_desk::{Deed, Step, StepOperator};
 use shardine_model::{ErrorCode, FieldType, Refusal, Table, Value};
+use shardine_service::{Deed, Step, StepOperator};
 
 use crate::json;
 use crate::problem::Problem;
@@ -79,7 +79,7 @@ fn incr(table: &Table, given: &Json) -> Result<Deed, Refusal> {
     Ok(Deed::Incr { field: field.into_bytes(), by })
 }
 
-/// A number for arithmetic, of whatever type it can be; the desk makes it suit the field.
+/// A number for arithmetic, of whatever type it can be; the service makes it suit the field.
 fn amount(table: &Table, field: &str, given: &Json) -> Result<Value, Refusal> {
     let kinds = [FieldType::Int64, FieldType::Uint64, FieldType::Float64];
     let found = kinds.into_iter().find_map(|kind| json::parse(kind, field, given).ok());

@@ -5,9 +5,9 @@ use axum::extract::State;
 use http::request;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-use shardine_desk::{RowAddress, address};
 use shardine_model::ErrorCode;
 use shardine_router::{CoordStatus, Explanation, Residence, ShardStatus, TableWriteback, WritebackStatus};
+use shardine_service::{RowAddress, address};
 
 use crate::gate::deadline;
 use crate::problem::Problem;
@@ -16,7 +16,7 @@ use crate::{Door, body, json, query};
 #[utoipa::path(get, path = "/v1/status", tag = "cluster",
     responses((status = 200, description = "the node, its shards, write-back and counters", body = serde_json::Value)))]
 pub(crate) async fn status(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
-    let status = door.clerk.status(deadline(&parts)).await?;
+    let status = door.record_service.status(deadline(&parts)).await?;
     let counters: Map<String, Json> =
         status.counters.iter().map(|(name, count)| ((*name).to_owned(), json::unsigned(*count))).collect();
     Ok(JsonReply(json!({
@@ -36,14 +36,14 @@ pub(crate) async fn status(State(door): State<Door>, parts: request::Parts) -> R
 #[utoipa::path(get, path = "/v1/shards", tag = "cluster",
     responses((status = 200, description = "all shards with their intervals of positions", body = serde_json::Value)))]
 pub(crate) async fn shards(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
-    let status = door.clerk.status(deadline(&parts)).await?;
+    let status = door.record_service.status(deadline(&parts)).await?;
     Ok(JsonReply(json!({ "shards": status.shards.iter().map(shard_out).collect::<Vec<_>>() })))
 }
 
 #[utoipa::path(get, path = "/v1/writeback", tag = "cluster",
     responses((status = 200, description = "the SQL database and what it does not have yet, table by table; null without one", body = serde_json::Value)))]
 pub(crate) async fn writeback(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
-    let report = door.clerk.writeback(deadline(&parts)).await?;
+    let report = door.record_service.writeback(deadline(&parts)).await?;
     let tables: Vec<Json> = report.tables.iter().map(table_writeback_out).collect();
     Ok(JsonReply(json!({ "writeback": report.database.as_ref().map(writeback_out), "tables": tables })))
 }
@@ -65,17 +65,17 @@ pub(crate) async fn explain(State(door): State<Door>, parts: request::Parts) -> 
     match (parameters.key, parameters.scan) {
         (Some(text), None) => {
             let (table, rest) = address::split_table(&text)?;
-            let definition = door.clerk.table(table)?;
+            let definition = door.record_service.table(table)?;
             let (key, sort) = address::split_sort(rest, &definition.sort_types())?;
             let row = RowAddress { table: table.to_owned(), key: key.as_bytes().to_vec(), sort };
-            Ok(JsonReply(explanation_out(&door.clerk.explain(&row, until).await?)))
+            Ok(JsonReply(explanation_out(&door.record_service.explain(&row, until).await?)))
         }
         (None, Some(text)) => {
             let (table, partition) = match text.split_once(':') {
                 Some((table, key)) => (table, Some(key.as_bytes())),
                 None => (text.as_str(), None),
             };
-            let plan = door.clerk.explain_scan(table, partition, until).await?;
+            let plan = door.record_service.explain_scan(table, partition, until).await?;
             let shards: Vec<Json> = plan.shards.iter().map(shard_out).collect();
             let access = if plan.single { "SINGLE_SHARD" } else { "SHARD_MERGE" };
             Ok(JsonReply(json!({ "access": access, "table": plan.table, "shards": shards })))

@@ -21,7 +21,7 @@ const PAGE_MAX: usize = 1_000;
 #[utoipa::path(get, path = "/v1/coord/nodes", tag = "coordination",
     responses((status = 200, description = "all coordination nodes, with the settings in use and their sizes", body = serde_json::Value)))]
 pub(crate) async fn nodes(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
-    let view = door.clerk.coord(CoordLook::Nodes, deadline(&parts)).await?;
+    let view = door.record_service.coord(CoordLook::Nodes, deadline(&parts)).await?;
     Ok(JsonReply(view_out(&view)))
 }
 
@@ -41,7 +41,7 @@ struct SessionParameters {
 pub(crate) async fn sessions(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let SessionParameters { node, after, limit } = query::read(&parts.uri)?;
     let look = CoordLook::Sessions { node, after: after.unwrap_or(0), limit: page(limit) };
-    Ok(JsonReply(view_out(&door.clerk.coord(look, deadline(&parts)).await?)))
+    Ok(JsonReply(view_out(&door.record_service.coord(look, deadline(&parts)).await?)))
 }
 
 #[derive(Deserialize)]
@@ -67,7 +67,7 @@ pub(crate) async fn semaphores(State(door): State<Door>, parts: request::Parts) 
         (None, None) => SemaphoreRange::All,
     };
     let look = CoordLook::Semaphores { node, which, limit: page(limit) };
-    Ok(JsonReply(view_out(&door.clerk.coord(look, deadline(&parts)).await?)))
+    Ok(JsonReply(view_out(&door.record_service.coord(look, deadline(&parts)).await?)))
 }
 
 fn page(limit: Option<usize>) -> usize {

@@ -8,8 +8,8 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, request};
-use shardine_desk::{DEADLINE_MAX, Gate};
 use shardine_model::{ErrorCode, Refusal};
+use shardine_service::{DEADLINE_MAX, Gate};
 use tokio::time::{Instant, timeout_at};
 
 use crate::problem::Problem;

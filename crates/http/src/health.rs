@@ -19,7 +19,7 @@ pub(crate) async fn alive() -> &'static str {
 #[utoipa::path(get, path = "/readyz", tag = "health",
     responses((status = 200, description = "every shard has a leader"), (status = 503, description = "which one has not")))]
 pub(crate) async fn ready(State(door): State<Door>) -> (StatusCode, String) {
-    let status = match door.clerk.status(Instant::now() + PROBE_TIME).await {
+    let status = match door.record_service.status(Instant::now() + PROBE_TIME).await {
         Ok(status) => status,
         Err(failure) => return (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", failure.message)),
     };

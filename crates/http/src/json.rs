@@ -4,8 +4,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value as Json, json};
-use shardine_desk::Record;
 use shardine_model::{ErrorCode, FieldType, Refusal, Table, Value};
+use shardine_service::Record;
 
 const EXACT_MAX: u64 = 1 << 53;
 

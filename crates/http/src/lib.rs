@@ -1,6 +1,6 @@
 //! The HTTP door: REST with OpenAPI, metrics and health.
 //!
-//! It translates between JSON and the desk; what a request means is decided there. Listening, timers and connection
+//! It translates between JSON and the service; what a request means is decided there. Listening, timers and connection
 //! caps belong to the accept loop (`shardine-accept`). The console and its events are not here yet.
 
 // In the order in which a request meets them.
@@ -28,9 +28,9 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use http::StatusCode;
-use shardine_desk::{Clerk, DEADLINE_DEFAULT, GateOptions};
 use shardine_model::ErrorCode;
 use shardine_router::Engine;
+use shardine_service::{DEADLINE_DEFAULT, GateOptions, RecordService};
 
 pub use problem::status_of;
 
@@ -56,12 +56,12 @@ impl Default for Options {
 /// What handlers share.
 #[derive(Clone)]
 pub(crate) struct Door {
-    pub clerk: Clerk,
+    pub record_service: RecordService,
 }
 
 /// Everything this door serves, ready for the accept loop.
 pub fn router(engine: Arc<dyn Engine>, options: Options) -> Router {
-    let door = Door { clerk: Clerk::new(engine) };
+    let door = Door { record_service: RecordService::new(engine) };
     let record =
         get(records::get).put(records::replace).patch(records::set).post(records::change).delete(records::delete);
     let inside = Router::new()

@@ -18,8 +18,8 @@ const TEXT_FORM: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[utoipa::path(get, path = "/metrics", tag = "health",
     responses((status = 200, description = "Prometheus text", content_type = "text/plain")))]
 pub(crate) async fn metrics(State(door): State<Door>, parts: request::Parts) -> Result<Response, Problem> {
-    let status = door.clerk.status(deadline(&parts)).await?;
-    let tables = door.clerk.writeback(deadline(&parts)).await?.tables;
+    let status = door.record_service.status(deadline(&parts)).await?;
+    let tables = door.record_service.writeback(deadline(&parts)).await?.tables;
     Ok(([(CONTENT_TYPE, TEXT_FORM)], write(&status, &tables)).into_response())
 }
 

@@ -2,8 +2,8 @@
 
 use http::Uri;
 use percent_encoding::percent_decode_str;
-use shardine_desk::address;
 use shardine_model::{ErrorCode, Refusal, Table, Value};
+use shardine_service::address;
 
 /// `/v1/tables/{table}/…/{key}`.
 pub(crate) struct Place {

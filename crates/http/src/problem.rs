@@ -4,8 +4,8 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::{Map, Value as Json, json};
-use shardine_desk::Failure;
 use shardine_model::{ErrorCode, Refusal};
+use shardine_service::Failure;
 
 use crate::json;
 

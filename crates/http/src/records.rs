@@ -7,9 +7,9 @@ use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-use shardine_desk::{Changed, Deed, Delivery, Expiry, Get, Order, RowAddress, Terms};
 use shardine_model::command::{Existence, Give, Origin};
 use shardine_model::{AckAfter, ClientId, ErrorCode, Refusal, Table, Version};
+use shardine_service::{Changed, Deed, Delivery, Expiry, Get, Order, RowAddress, Terms};
 
 use crate::body::{self, Body};
 use crate::gate::deadline;
@@ -65,7 +65,7 @@ pub(crate) async fn get(State(door): State<Door>, parts: request::Parts) -> Resu
     };
     let max_age_ms = parameters.stale.then(|| parameters.max_age_ms.unwrap_or(u64::MAX));
     let get = Get { row, fields: fields.unwrap_or_default(), known_version, max_age_ms };
-    let got = door.clerk.get(get, deadline(&parts)).await?;
+    let got = door.record_service.get(get, deadline(&parts)).await?;
     let tag = etag(got.record.version);
     let mut response = match got.unchanged {
         true => (StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response(),
@@ -147,7 +147,7 @@ struct FlushParameters {
 pub(crate) async fn flush(State(door): State<Door>, parts: request::Parts) -> Result<Response, Problem> {
     let parameters: FlushParameters = query::read(&parts.uri)?;
     let (_, row) = address(&door, &parts, parameters.sort.as_deref())?;
-    door.clerk.flush_row(&row, parameters.version.map(Version), deadline(&parts)).await?;
+    door.record_service.flush_row(&row, parameters.version.map(Version), deadline(&parts)).await?;
     Ok(JsonReply(json!({ "flushed": true })).into_response())
 }
 
@@ -161,7 +161,7 @@ async fn submit(
     let deed = deed(&table)?;
     let deleted = matches!(deed, Deed::Delete);
     let order = Order { row, terms: terms(&parameters, &parts.headers)?, deed };
-    let changed = door.clerk.change(order, delivery(&parameters)?, deadline(parts)).await?;
+    let changed = door.record_service.change(order, delivery(&parameters)?, deadline(parts)).await?;
     Ok(([(ETAG, etag(changed.version))], JsonReply(changed_out(&changed, deleted))).into_response())
 }
 
@@ -171,7 +171,7 @@ fn address(
     sort: Option<&str>,
 ) -> Result<(std::sync::Arc<Table>, RowAddress), Problem> {
     let place = Place::of(&parts.uri)?;
-    let table = door.clerk.table(&place.table)?;
+    let table = door.record_service.table(&place.table)?;
     let sort = sort_of(&table, sort)?;
     Ok((table, RowAddress { table: place.table, key: place.key, sort }))
 }

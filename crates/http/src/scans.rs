@@ -5,8 +5,8 @@ use axum::extract::State;
 use http::request;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use shardine_desk::{Edge, Page, Scan, address};
 use shardine_model::{ErrorCode, Refusal, Table};
+use shardine_service::{Edge, Page, Scan, address};
 
 use crate::gate::deadline;
 use crate::place::Place;
@@ -47,7 +47,7 @@ pub(crate) async fn table(State(door): State<Door>, parts: request::Parts) -> Re
         fields: names(parameters.fields),
         ..Scan::default()
     };
-    Ok(page_out(&door.clerk.scan(scan, deadline(&parts)).await?))
+    Ok(page_out(&door.record_service.scan(scan, deadline(&parts)).await?))
 }
 
 #[utoipa::path(get, path = "/v1/tables/{table}/partitions/{key}", tag = "records",
@@ -60,7 +60,7 @@ pub(crate) async fn table(State(door): State<Door>, parts: request::Parts) -> Re
 pub(crate) async fn partition(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let parameters: PartitionParameters = query::read(&parts.uri)?;
     let place = Place::of(&parts.uri)?;
-    let table = door.clerk.table(&place.table)?;
+    let table = door.record_service.table(&place.table)?;
     let descending = match parameters.order.as_deref() {
         None | Some("asc") => false,
         Some("desc") => true,
@@ -76,7 +76,7 @@ pub(crate) async fn partition(State(door): State<Door>, parts: request::Parts) -
         cursor: body::cursor(parameters.cursor.as_deref())?,
         fields: names(parameters.fields),
     };
-    Ok(page_out(&door.clerk.scan(scan, deadline(&parts)).await?))
+    Ok(page_out(&door.record_service.scan(scan, deadline(&parts)).await?))
 }
 
 fn edge(table: &Table, including: Option<String>, excluding: Option<String>) -> Result<Option<Edge>, Refusal> {

@@ -5,9 +5,9 @@ use axum::extract::State;
 use http::{StatusCode, request};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
-use shardine_desk::text;
 use shardine_model::{Backing, ErrorCode, Mapping, Refusal, SqlOptions, Table};
 use shardine_router::{FieldSpec, TableSpec};
+use shardine_service::text;
 use utoipa::ToSchema;
 
 use crate::body::{self, Body};
@@ -78,7 +78,7 @@ pub(crate) struct MappingBody {
 #[utoipa::path(get, path = "/v1/tables", tag = "tables",
     responses((status = 200, description = "all definitions", body = serde_json::Value)))]
 pub(crate) async fn list(State(door): State<Door>) -> JsonReply<Json> {
-    let tables: Vec<Json> = door.clerk.tables().iter().map(|table| table_out(table)).collect();
+    let tables: Vec<Json> = door.record_service.tables().iter().map(|table| table_out(table)).collect();
     JsonReply(json!({ "tables": tables }))
 }
 
@@ -90,14 +90,14 @@ pub(crate) async fn create(
     body: Body,
 ) -> Result<(StatusCode, JsonReply<Json>), Problem> {
     let spec = spec(body::read(body)?)?;
-    let table = door.clerk.create_table(spec, deadline(&parts)).await?;
+    let table = door.record_service.create_table(spec, deadline(&parts)).await?;
     Ok((StatusCode::CREATED, JsonReply(table_out(&table))))
 }
 
 #[utoipa::path(get, path = "/v1/tables/{table}", tag = "tables", params(("table" = String, Path)),
     responses((status = 200, description = "the definition", body = serde_json::Value), (status = 404, description = "unknown_table")))]
 pub(crate) async fn show(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
-    let table = door.clerk.table(&Place::of(&parts.uri)?.table)?;
+    let table = door.record_service.table(&Place::of(&parts.uri)?.table)?;
     Ok(JsonReply(table_out(&table)))
 }
 
@@ -109,14 +109,14 @@ pub(crate) async fn add_field(
     body: Body,
 ) -> Result<JsonReply<Json>, Problem> {
     let field = field(body::read(body)?)?;
-    let table = door.clerk.add_field(Place::of(&parts.uri)?.table, field, deadline(&parts)).await?;
+    let table = door.record_service.add_field(Place::of(&parts.uri)?.table, field, deadline(&parts)).await?;
     Ok(JsonReply(table_out(&table)))
 }
 
 #[utoipa::path(delete, path = "/v1/tables/{table}", tag = "tables", params(("table" = String, Path)),
     responses((status = 204, description = "dropped")))]
 pub(crate) async fn remove(State(door): State<Door>, parts: request::Parts) -> Result<StatusCode, Problem> {
-    door.clerk.drop_table(Place::of(&parts.uri)?.table, deadline(&parts)).await?;
+    door.record_service.drop_table(Place::of(&parts.uri)?.table, deadline(&parts)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use shardine_accept::Limits;
-use shardine_desk::GateOptions;
 use shardine_router::Engine;
+use shardine_service::GateOptions;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;

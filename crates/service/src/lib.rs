@@ -1,4 +1,4 @@
-//! The desk behind the gRPC and HTTP doors: turns owned requests into calls of the hall, and responses into results.
+//! the service behind the gRPC and HTTP doors: turns owned requests into calls of the hall, and responses into results.
 //!
 //! What both doors must do alike stands here once: addresses and values as text, checks against definitions, the
 //! deadline rules (record-cache 34), waiting for SQL (record-cache 32), and who may enter. It knows no protocol: no
@@ -6,7 +6,6 @@
 
 // In the order in which a newcomer should read them.
 pub mod address;
-mod clerk;
 mod failure;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
@@ -16,17 +15,18 @@ mod meaning;
 mod order;
 mod query;
 mod record;
+mod record_service;
 pub mod text;
 mod verify;
 mod warm;
 
-pub use clerk::{Clerk, ScanPlan};
 pub use failure::Failure;
 pub use gate::{Gate, GateOptions};
 pub use meaning::Changed;
 pub use order::{Deed, Delivery, Expiry, Order, RowAddress, Step, StepOperator, Terms};
 pub use query::{BatchOrder, Edge, Get, Got, Item, Page, Scan};
 pub use record::Record;
+pub use record_service::{RecordService, ScanPlan};
 pub use verify::{DeadLetter, Found, Verified, Verify};
 pub use warm::{Warm, Warmed};
 

@@ -7,10 +7,10 @@ use shardine_model::{ErrorCode, Refusal, limits};
 use shardine_router::{Call, Response, ScanCall, ShardStatus};
 use tokio::time::Instant;
 
-use crate::clerk::Clerk;
 use crate::failure::Failure;
 use crate::meaning::{answer, show, unexpected};
 use crate::order::{RowAddress, find_table};
+use crate::record_service::RecordService;
 
 /// Rows to bring in: those named, or, with none named, the next page of the table.
 #[derive(Clone, Debug, Default)]
@@ -49,10 +49,10 @@ fn is_nearly_full(shard: &ShardStatus) -> bool {
     shard.bytes_max > 0 && shard.bytes >= shard.bytes_max / 10 * 9
 }
 
-impl Clerk {
+impl RecordService {
     pub async fn warm(&self, warm: Warm, deadline: Instant) -> Result<Warmed, Failure> {
         let table = find_table(&self.catalogue(), &warm.table)?;
-        crate::clerk::check_sql(&table)?;
+        crate::record_service::check_sql(&table)?;
         if warm.rows.len() > crate::WARM_ROWS_MAX {
             let message = format!("{} rows are named at once, the limit is {}", warm.rows.len(), crate::WARM_ROWS_MAX);
             return Err(Failure::from(Refusal::new(ErrorCode::TooLarge, message)));
@@ -84,7 +84,7 @@ impl Clerk {
         let asked: Vec<_> = rows.into_iter().map(|row| (row.clone(), self.send(Call::Read { row }))).collect();
         for (row, answered) in asked {
             let what = show(&table, &row);
-            let reply = answer(crate::clerk::receive_reading(answered, deadline, &what).await?, &what)?;
+            let reply = answer(crate::record_service::receive_reading(answered, deadline, &what).await?, &what)?;
             if let shardine_model::Answer::One(reply) = reply {
                 match reply.refusal() {
                     None => {}

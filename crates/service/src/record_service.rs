@@ -1,4 +1,4 @@
-//! The clerk: carries a checked request into the hall, waits for the response until the deadline, and says what it means.
+//! The record_service: carries a checked request into the hall, waits for the response until the deadline, and says what it means.
 
 use std::sync::Arc;
 
@@ -38,11 +38,11 @@ enum Effect {
 
 /// Serves one door. Cheap to clone.
 #[derive(Clone)]
-pub struct Clerk {
+pub struct RecordService {
     engine: Arc<dyn Engine>,
 }
 
-impl Clerk {
+impl RecordService {
     #[must_use]
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Self { engine }

@@ -1,4 +1,4 @@
-//! The clerk against a hall in memory.
+//! The record_service against a hall in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +10,17 @@ use tokio::time::Instant;
 
 use crate::fake::{FakeEngine, Mood};
 use crate::{
-    BatchOrder, Clerk, Deed, Delivery, Edge, Failure, Get, Item, Order, RowAddress, Scan, Step, StepOperator, Terms,
+    BatchOrder, Deed, Delivery, Edge, Failure, Get, Item, Order, RecordService, RowAddress, Scan, Step, StepOperator,
+    Terms,
 };
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(5)
 }
 
-async fn clerk() -> (Arc<FakeEngine>, Clerk) {
+async fn record_service() -> (Arc<FakeEngine>, RecordService) {
     let engine = FakeEngine::new();
-    let clerk = Clerk::new(engine.clone());
+    let record_service = RecordService::new(engine.clone());
     let field = |name: &str, kind, default| FieldSpec { name: name.to_owned(), kind, default };
     let users = TableSpec {
         name: "users".into(),
@@ -39,9 +40,9 @@ async fn clerk() -> (Arc<FakeEngine>, Clerk) {
         backing: Backing::None,
         sql: Default::default(),
     };
-    clerk.create_table(users, soon()).await.unwrap();
-    clerk.create_table(events, soon()).await.unwrap();
-    (engine, clerk)
+    record_service.create_table(users, soon()).await.unwrap();
+    record_service.create_table(events, soon()).await.unwrap();
+    (engine, record_service)
 }
 
 fn row(table: &str, key: &str) -> RowAddress {
@@ -56,17 +57,17 @@ fn named(name: &str, value: Value) -> Vec<(Vec<u8>, Value)> {
     vec![(name.as_bytes().to_vec(), value)]
 }
 
-async fn code(clerk: &Clerk, order: Order) -> ErrorCode {
-    clerk.change(order, Delivery::default(), soon()).await.unwrap_err().code
+async fn code(record_service: &RecordService, order: Order) -> ErrorCode {
+    record_service.change(order, Delivery::default(), soon()).await.unwrap_err().code
 }
 
 #[tokio::test]
 async fn a_record_shows_defaults_for_what_was_never_set() {
-    let (_, clerk) = clerk().await;
+    let (_, record_service) = record_service().await;
     let set = order("lili", Deed::Set(named("name", Value::Str("Lili".into()))));
-    clerk.change(set, Delivery::default(), soon()).await.unwrap();
+    record_service.change(set, Delivery::default(), soon()).await.unwrap();
 
-    let got = clerk.get(Get { row: row("users", "lili"), ..Get::default() }, soon()).await.unwrap();
+    let got = record_service.get(Get { row: row("users", "lili"), ..Get::default() }, soon()).await.unwrap();
 
     // record-cache 9, 13.
     assert_eq!(got.record.version, Version(1));
@@ -76,52 +77,58 @@ async fn a_record_shows_defaults_for_what_was_never_set() {
 
 #[tokio::test]
 async fn a_known_version_saves_the_fields() {
-    let (_, clerk) = clerk().await;
+    let (_, record_service) = record_service().await;
     let set = order("lili", Deed::Set(named("age", Value::Int(1))));
-    clerk.change(set, Delivery::default(), soon()).await.unwrap();
+    record_service.change(set, Delivery::default(), soon()).await.unwrap();
     let get = |version| Get { row: row("users", "lili"), known_version: Some(Version(version)), ..Get::default() };
 
     // record-cache 11.
-    assert!(clerk.get(get(1), soon()).await.unwrap().unchanged);
-    assert!(!clerk.get(get(7), soon()).await.unwrap().unchanged);
+    assert!(record_service.get(get(1), soon()).await.unwrap().unchanged);
+    assert!(!record_service.get(get(7), soon()).await.unwrap().unchanged);
 }
 
 #[tokio::test]
 async fn what_does_not_fit_never_reaches_the_hall() {
-    let (engine, clerk) = clerk().await;
+    let (engine, record_service) = record_service().await;
 
     // record-cache 12, 16.
-    assert_eq!(code(&clerk, order("lili", Deed::Set(vec![]))).await, ErrorCode::BadRequest);
-    assert_eq!(code(&clerk, order("lili", Deed::Set(named("shoe", Value::Int(1))))).await, ErrorCode::UnknownField);
-    assert_eq!(code(&clerk, order("lili", Deed::Set(named("age", Value::Uint(1))))).await, ErrorCode::WrongType);
-    assert_eq!(code(&clerk, order(&"k".repeat(2_000), Deed::Delete)).await, ErrorCode::TooLarge);
+    assert_eq!(code(&record_service, order("lili", Deed::Set(vec![]))).await, ErrorCode::BadRequest);
+    assert_eq!(
+        code(&record_service, order("lili", Deed::Set(named("shoe", Value::Int(1))))).await,
+        ErrorCode::UnknownField
+    );
+    assert_eq!(
+        code(&record_service, order("lili", Deed::Set(named("age", Value::Uint(1))))).await,
+        ErrorCode::WrongType
+    );
+    assert_eq!(code(&record_service, order(&"k".repeat(2_000), Deed::Delete)).await, ErrorCode::TooLarge);
     let lost = Order { row: row("nobody", "x"), terms: Terms::default(), deed: Deed::Delete };
-    assert_eq!(code(&clerk, lost).await, ErrorCode::UnknownTable);
+    assert_eq!(code(&record_service, lost).await, ErrorCode::UnknownTable);
     let bent = Order { row: row("events", "x"), terms: Terms::default(), deed: Deed::Delete };
-    assert_eq!(code(&clerk, bent).await, ErrorCode::BadRequest);
+    assert_eq!(code(&record_service, bent).await, ErrorCode::BadRequest);
     assert_eq!(engine.executed(), 0);
 }
 
 #[tokio::test]
 async fn incr_goes_down_in_unsigned_fields_too() {
-    let (_, clerk) = clerk().await;
+    let (_, record_service) = record_service().await;
     let incr = |by| order("lili", Deed::Incr { field: b"coins".to_vec(), by: Value::Int(by) });
 
-    clerk.change(incr(5), Delivery::default(), soon()).await.unwrap();
-    let changed = clerk.change(incr(-2), Delivery::default(), soon()).await.unwrap();
+    record_service.change(incr(5), Delivery::default(), soon()).await.unwrap();
+    let changed = record_service.change(incr(-2), Delivery::default(), soon()).await.unwrap();
 
     assert_eq!(changed.record.unwrap().value(b"coins"), Some(&Value::Uint(3)));
     // record-cache 22.
-    assert_eq!(code(&clerk, incr(-4)).await, ErrorCode::Overflow);
+    assert_eq!(code(&record_service, incr(-4)).await, ErrorCode::Overflow);
 }
 
 #[tokio::test]
 async fn an_insert_shows_what_stood_in_the_way() {
-    let (_, clerk) = clerk().await;
+    let (_, record_service) = record_service().await;
     let insert = |age| order("lili", Deed::Insert(named("age", Value::Int(age))));
-    clerk.change(insert(7), Delivery::default(), soon()).await.unwrap();
+    record_service.change(insert(7), Delivery::default(), soon()).await.unwrap();
 
-    let failure = clerk.change(insert(8), Delivery::default(), soon()).await.unwrap_err();
+    let failure = record_service.change(insert(8), Delivery::default(), soon()).await.unwrap_err();
 
     // record-cache 17.
     assert_eq!(failure.code, ErrorCode::Exists);
@@ -131,28 +138,28 @@ async fn an_insert_shows_what_stood_in_the_way() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_never_claims_more_than_it_knows() {
-    let (engine, clerk) = clerk().await;
+    let (engine, record_service) = record_service().await;
     let set = || order("lili", Deed::Set(named("age", Value::Int(1))));
     let get = || Get { row: row("users", "lili"), ..Get::default() };
 
     // record-cache 34.
-    let passed = clerk.change(set(), Delivery::default(), Instant::now()).await.unwrap_err();
+    let passed = record_service.change(set(), Delivery::default(), Instant::now()).await.unwrap_err();
     assert_eq!(passed.code, ErrorCode::Expired);
     assert_eq!(engine.executed(), 0);
 
     engine.set_mood(Mood::Silent);
-    let silent = clerk.change(set(), Delivery::default(), soon()).await.unwrap_err();
+    let silent = record_service.change(set(), Delivery::default(), soon()).await.unwrap_err();
     assert_eq!(silent.code, ErrorCode::InDoubt);
-    assert_eq!(clerk.get(get(), soon()).await.unwrap_err().code, ErrorCode::Expired);
+    assert_eq!(record_service.get(get(), soon()).await.unwrap_err().code, ErrorCode::Expired);
 }
 
 #[tokio::test]
 async fn waiting_for_sql_raises_the_sql_version() {
-    let (_, clerk) = clerk().await;
+    let (_, record_service) = record_service().await;
     let set = || order("lili", Deed::Set(named("age", Value::Int(1))));
 
-    let behind = clerk.change(set(), Delivery::default(), soon()).await.unwrap();
-    let through = clerk.change(set(), Delivery { origin: None, ack: AckAfter::Sql }, soon()).await.unwrap();
+    let behind = record_service.change(set(), Delivery::default(), soon()).await.unwrap();
+    let through = record_service.change(set(), Delivery { origin: None, ack: AckAfter::Sql }, soon()).await.unwrap();
 
     // record-cache 32.
     assert_eq!((behind.version, behind.sql_version), (Version(1), Version(0)));
@@ -161,12 +168,12 @@ async fn waiting_for_sql_raises_the_sql_version() {
 
 #[tokio::test]
 async fn trouble_with_sql_is_no_failure_of_the_change() {
-    let (engine, clerk) = clerk().await;
+    let (engine, record_service) = record_service().await;
     engine.stop_sql();
     let set = order("lili", Deed::Set(named("age", Value::Int(1))));
 
-    let changed = clerk.change(set, Delivery { origin: None, ack: AckAfter::Sql }, soon()).await.unwrap();
-    let flushed = clerk.flush_row(&row("users", "lili"), None, soon()).await.unwrap_err();
+    let changed = record_service.change(set, Delivery { origin: None, ack: AckAfter::Sql }, soon()).await.unwrap();
+    let flushed = record_service.flush_row(&row("users", "lili"), None, soon()).await.unwrap_err();
 
     // record-cache 32: the change is made, SQL is pending; only a flush itself fails.
     assert_eq!((changed.version, changed.sql_version), (Version(1), Version(0)));
@@ -175,28 +182,28 @@ async fn trouble_with_sql_is_no_failure_of_the_change() {
 
 #[tokio::test]
 async fn the_version_of_a_reply_is_a_token_to_wait_for_sql_with() {
-    let (engine, clerk) = clerk().await;
+    let (engine, record_service) = record_service().await;
     let set = order("lili", Deed::Set(named("age", Value::Int(1))));
-    let changed = clerk.change(set, Delivery::default(), soon()).await.unwrap();
+    let changed = record_service.change(set, Delivery::default(), soon()).await.unwrap();
     let lili = row("users", "lili");
 
     // record-cache 32.
-    clerk.flush_row(&lili, Some(changed.version), soon()).await.unwrap();
-    let unheard = clerk.flush_row(&lili, Some(Version(9)), soon()).await.unwrap_err();
+    record_service.flush_row(&lili, Some(changed.version), soon()).await.unwrap();
+    let unheard = record_service.flush_row(&lili, Some(Version(9)), soon()).await.unwrap_err();
     engine.stop_sql();
-    let late = clerk.flush_row(&lili, Some(changed.version), soon()).await.unwrap_err();
+    let late = record_service.flush_row(&lili, Some(changed.version), soon()).await.unwrap_err();
 
     assert_eq!((unheard.code, late.code), (ErrorCode::VersionMismatch, ErrorCode::Expired));
 }
 
 #[tokio::test]
 async fn a_numbered_request_is_executed_once() {
-    let (engine, clerk) = clerk().await;
+    let (engine, record_service) = record_service().await;
     let incr = || order("lili", Deed::Incr { field: b"age".to_vec(), by: Value::Int(1) });
     let delivery = Delivery { origin: Some(Origin { client: ClientId(9), sequence: 1 }), ack: AckAfter::Raft };
 
-    let first = clerk.change(incr(), delivery, soon()).await.unwrap();
-    let again = clerk.change(incr(), delivery, soon()).await.unwrap();
+    let first = record_service.change(incr(), delivery, soon()).await.unwrap();
+    let again = record_service.change(incr(), delivery, soon()).await.unwrap();
 
     // record-cache 35.
     assert_eq!(first.version, again.version);
@@ -205,32 +212,32 @@ async fn a_numbered_request_is_executed_once() {
 
 #[tokio::test]
 async fn a_batch_is_all_or_none_and_names_the_culprit() {
-    let (_, clerk) = clerk().await;
+    let (_, record_service) = record_service().await;
     let good = Item::Change(order("lili", Deed::Set(named("age", Value::Int(1)))));
     let bad = Item::Change(order("lili", Deed::Insert(named("age", Value::Int(2)))));
     let batch = BatchOrder { items: vec![good.clone(), bad, good.clone()], ..BatchOrder::default() };
 
-    let failure = clerk.batch(batch, soon()).await.unwrap_err();
-    let gone = clerk.get(Get { row: row("users", "lili"), ..Get::default() }, soon()).await.unwrap_err();
+    let failure = record_service.batch(batch, soon()).await.unwrap_err();
+    let gone = record_service.get(Get { row: row("users", "lili"), ..Get::default() }, soon()).await.unwrap_err();
 
     assert_eq!((failure.code, failure.item), (ErrorCode::Exists, Some(1)));
     assert_eq!(gone.code, ErrorCode::NotFound);
 
     let apart = Item::Change(order("bob", Deed::Delete));
-    let failure = clerk.batch(BatchOrder { items: vec![good, apart], ..BatchOrder::default() }, soon()).await;
+    let failure = record_service.batch(BatchOrder { items: vec![good, apart], ..BatchOrder::default() }, soon()).await;
     assert_eq!(failure.map(drop).map_err(|failure: Failure| failure.code), Err(ErrorCode::BadRequest));
 }
 
 #[tokio::test]
 async fn a_batch_reads_what_it_wrote() {
-    let (_, clerk) = clerk().await;
+    let (_, record_service) = record_service().await;
     let items = vec![
         Item::Read(Get { row: row("users", "lili"), ..Get::default() }),
         Item::Change(order("lili", Deed::Set(named("age", Value::Int(1))))),
         Item::Read(Get { row: row("users", "lili"), fields: vec![b"age".to_vec()], ..Get::default() }),
     ];
 
-    let results = clerk.batch(BatchOrder { items, ..BatchOrder::default() }, soon()).await.unwrap();
+    let results = record_service.batch(BatchOrder { items, ..BatchOrder::default() }, soon()).await.unwrap();
 
     assert_eq!(results[0].version, Version(0));
     assert_eq!(results[2].record.as_ref().unwrap().fields, named("age", Value::Int(1)));
@@ -238,13 +245,13 @@ async fn a_batch_reads_what_it_wrote() {
 
 #[tokio::test]
 async fn a_partition_is_scanned_by_sort_range() {
-    let (_, clerk) = clerk().await;
+    let (_, record_service) = record_service().await;
     for at in 1..=5 {
         let sort = vec![Value::Int(at), Value::Str("a".into())];
         let address = RowAddress { sort, ..row("events", "lili") };
         let deed = Deed::Set(named("text", Value::Str(at.to_string())));
         let order = Order { row: address, terms: Terms::default(), deed };
-        clerk.change(order, Delivery::default(), soon()).await.unwrap();
+        record_service.change(order, Delivery::default(), soon()).await.unwrap();
     }
     let scan = |cursor| Scan {
         table: "events".into(),
@@ -255,8 +262,8 @@ async fn a_partition_is_scanned_by_sort_range() {
         ..Scan::default()
     };
 
-    let first = clerk.scan(scan(None), soon()).await.unwrap();
-    let second = clerk.scan(scan(first.next.clone()), soon()).await.unwrap();
+    let first = record_service.scan(scan(None), soon()).await.unwrap();
+    let second = record_service.scan(scan(first.next.clone()), soon()).await.unwrap();
 
     let places = |page: &crate::Page| page.records.iter().map(|record| record.row.sort[0].clone()).collect::<Vec<_>>();
     assert_eq!(places(&first), [Value::Int(2), Value::Int(3), Value::Int(4)]);
@@ -264,12 +271,12 @@ async fn a_partition_is_scanned_by_sort_range() {
     assert_eq!(second.next, None);
 
     let plain = Scan { table: "users".into(), partition: Some(b"lili".to_vec()), ..Scan::default() };
-    assert_eq!(clerk.scan(plain, soon()).await.unwrap_err().code, ErrorCode::BadRequest);
+    assert_eq!(record_service.scan(plain, soon()).await.unwrap_err().code, ErrorCode::BadRequest);
 }
 
 #[tokio::test]
 async fn steps_must_suit_their_fields() {
-    let (_, clerk) = clerk().await;
+    let (_, record_service) = record_service().await;
     let step = |field: &str, operator| {
         let steps = vec![Step { field: field.into(), operator }];
         Order {
@@ -278,7 +285,8 @@ async fn steps_must_suit_their_fields() {
         }
     };
 
-    let changed = clerk.change(step("name", StepOperator::Append(b"Li".to_vec())), Delivery::default(), soon()).await;
+    let changed =
+        record_service.change(step("name", StepOperator::Append(b"Li".to_vec())), Delivery::default(), soon()).await;
     assert_eq!(changed.unwrap().record.unwrap().value(b"name"), Some(&Value::Str("Li".into())));
     for (field, operator) in [
         ("name", StepOperator::Add(Value::Int(1))),
@@ -286,6 +294,6 @@ async fn steps_must_suit_their_fields() {
         ("age", StepOperator::And(Value::Uint(1))),
         ("name", StepOperator::Append(vec![0xff])),
     ] {
-        assert_eq!(code(&clerk, step(field, operator)).await, ErrorCode::WrongType, "{field}");
+        assert_eq!(code(&record_service, step(field, operator)).await, ErrorCode::WrongType, "{field}");
     }
 }
