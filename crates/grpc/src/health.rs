@@ -10,7 +10,7 @@ use tonic::{Request, Response, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-/// How long a probe waits for the hall; longer means that it does not serve.
+/// How long a probe waits for the engine; longer means that it does not serve.
 const PROBE_TIME: Duration = Duration::from_secs(2);
 
 /// How often a watcher's state is looked at.

@@ -22,7 +22,7 @@ use shardine_proto::v1::cluster_server::ClusterServer;
 use shardine_proto::v1::records_server::RecordsServer;
 use shardine_proto::v1::tables_server::TablesServer;
 use shardine_proto::{DESCRIPTORS, MESSAGE_BYTES_MAX, YDB_DESCRIPTORS};
-use shardine_router::Engine;
+use shardine_router::RemoteEngine;
 use shardine_service::{GateOptions, RecordService};
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
@@ -40,7 +40,7 @@ pub struct Options {
 /// # Panics
 ///
 /// If the descriptors that were compiled into this program do not describe it; a test sees to that.
-pub fn service(engine: Arc<dyn Engine>, options: Options) -> Router {
+pub fn service(engine: Arc<dyn RemoteEngine>, options: Options) -> Router {
     let record_service = RecordService::new(engine);
     let records = RecordsServer::new(records::Records::new(record_service.clone()))
         .max_decoding_message_size(MESSAGE_BYTES_MAX)

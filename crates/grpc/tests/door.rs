@@ -1,4 +1,4 @@
-//! The gRPC door over a real socket, with a hall in memory behind it.
+//! The gRPC door over a real socket, with a engine in memory behind it.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 

@@ -2,7 +2,7 @@
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use base64::Engine as _;
+use base64::RemoteEngine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -142,7 +142,7 @@ fn shaped<T: DeserializeOwned>(what: &str, given: &Json) -> Result<T, Refusal> {
     T::deserialize(given).map_err(|error| Refusal::new(ErrorCode::BadRequest, format!("{what} is malformed: {error}")))
 }
 
-/// Cursors are bytes of the hall's own making.
+/// Cursors are bytes of the engine's own making.
 pub(crate) fn cursor(text: Option<&str>) -> Result<Option<Vec<u8>>, Refusal> {
     let decoded = text.map(|text| base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(text)).transpose();
     decoded.map_err(|_| Refusal::new(ErrorCode::BadRequest, "the cursor is not one that a page gave as `next`"))

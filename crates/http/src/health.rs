@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::Door;
 
-/// How long a probe waits for the hall; longer means that it does not serve.
+/// How long a probe waits for the engine; longer means that it does not serve.
 const PROBE_TIME: Duration = Duration::from_secs(2);
 
 #[utoipa::path(get, path = "/healthz", tag = "health", responses((status = 200, description = "the process is alive")))]

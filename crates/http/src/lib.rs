@@ -29,7 +29,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use http::StatusCode;
 use shardine_model::ErrorCode;
-use shardine_router::Engine;
+use shardine_router::RemoteEngine;
 use shardine_service::{DEADLINE_DEFAULT, GateOptions, RecordService};
 
 pub use problem::status_of;
@@ -60,7 +60,7 @@ pub(crate) struct Door {
 }
 
 /// Everything this door serves, ready for the accept loop.
-pub fn router(engine: Arc<dyn Engine>, options: Options) -> Router {
+pub fn router(engine: Arc<dyn RemoteEngine>, options: Options) -> Router {
     let door = Door { record_service: RecordService::new(engine) };
     let record =
         get(records::get).put(records::replace).patch(records::set).post(records::change).delete(records::delete);

@@ -1,4 +1,4 @@
-//! What each command does. A command file turns words into a question to the hall, or an answer into bytes.
+//! What each command does. A command file turns words into a question to the engine, or an answer into bytes.
 
 // A newcomer reads: read, change, shape, many, transaction, record; the rest in any order.
 pub(crate) mod call;

@@ -1,7 +1,7 @@
-//! The Redis door: bytes in, commands to the hall, bytes out. No sockets, no threads, no clock.
+//! The Redis door: bytes in, commands to the engine, bytes out. No sockets, no threads, no clock.
 //!
 //! A [`Session`] is one connection. The host hands it what it has read; the session cuts it into commands, asks the
-//! hall, and appends replies to the host's buffer in the order of the commands, whatever order the answers come in.
+//! engine, and appends replies to the host's buffer in the order of the commands, whatever order the answers come in.
 //! What it speaks is told in `docs/redis.md`.
 
 // A newcomer reads: session, frame, verb, command, queue, waiting.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardine_model::{Ack, AckAfter, Position, RowKeyBuf, Version};
-use shardine_router::{Call, Hall, Read, Response, Ticket};
+use shardine_router::{Call, LocalEngine, Read, Response, Ticket};
 
 use crate::address::{self, Place};
 use crate::command::change::{self, Order};
@@ -109,7 +109,7 @@ impl Session {
     }
 
     /// Executes the complete commands in `input`, and appends to `out` the replies that are ready and in turn.
-    pub fn receive<H: Hall>(&mut self, input: &[u8], hall: &mut H, out: &mut Vec<u8>) -> Received {
+    pub fn receive<H: LocalEngine>(&mut self, input: &[u8], engine: &mut H, out: &mut Vec<u8>) -> Received {
         let mut args = std::mem::take(&mut self.args);
         let mut consumed = 0;
         let flow = loop {
@@ -121,7 +121,7 @@ impl Session {
             match frame::parse(rest, self.limits(), &mut args) {
                 Ok(Parsed::Incomplete) => break Flow::Continue,
                 Ok(Parsed::Empty { consumed: used }) => consumed += used,
-                Ok(Parsed::Command { consumed: used }) => match self.execute(args.line(rest), hall, out) {
+                Ok(Parsed::Command { consumed: used }) => match self.execute(args.line(rest), engine, out) {
                     Step::Taken => consumed += used,
                     Step::NotYet => break Flow::Pause,
                 },
@@ -136,26 +136,39 @@ impl Session {
     }
 
     /// Takes a response that was asked for under `sequence`, and appends to `out` what is now in turn.
-    pub fn complete<H: Hall>(&mut self, sequence: u64, response: Response, hall: &mut H, out: &mut Vec<u8>) -> Flow {
+    pub fn complete<H: LocalEngine>(
+        &mut self,
+        sequence: u64,
+        response: Response,
+        engine: &mut H,
+        out: &mut Vec<u8>,
+    ) -> Flow {
         let (id, part) = SlotId::of_sequence(sequence);
         match self.queue.waiting_mut(id) {
             None => {}
             Some((_, Waiting::Change(_))) => self.queue.finish(id, out, |waiting, protocol, out| {
                 if let Waiting::Change(shape) = waiting {
-                    shape.write(&response, Tone { protocol, catalogue: hall.catalogue() }, out);
+                    shape.write(&response, Tone { protocol, catalogue: engine.catalogue() }, out);
                 }
             }),
-            Some(_) => self.advance(id, part, response, hall, out),
+            Some(_) => self.advance(id, part, response, engine, out),
         }
         self.flow(out)
     }
 
-    fn advance<H: Hall>(&mut self, id: SlotId, part: usize, response: Response, hall: &mut H, out: &mut Vec<u8>) {
-        let context = self.context(hall);
+    fn advance<H: LocalEngine>(
+        &mut self,
+        id: SlotId,
+        part: usize,
+        response: Response,
+        engine: &mut H,
+        out: &mut Vec<u8>,
+    ) {
+        let context = self.context(engine);
         let ticket = Ticket { connection: self.connection, sequence: id.sequence(part) };
         let Some((protocol, waiting)) = self.queue.waiting_mut(id) else { return };
         let context = Context { protocol, ..context };
-        match waiting.advance(part, response, context, ticket, hall) {
+        match waiting.advance(part, response, context, ticket, engine) {
             Progress::Wait => {}
             Progress::Reply(bytes) => {
                 self.queue.finish(id, out, |_, _, out| out.extend_from_slice(&bytes));
@@ -198,7 +211,7 @@ impl Session {
     }
 
     #[inline]
-    fn execute<H: Hall>(&mut self, line: Line<'_>, hall: &mut H, out: &mut Vec<u8>) -> Step {
+    fn execute<H: LocalEngine>(&mut self, line: Line<'_>, engine: &mut H, out: &mut Vec<u8>) -> Step {
         let Some(verb) = Verb::find(line.word(0)) else { return self.refuse_unknown(line, out) };
         if !self.is_authenticated && !verb.is_open_to_strangers() {
             return self.fail(&NOT_AUTHENTICATED, out);
@@ -210,31 +223,31 @@ impl Session {
             return transaction::enqueue(self, verb, line, out);
         }
         match verb.kind() {
-            Kind::Read => self.read(verb, line, hall, out),
-            Kind::Change => self.change(verb, line, hall, out),
-            Kind::ReadMany => many::read(self, verb, line, hall, out),
-            Kind::ChangeMany => many::change(self, verb, line, hall, out),
-            Kind::Call => call::call(self, verb, line, hall, out),
-            Kind::Own => own::run(self, verb, line, hall, out),
-            Kind::Control => transaction::control(self, verb, line, hall, out),
+            Kind::Read => self.read(verb, line, engine, out),
+            Kind::Change => self.change(verb, line, engine, out),
+            Kind::ReadMany => many::read(self, verb, line, engine, out),
+            Kind::ChangeMany => many::change(self, verb, line, engine, out),
+            Kind::Call => call::call(self, verb, line, engine, out),
+            Kind::Own => own::run(self, verb, line, engine, out),
+            Kind::Control => transaction::control(self, verb, line, engine, out),
         }
     }
 
     #[inline]
-    fn read<H: Hall>(&mut self, verb: Verb, line: Line<'_>, hall: &mut H, out: &mut Vec<u8>) -> Step {
-        let place = match address::parse(line.word(1), hall.catalogue()) {
+    fn read<H: LocalEngine>(&mut self, verb: Verb, line: Line<'_>, engine: &mut H, out: &mut Vec<u8>) -> Step {
+        let place = match address::parse(line.word(1), engine.catalogue()) {
             Ok(place) => place,
             Err(refusal) => return self.fail(&refusal.into(), out),
         };
-        let context = self.context(hall);
+        let context = self.context(engine);
         let ask = Ask { verb, line, table: place.typed() };
         if verb == Verb::RecGet && record::max_age_ms(line).is_some() {
-            return self.read_later(ask, &place, context, hall, out);
+            return self.read_later(ask, &place, context, engine, out);
         }
-        let found = match hall.read(place.row()) {
+        let found = match engine.read(place.row()) {
             Read::Live(view) => Found::Live(view),
             Read::Absent { version, sql_version } => Found::Absent { version, sql_version },
-            Read::Later => return self.read_later(ask, &place, context, hall, out),
+            Read::Later => return self.read_later(ask, &place, context, engine, out),
         };
         self.queue.reply(out, |out| {
             let start = out.len();
@@ -247,12 +260,12 @@ impl Session {
     }
 
     /// Keeps what printing the answer will need. A faulty command is refused before anything is asked for it.
-    fn read_later<H: Hall>(
+    fn read_later<H: LocalEngine>(
         &mut self,
         ask: Ask<'_>,
         place: &Place<'_>,
         context: Context,
-        hall: &mut H,
+        engine: &mut H,
         out: &mut Vec<u8>,
     ) -> Step {
         if let Err(failure) = read::answer(ask, Found::NEVER, context, &mut Vec::new()) {
@@ -261,24 +274,24 @@ impl Session {
         let late = LateRead::new(ask, place);
         let id = self.queue.wait(self.protocol, Waiting::Read(Box::new(late)));
         match record::max_age_ms(ask.line).filter(|_| ask.verb == Verb::RecGet) {
-            None => self.ask_late(id, 0, place, hall),
+            None => self.ask_late(id, 0, place, engine),
             Some(max_age_ms) => {
                 let call = shardine_router::Call::ReadStale { row: place.row().to_owned(), max_age_ms };
-                hall.call(call, self.ticket(id, 0));
+                engine.call(call, self.ticket(id, 0));
             }
         }
         Step::Taken
     }
 
-    pub(crate) fn ask_late<H: Hall>(&mut self, id: SlotId, part: usize, place: &Place<'_>, hall: &mut H) {
+    pub(crate) fn ask_late<H: LocalEngine>(&mut self, id: SlotId, part: usize, place: &Place<'_>, engine: &mut H) {
         let row = place.row();
         self.late_reads.push((id, row.position()));
-        hall.call(shardine_router::Call::Read { row: row.to_owned() }, self.ticket(id, part));
+        engine.call(shardine_router::Call::Read { row: row.to_owned() }, self.ticket(id, part));
     }
 
     #[inline]
-    fn change<H: Hall>(&mut self, verb: Verb, line: Line<'_>, hall: &mut H, out: &mut Vec<u8>) -> Step {
-        let place = match address::parse(line.word(1), hall.catalogue()) {
+    fn change<H: LocalEngine>(&mut self, verb: Verb, line: Line<'_>, engine: &mut H, out: &mut Vec<u8>) -> Step {
+        let place = match address::parse(line.word(1), engine.catalogue()) {
             Ok(place) => place,
             Err(refusal) => return self.fail(&refusal.into(), out),
         };
@@ -286,15 +299,15 @@ impl Session {
             return Step::NotYet;
         }
         if change::looks_first(verb, line, &place) {
-            return look::start(self, verb, line, &place, hall, out);
+            return look::start(self, verb, line, &place, engine, out);
         }
         if change::wants_string(verb, &place)
-            && let Read::Live(view) = hall.read(place.row())
+            && let Read::Live(view) = engine.read(place.row())
             && let Err(failure) = change::check_kind(Found::Live(view))
         {
             return self.fail(&failure, out);
         }
-        match change::plan(Order { verb, line, place: &place, now: hall.now() }) {
+        match change::plan(Order { verb, line, place: &place, now: engine.now() }) {
             Err(failure) => self.fail(&failure, out),
             Ok((command, shape)) => {
                 let id = self.queue.wait(self.protocol, Waiting::Change(shape));
@@ -305,9 +318,9 @@ impl Session {
                         let mut bytes = Vec::new();
                         request.encode(&mut bytes);
                         let ack = Ack { after, ..Ack::default() };
-                        hall.call(Call::Submit { request: bytes.into(), ack }, ticket);
+                        engine.call(Call::Submit { request: bytes.into(), ack }, ticket);
                     }
-                    _ => hall.submit(&request, ticket),
+                    _ => engine.submit(&request, ticket),
                 }
                 Step::Taken
             }
@@ -333,9 +346,9 @@ impl Session {
     }
 
     #[inline]
-    pub(crate) fn context<H: Hall>(&mut self, hall: &H) -> Context {
+    pub(crate) fn context<H: LocalEngine>(&mut self, engine: &H) -> Context {
         self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15) | 1;
-        Context { protocol: self.protocol, now: hall.now(), chance: self.chance, applied: None }
+        Context { protocol: self.protocol, now: engine.now(), chance: self.chance, applied: None }
     }
 
     pub(crate) fn fail(&mut self, failure: &Failure, out: &mut Vec<u8>) -> Step {

@@ -13,7 +13,7 @@ pub(crate) enum Kind {
     Change,
     /// Changes every row that it names, each by itself.
     ChangeMany,
-    /// Asks the hall for something that is not one row.
+    /// Asks the engine for something that is not one row.
     Call,
     /// Answered by the connection itself.
     Own,

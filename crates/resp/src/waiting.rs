@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardine_model::{ErrorCode, FieldsView, Outcome, Reply, RowView, Table};
-use shardine_router::{Hall, Response, Ticket};
+use shardine_router::{LocalEngine, Response, Ticket};
 
 use crate::address::Place;
 use crate::command::call::Asked;
@@ -51,26 +51,26 @@ impl Progress {
 }
 
 impl Waiting {
-    pub(crate) fn advance<H: Hall>(
+    pub(crate) fn advance<H: LocalEngine>(
         &mut self,
         part: usize,
         response: Response,
         context: Context,
         ticket: Ticket,
-        hall: &mut H,
+        engine: &mut H,
     ) -> Progress {
         match self {
             Self::Change(shape) => {
-                let tone = Tone { protocol: context.protocol, catalogue: hall.catalogue() };
+                let tone = Tone { protocol: context.protocol, catalogue: engine.catalogue() };
                 Progress::written(|out| shape.write(&response, tone, out))
             }
             Self::Read(read) => read.advance(&response, context),
-            Self::Look(look) => look.advance(response, context, ticket, hall),
+            Self::Look(look) => look.advance(response, context, ticket, engine),
             Self::Sum(sum) => sum.advance(response),
             Self::Elements(elements) => elements.advance(part, &response, context),
             Self::Watch(watching) => watching.advance(part, &response),
-            Self::Exec(exec) => exec.finish(response, context, hall.catalogue()),
-            Self::Call(asked) => asked.advance(response, context, ticket, hall),
+            Self::Exec(exec) => exec.finish(response, context, engine.catalogue()),
+            Self::Call(asked) => asked.advance(response, context, ticket, engine),
         }
     }
 }

@@ -9,7 +9,7 @@ use shardine_model::{
 
 use crate::coord::{CoordLook, CoordStatus, CoordView};
 
-/// Everything a door can ask for beyond the two hot paths of [`crate::Hall`].
+/// Everything a door can ask for beyond the two hot paths of [`crate::LocalEngine`].
 #[derive(Clone, Debug)]
 pub enum Call {
     /// Linearizable read of one row: `Response::Answer` with the whole row, or refused with `not_found`.

@@ -1,11 +1,11 @@
-//! The hall between doors and shards: what every door may ask (`Call`), what it gets (`Response`), and where a key lives.
+//! The engine between doors and shards: what every door may ask (`Call`), what it gets (`Response`), and where a key lives.
 //!
-//! Nothing here knows how a thing is done. A door on a lane uses [`Hall`], which answers reads on the spot; a door on
-//! another thread uses [`Engine`], which carries owned calls to the right lane and brings the response back.
+//! Nothing here knows how a thing is done. A door on a lane uses [`LocalEngine`], which answers reads on the spot; a door on
+//! another thread uses [`RemoteEngine`], which carries owned calls to the right lane and brings the response back.
 
 mod call;
 mod coord;
-mod hall;
+mod engine;
 mod shard_map;
 
 pub use call::{
@@ -16,5 +16,5 @@ pub use call::{
 pub use coord::{
     CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, SemaphoreRange,
 };
-pub use hall::{Engine, Hall, Read, Ticket};
+pub use engine::{LocalEngine, Read, RemoteEngine, Ticket};
 pub use shard_map::{ShardMap, ShardPlace};

@@ -17,7 +17,7 @@ use shardine_model::{ErrorCode, NodeId, ShardId};
 use shardine_router::{CoordLook, CoordStatus, Response};
 use shardine_shard::coord::{Ask, NodeCall, NodeReply, Opening, StreamId, Ticket};
 use shardine_store::{DataDir, LogStore};
-use shardine_ydb::{Engine, Hear};
+use shardine_ydb::{CoordEngine, Hear};
 
 pub(crate) use self::groups::is_group;
 use self::room::Room;
@@ -101,7 +101,7 @@ impl Coordination {
     }
 
     /// The way in for doors.
-    pub fn engine(&self) -> Arc<dyn Engine> {
+    pub fn engine(&self) -> Arc<dyn CoordEngine> {
         Arc::new(Desk { letters: self.letters.clone(), next: Arc::clone(&self.next) })
     }
 
@@ -156,7 +156,7 @@ impl Desk {
     }
 }
 
-impl Engine for Desk {
+impl CoordEngine for Desk {
     fn open(&self, opening: Opening, hear: Hear) -> StreamId {
         let stream = StreamId(self.number());
         let _ = self.letters.send(Letter::Open { stream, opening, hear });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use shardine_accept::Limits;
-use shardine_router::Engine;
+use shardine_router::RemoteEngine;
 use shardine_service::GateOptions;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -31,8 +31,8 @@ pub(crate) struct Doors {
 
 impl Doors {
     pub fn open(
-        engine: &Arc<dyn Engine>,
-        coord: Arc<dyn shardine_ydb::Engine>,
+        engine: &Arc<dyn RemoteEngine>,
+        coord: Arc<dyn shardine_ydb::CoordEngine>,
         options: &UpOptions,
     ) -> anyhow::Result<Self> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();

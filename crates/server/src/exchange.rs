@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use shardine_model::codec::Reader;
 use shardine_model::{Catalogue, ErrorCode, Position, Refusal, Request, ShardId, TableId, Timestamp};
 use shardine_router::{
-    Call, Engine, EngineStatus, FlushScope, Response, ScanCall, ShardMap, Switch, TableWriteback, WritebackReport,
-    WritebackStatus,
+    Call, EngineStatus, FlushScope, RemoteEngine, Response, ScanCall, ShardMap, Switch, TableWriteback,
+    WritebackReport, WritebackStatus,
 };
 use shardine_store::LogStore;
 
@@ -332,7 +332,7 @@ pub(crate) fn cursor_position(cursor: Option<&[u8]>) -> Position {
 /// The exchange as doors on other threads hold it.
 pub(crate) struct Desk(pub Arc<Exchange>);
 
-impl Engine for Desk {
+impl RemoteEngine for Desk {
     fn catalogue(&self) -> Arc<Catalogue> {
         Arc::clone(&self.0.catalogue.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -13,7 +13,7 @@ use mio::{Poll, Waker};
 use shardine_model::key::Interval;
 use shardine_model::{ErrorCode, NodeId, Refusal, ShardId};
 use shardine_resp::Options as RespOptions;
-use shardine_router::{Engine, ShardMap, ShardPlace};
+use shardine_router::{RemoteEngine, ShardMap, ShardPlace};
 use shardine_shard::{MemoryLimits, Options as ReplicaOptions, Replica};
 use shardine_store::{DataDir, Identity, LogStore, SegmentLog};
 use shardine_writeback::{Backend, Handle, Url};
@@ -118,7 +118,7 @@ impl Node {
         let steward = Steward::new(Arc::clone(&exchange), steward::definitions(&held), steward_sql);
         steward.reconcile(&held)?;
         steward.start(errand_box)?;
-        let engine: Arc<dyn Engine> = Arc::new(Desk(Arc::clone(&exchange)));
+        let engine: Arc<dyn RemoteEngine> = Arc::new(Desk(Arc::clone(&exchange)));
         let coord = Coordination::start(NODE, options.coord_groups, Arc::clone(&log), &data, clock)?;
         let _ = exchange.coord.set(coord.window());
         let doors = Doors::open(&engine, coord.engine(), options)?;
@@ -134,7 +134,7 @@ impl Node {
 
     /// The way in for doors on other threads.
     #[must_use]
-    pub fn engine(&self) -> Arc<dyn Engine> {
+    pub fn engine(&self) -> Arc<dyn RemoteEngine> {
         Arc::new(Desk(Arc::clone(&self.exchange)))
     }
 

@@ -1,4 +1,4 @@
-//! A hall in memory for the tests of the doors: one shard, no log, no SQL. Not a model of the engine: it knows just
+//! A engine in memory for the tests of the doors: one shard, no log, no SQL. Not a model of the engine: it knows just
 //! enough of every command that a door's answer can be told right from wrong.
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,9 +16,9 @@ use shardine_model::{
 };
 use shardine_router::{
     Bound, Call, CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView,
-    DeadLetterLine, Difference, DifferenceKind, Engine, EngineStatus, Explanation, FieldSpec, Residence, Response,
-    ScanCall, ScanPage, ScannedRow, ShardStatus, Switch, TableSpec, TableWriteback, VerifiedPage, WritebackReport,
-    WritebackStatus,
+    DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, FieldSpec, RemoteEngine, Residence,
+    Response, ScanCall, ScanPage, ScannedRow, ShardStatus, Switch, TableSpec, TableWriteback, VerifiedPage,
+    WritebackReport, WritebackStatus,
 };
 
 /// Rows after which a page ends, whatever was asked for.
@@ -26,7 +26,7 @@ const PAGE_ROWS_MAX: usize = 2;
 
 pub type Done = Box<dyn FnOnce(Response) + Send>;
 
-/// How the hall behaves, for tests of what doors do when it does not answer as usual.
+/// How the engine behaves, for tests of what doors do when it does not answer as usual.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mood {
     #[default]
@@ -75,7 +75,7 @@ enum OwnedField {
 }
 
 impl FakeEngine {
-    /// A hall with the table `kv`.
+    /// A engine with the table `kv`.
     #[must_use]
     pub fn new() -> Arc<Self> {
         let engine = Self::default();
@@ -102,7 +102,7 @@ impl FakeEngine {
     }
 }
 
-impl Engine for FakeEngine {
+impl RemoteEngine for FakeEngine {
     fn catalogue(&self) -> Arc<Catalogue> {
         Arc::new(self.state().catalogue.clone())
     }
@@ -122,7 +122,7 @@ impl Engine for FakeEngine {
             Mood::Silent => state.unanswered.push(done),
             Mood::Refusing(code) => {
                 drop(state);
-                done(Response::Refused(Refusal::new(code, "the hall is in a mood")));
+                done(Response::Refused(Refusal::new(code, "the engine is in a mood")));
             }
         }
     }
@@ -384,7 +384,7 @@ impl State {
             rows.reverse();
         }
         let total = rows.len();
-        // As the real hall may, it ends pages early.
+        // As the real engine may, it ends pages early.
         let rows: Vec<ScannedRow> = rows.into_iter().skip(skip).take(scan.limit.min(PAGE_ROWS_MAX)).collect();
         let end = skip + rows.len();
         ScanPage { next: (end < total).then(|| end.to_string().into_bytes()), rows }

@@ -1,4 +1,4 @@
-//! the service behind the gRPC and HTTP doors: turns owned requests into calls of the hall, and responses into results.
+//! the service behind the gRPC and HTTP doors: turns owned requests into calls of the engine, and responses into results.
 //!
 //! What both doors must do alike stands here once: addresses and values as text, checks against definitions, the
 //! deadline rules (record-cache 34), waiting for SQL (record-cache 32), and who may enter. It knows no protocol: no

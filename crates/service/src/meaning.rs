@@ -1,4 +1,4 @@
-//! What a response of the hall means for the one who asked: records with names, or a failure with its facts.
+//! What a response of the engine means for the one who asked: records with names, or a failure with its facts.
 
 use std::sync::Arc;
 
@@ -126,9 +126,9 @@ pub(crate) fn show(table: &Table, row: &RowKeyBuf) -> String {
     format!("{}:{}", table.name, String::from_utf8_lossy(&row.key))
 }
 
-/// The hall answered something that the call cannot have as its answer.
+/// The engine answered something that the call cannot have as its answer.
 pub(crate) fn unexpected(answer: &dyn std::fmt::Debug) -> Failure {
     let shape = format!("{answer:?}");
     let shape: String = shape.chars().take_while(|character| character.is_alphanumeric()).collect();
-    Failure::new(ErrorCode::Internal, format!("the hall answered with {shape}, which this call cannot have"))
+    Failure::new(ErrorCode::Internal, format!("the engine answered with {shape}, which this call cannot have"))
 }

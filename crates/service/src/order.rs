@@ -35,7 +35,7 @@ pub struct Terms {
     pub expiry: Expiry,
 }
 
-/// What becomes of the time to live; counted from the hall's clock when the order is taken.
+/// What becomes of the time to live; counted from the engine's clock when the order is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expiry {
     #[default]

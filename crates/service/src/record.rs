@@ -9,7 +9,7 @@ pub struct Record {
     pub row: RowAddress,
     pub version: Version,
     pub sql_version: Version,
-    /// Where the hall told; plain reads do not.
+    /// Where the engine told; plain reads do not.
     pub expires_at: Option<Timestamp>,
     /// In the order of the definition.
     pub fields: NamedValues,

@@ -1,4 +1,4 @@
-//! The record_service: carries a checked request into the hall, waits for the response until the deadline, and says what it means.
+//! The record_service: carries a checked request into the engine, waits for the response until the deadline, and says what it means.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use shardine_model::{
     Ack, AckAfter, Answer, Backing, Catalogue, ErrorCode, Refusal, RowKeyBuf, ShardId, Table, Version, limits,
 };
 use shardine_router::{
-    Call, CoordLook, CoordView, Engine, EngineStatus, Explanation, FieldSpec, FlushScope, Response, ShardStatus,
+    Call, CoordLook, CoordView, EngineStatus, Explanation, FieldSpec, FlushScope, RemoteEngine, Response, ShardStatus,
     Switch, TableSpec, VerifyCall, WritebackReport,
 };
 use tokio::sync::oneshot;
@@ -39,12 +39,12 @@ enum Effect {
 /// Serves one door. Cheap to clone.
 #[derive(Clone)]
 pub struct RecordService {
-    engine: Arc<dyn Engine>,
+    engine: Arc<dyn RemoteEngine>,
 }
 
 impl RecordService {
     #[must_use]
-    pub fn new(engine: Arc<dyn Engine>) -> Self {
+    pub fn new(engine: Arc<dyn RemoteEngine>) -> Self {
         Self { engine }
     }
 
@@ -122,12 +122,12 @@ impl RecordService {
             results.push(item_result(item, reply).map_err(|failure| Failure { item: Some(number), ..failure })?);
         }
         if results.len() < batch.items.len() {
-            return Err(Failure::new(ErrorCode::Internal, "the hall left commands of the batch unanswered"));
+            return Err(Failure::new(ErrorCode::Internal, "the engine left commands of the batch unanswered"));
         }
         Ok(results)
     }
 
-    /// The hall ends a page where a shard ends; here pages are filled up, so that an empty one means the end.
+    /// The engine ends a page where a shard ends; here pages are filled up, so that an empty one means the end.
     pub async fn scan(&self, scan: Scan, deadline: Instant) -> Result<Page, Failure> {
         let (table, mut call) = scan.check(&self.engine.catalogue())?;
         let what = if scan.fields.is_empty() { Show::Whole } else { Show::Named(&scan.fields) };

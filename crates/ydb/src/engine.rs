@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 /// Takes what a stream hears, in order. Called from the thread that owns the group, so it must not wait.
 pub type Hear = Box<dyn Fn(Message) + Send>;
 
-pub trait Engine: Send + Sync {
+pub trait CoordEngine: Send + Sync {
     /// Opens a stream with its first message.
     fn open(&self, opening: Opening, hear: Hear) -> StreamId;
 
@@ -25,7 +25,7 @@ pub trait Engine: Send + Sync {
 }
 
 /// Makes a call and waits for its reply. If the client leaves meanwhile, and this future with it, the engine hears of it.
-pub(crate) async fn call(engine: &Arc<dyn Engine>, call: NodeCall) -> Result<NodeReply, Refusal> {
+pub(crate) async fn call(engine: &Arc<dyn CoordEngine>, call: NodeCall) -> Result<NodeReply, Refusal> {
     let (give, take) = oneshot::channel();
     let done = Box::new(move |reply| {
         // A client that has left does not wait for it.
@@ -42,7 +42,7 @@ pub(crate) async fn call(engine: &Arc<dyn Engine>, call: NodeCall) -> Result<Nod
 }
 
 struct Waiting<'a> {
-    engine: &'a Arc<dyn Engine>,
+    engine: &'a Arc<dyn CoordEngine>,
     ticket: Option<Ticket>,
 }
 

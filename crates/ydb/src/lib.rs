@@ -1,7 +1,7 @@
 //! The door for YDB's SDKs: `Ydb.Coordination.V1`, `Ydb.RateLimiter.V1` and `Ydb.Discovery.V1`, in YDB's own messages
 //! (`docs/coordination.md`).
 //!
-//! It translates between protobuf and the coordination group behind an [`Engine`], keeps streams alive with pings, and holds
+//! It translates between protobuf and the coordination group behind an [`CoordEngine`], keeps streams alive with pings, and holds
 //! no opinion of its own: what a request means is decided in `shardine-coord`. Errors of a request travel inside of
 //! messages with gRPC status OK (coordination-semantics 4).
 
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use axum::Router;
 
-pub use engine::{Engine, Hear};
+pub use engine::{CoordEngine, Hear};
 pub use rights::{Access, Right};
 /// A path of nodes, for [`Access`].
 pub use shardine_coord::Path;
@@ -47,7 +47,7 @@ pub struct Options {
 }
 
 /// Everything this door serves, to be merged into the gRPC door.
-pub fn service(engine: Arc<dyn Engine>, options: Options) -> Router {
+pub fn service(engine: Arc<dyn CoordEngine>, options: Options) -> Router {
     let coordination = CoordinationServiceServer::new(nodes::Coordination::new(Arc::clone(&engine)))
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(RESPONSE_BYTES_MAX);

@@ -17,13 +17,13 @@ use shardine_proto::ydb::rate_limiter::{
 };
 use tonic::{Request, Response, Status};
 
-use crate::engine::{Engine, call};
+use crate::engine::{CoordEngine, call};
 use crate::envelope::{bad_request, packed};
 use crate::nodes::{check_database, pass_of};
 use crate::rights::Right;
 
 pub(crate) struct RateLimiter {
-    engine: Arc<dyn Engine>,
+    engine: Arc<dyn CoordEngine>,
 }
 
 /// A call as it was sent: which node, which resource, what of it.
@@ -34,7 +34,7 @@ struct Asked {
 }
 
 impl RateLimiter {
-    pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
+    pub(crate) fn new(engine: Arc<dyn CoordEngine>) -> Self {
         Self { engine }
     }
 

@@ -9,7 +9,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Extensions, Request, Response, Status, Streaming};
 
 use crate::convert::{config_of, message_of};
-use crate::engine::{Engine, call};
+use crate::engine::{CoordEngine, call};
 use crate::envelope::{bad_request, done, packed};
 use crate::rights::{Pass, Right};
 use crate::session;
@@ -24,11 +24,11 @@ use shardine_proto::ydb::scheme::{Entry, entry::Type};
 const DATABASE: &str = "x-ydb-database";
 
 pub(crate) struct Coordination {
-    engine: Arc<dyn Engine>,
+    engine: Arc<dyn CoordEngine>,
 }
 
 impl Coordination {
-    pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
+    pub(crate) fn new(engine: Arc<dyn CoordEngine>) -> Self {
         Self { engine }
     }
 

@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use crate::convert::{ask_of, failure, opening_of, response_of};
-use crate::engine::Engine;
+use crate::engine::CoordEngine;
 use crate::envelope::bad_request;
 use crate::pings::Pings;
 use crate::rights::{Pass, Rights};
@@ -30,7 +30,7 @@ type Answer = Result<SessionResponse, Status>;
 
 /// Serves a stream in a task of its own; what it says comes out of the stream that is returned.
 pub(crate) fn serve(
-    engine: Arc<dyn Engine>,
+    engine: Arc<dyn CoordEngine>,
     requests: Streaming<SessionRequest>,
     pass: Pass,
 ) -> ReceiverStream<Answer> {
@@ -72,7 +72,7 @@ async fn first_message(
 
 /// Tells the engine when the stream is over, however it ends.
 struct Held {
-    engine: Arc<dyn Engine>,
+    engine: Arc<dyn CoordEngine>,
     id: StreamId,
 }
 

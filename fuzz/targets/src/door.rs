@@ -10,11 +10,11 @@ use shardine_model::{
 use shardine_records::{Lookup, Records, Scan, ScanFrom, Sink, read_reply};
 use shardine_resp::frame::{Args, Limits, Parsed, parse};
 use shardine_resp::{Flow, Options, Session};
-use shardine_router::{Call, Hall, Read, Response, ScanCall, ScanPage, ScannedRow, Ticket};
+use shardine_router::{Call, LocalEngine, Read, Response, ScanCall, ScanPage, ScannedRow, Ticket};
 
 use crate::replica;
 
-/// The time on the wall of the hall.
+/// The time on the wall of the engine.
 const NOW: Timestamp = Timestamp(1_000_000);
 
 /// Inputs are cut at every byte, which costs the square of their length.
@@ -85,7 +85,7 @@ fn conversation(data: &[u8], piece: usize) -> Vec<u8> {
     }
 }
 
-/// The hall of one lane with one shard, which does at once what it is asked.
+/// The engine of one lane with one shard, which does at once what it is asked.
 struct Room {
     state: Records,
     responses: VecDeque<(u64, Response)>,
@@ -124,7 +124,7 @@ impl Room {
     }
 }
 
-impl Hall for Room {
+impl LocalEngine for Room {
     fn catalogue(&self) -> &Catalogue {
         self.state.catalogue()
     }

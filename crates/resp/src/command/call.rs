@@ -1,11 +1,11 @@
-//! Commands that ask the hall for something that is not one row: counts, scans, status, kicks, flushes.
+//! Commands that ask the engine for something that is not one row: counts, scans, status, kicks, flushes.
 //!
 //! They run alone: what came before is answered first and what comes after waits, so that a count or a scan sees the
 //! writes that the same connection sent before it.
 
 use shardine_model::Version;
 use shardine_model::table::KV;
-use shardine_router::{Call, Explanation, FlushScope, Hall, Residence, Response, Ticket};
+use shardine_router::{Call, Explanation, FlushScope, LocalEngine, Residence, Response, Ticket};
 
 use crate::address;
 use crate::command::info;
@@ -36,22 +36,22 @@ pub(crate) enum Asked {
     RecordPage(RecordPage),
 }
 
-pub(crate) fn call<H: Hall>(
+pub(crate) fn call<H: LocalEngine>(
     session: &mut Session,
     verb: Verb,
     line: Line<'_>,
-    hall: &mut H,
+    engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
     // A status needs no order, and a health check should not wait behind slow commands.
     if verb != Verb::Info && session.waiting() > 0 {
         return Step::NotYet;
     }
-    match plan(session, verb, line, hall) {
+    match plan(session, verb, line, engine) {
         Err(failure) => session.fail(&failure, out),
         Ok((call, asked)) => {
             let id = session.queue.wait(session.protocol, Waiting::Call(Box::new(asked)));
-            hall.call(call, session.ticket(id, 0));
+            engine.call(call, session.ticket(id, 0));
             if verb != Verb::Info {
                 session.blocked = Some(id);
             }
@@ -60,7 +60,12 @@ pub(crate) fn call<H: Hall>(
     }
 }
 
-fn plan<H: Hall>(session: &mut Session, verb: Verb, line: Line<'_>, hall: &H) -> Result<(Call, Asked), Failure> {
+fn plan<H: LocalEngine>(
+    session: &mut Session,
+    verb: Verb,
+    line: Line<'_>,
+    engine: &H,
+) -> Result<(Call, Asked), Failure> {
     match verb {
         Verb::Dbsize => Ok((Call::Count { table: None }, Asked::Count)),
         Verb::Flushdb | Verb::Flushall => flush_kv(line),
@@ -68,22 +73,22 @@ fn plan<H: Hall>(session: &mut Session, verb: Verb, line: Line<'_>, hall: &H) ->
             let about = info::About::of(session);
             Ok((Call::Status, Asked::Info { sections: line.to_owned(), about }))
         }
-        Verb::Scan => Page::plan(line, hall).map(|(call, page)| (Call::Scan(call), Asked::Page(page))),
+        Verb::Scan => Page::plan(line, engine).map(|(call, page)| (Call::Scan(call), Asked::Page(page))),
         Verb::Keys => {
-            let (call, keys) = Keys::plan(line, hall, session.options.keys_rows_max);
+            let (call, keys) = Keys::plan(line, engine, session.options.keys_rows_max);
             Ok((Call::Scan(call), Asked::Keys(keys)))
         }
         Verb::Randomkey => {
-            let (call, random) = RandomKey::plan(session.context(hall).chance);
+            let (call, random) = RandomKey::plan(session.context(engine).chance);
             Ok((Call::Scan(call), Asked::RandomKey(random)))
         }
         Verb::RecScan => {
-            RecordPage::plan(line, hall.catalogue()).map(|(call, page)| (Call::Scan(call), Asked::RecordPage(page)))
+            RecordPage::plan(line, engine.catalogue()).map(|(call, page)| (Call::Scan(call), Asked::RecordPage(page)))
         }
-        Verb::RecKick => kick(line, hall),
-        Verb::RecFlush => flush(line, hall),
+        Verb::RecKick => kick(line, engine),
+        Verb::RecFlush => flush(line, engine),
         Verb::RecExplain => {
-            let place = address::parse(line.word(1), hall.catalogue())?;
+            let place = address::parse(line.word(1), engine.catalogue())?;
             Ok((Call::Explain { row: place.row().to_owned() }, Asked::Explain))
         }
         other => Err(Failure::unsupported(other.name())),
@@ -96,33 +101,33 @@ fn flush_kv(line: Line<'_>) -> Result<(Call, Asked), Failure> {
     if fits { Ok((Call::Clear { table: KV }, Asked::Deed)) } else { Err(SYNTAX) }
 }
 
-fn kick<H: Hall>(line: Line<'_>, hall: &H) -> Result<(Call, Asked), Failure> {
+fn kick<H: LocalEngine>(line: Line<'_>, engine: &H) -> Result<(Call, Asked), Failure> {
     let nowait = match line.len() {
         2 => false,
         3 if is(line.word(2), "NOWAIT") => true,
         _ => return Err(SYNTAX),
     };
-    let place = address::parse(line.word(1), hall.catalogue())?;
+    let place = address::parse(line.word(1), engine.catalogue())?;
     Ok((Call::Kick { row: place.row().to_owned(), nowait }, Asked::Deed))
 }
 
-fn flush<H: Hall>(line: Line<'_>, hall: &H) -> Result<(Call, Asked), Failure> {
+fn flush<H: LocalEngine>(line: Line<'_>, engine: &H) -> Result<(Call, Asked), Failure> {
     let scope = match line.len() {
         1 => FlushScope::All,
         2 => {
-            let table = std::str::from_utf8(line.word(1)).ok().and_then(|name| hall.catalogue().named(name));
+            let table = std::str::from_utf8(line.word(1)).ok().and_then(|name| engine.catalogue().named(name));
             match table {
                 Some(table) => FlushScope::Table(table.id),
-                None => FlushScope::Row(address::parse(line.word(1), hall.catalogue())?.row().to_owned()),
+                None => FlushScope::Row(address::parse(line.word(1), engine.catalogue())?.row().to_owned()),
             }
         }
-        _ => return await_sql(line, hall),
+        _ => return await_sql(line, engine),
     };
     Ok((Call::Flush(scope), Asked::Deed))
 }
 
 /// `REC.FLUSH key VERSION v [TIMEOUT ms]`.
-fn await_sql<H: Hall>(line: Line<'_>, hall: &H) -> Result<(Call, Asked), Failure> {
+fn await_sql<H: LocalEngine>(line: Line<'_>, engine: &H) -> Result<(Call, Asked), Failure> {
     let number = |place: usize| integer(line.word(place)).ok_or(NOT_AN_INTEGER);
     let within_ms = match line.len() {
         4 => None,
@@ -132,17 +137,17 @@ fn await_sql<H: Hall>(line: Line<'_>, hall: &H) -> Result<(Call, Asked), Failure
     if !is(line.word(2), "VERSION") {
         return Err(SYNTAX);
     }
-    let row = address::parse(line.word(1), hall.catalogue())?.row().to_owned();
+    let row = address::parse(line.word(1), engine.catalogue())?.row().to_owned();
     Ok((Call::AwaitSql { row, version: Version(number(3)?), within_ms }, Asked::Deed))
 }
 
 impl Asked {
-    pub(crate) fn advance<H: Hall>(
+    pub(crate) fn advance<H: LocalEngine>(
         &mut self,
         response: Response,
         context: Context,
         ticket: Ticket,
-        hall: &mut H,
+        engine: &mut H,
     ) -> Progress {
         match (self, response) {
             (Self::Deed, Response::Done) => Progress::written(wire::ok),
@@ -150,16 +155,16 @@ impl Asked {
                 Progress::written(|out| wire::integer(out, i64::try_from(count).unwrap_or(i64::MAX)))
             }
             (Self::Info { sections, about }, Response::Status(status)) => {
-                let text = info::text(sections.line(), about, &status, hall);
+                let text = info::text(sections.line(), about, &status, engine);
                 Progress::written(|out| wire::text(out, &text, context.protocol))
             }
             (Self::Explain, Response::Explanation(explanation)) => {
                 Progress::written(|out| write_explanation(&explanation, context, out))
             }
-            (Self::Page(page), Response::Page(rows)) => page.finish(&rows, hall.catalogue()),
-            (Self::Keys(keys), Response::Page(rows)) => keys.advance(rows, ticket, hall),
-            (Self::RandomKey(random), Response::Page(rows)) => random.advance(rows, context, ticket, hall),
-            (Self::RecordPage(page), Response::Page(rows)) => page.finish(&rows, context, hall.catalogue()),
+            (Self::Page(page), Response::Page(rows)) => page.finish(&rows, engine.catalogue()),
+            (Self::Keys(keys), Response::Page(rows)) => keys.advance(rows, ticket, engine),
+            (Self::RandomKey(random), Response::Page(rows)) => random.advance(rows, context, ticket, engine),
+            (Self::RecordPage(page), Response::Page(rows)) => page.finish(&rows, context, engine.catalogue()),
             (_, other) => Progress::failed(&failure_of(&other)),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use shardine_router::{EngineStatus, Hall};
+use shardine_router::{EngineStatus, LocalEngine};
 
 use crate::frame::Line;
 use crate::options::REDIS_VERSION;
@@ -33,7 +33,7 @@ const SECTIONS: [Section; 7] = [
     ("Keyspace", keyspace),
 ];
 
-pub(super) fn text<H: Hall>(asked: Line<'_>, about: &About, status: &EngineStatus, hall: &H) -> String {
+pub(super) fn text<H: LocalEngine>(asked: Line<'_>, about: &About, status: &EngineStatus, engine: &H) -> String {
     let wants = |name: &str| {
         asked.len() == 1
             || asked.words(1).any(|word| ["all", "default", "everything", name].iter().any(|known| is(word, known)))
@@ -53,7 +53,7 @@ pub(super) fn text<H: Hall>(asked: Line<'_>, about: &About, status: &EngineStatu
     }
     if wants("Tables") {
         heading(&mut text, "Tables");
-        for table in hall.catalogue().tables() {
+        for table in engine.catalogue().tables() {
             let (name, backing) = (&table.name, table.backing.name());
             line(&mut text, name, format_args!("backing={backing},fields={}", table.fields.len()));
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use shardine_model::{Answer, ErrorCode, FieldsView, Request, RowKeyBuf, RowView, Table};
-use shardine_router::{Call, Explanation, Hall, Read, Response, Ticket};
+use shardine_router::{Call, Explanation, LocalEngine, Read, Response, Ticket};
 use smallvec::SmallVec;
 
 use crate::address::Place;
@@ -41,15 +41,15 @@ enum Stage {
     Changing(Shape),
 }
 
-pub(crate) fn start<H: Hall>(
+pub(crate) fn start<H: LocalEngine>(
     session: &mut Session,
     verb: Verb,
     line: Line<'_>,
     place: &Place<'_>,
-    hall: &mut H,
+    engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
-    let order = Order { verb, line, place, now: hall.now() };
+    let order = Order { verb, line, place, now: engine.now() };
     // A rehearsal on nothing finds the faults of the command before anything is read for it.
     if let Err(failure) = change::decide(order, Found::NEVER, &mut Vec::new()) {
         return session.fail(&failure, out);
@@ -57,8 +57,8 @@ pub(crate) fn start<H: Hall>(
     let (line, table, row) = (line.to_owned(), place.table.clone(), place.row().to_owned());
     let mut look = Look { verb, line, table, row, stage: Stage::Looking, looks: 0 };
     let id = session.queue.next_id();
-    let context = session.context(hall);
-    match look.look(context, session.ticket(id, 0), hall) {
+    let context = session.context(engine);
+    match look.look(context, session.ticket(id, 0), engine) {
         Progress::Reply(bytes) => session.queue.reply(out, |out| out.extend_from_slice(&bytes)),
         Progress::Wait | Progress::Watch(_) => {
             session.queue.wait(session.protocol, Waiting::Look(Box::new(look)));
@@ -69,40 +69,40 @@ pub(crate) fn start<H: Hall>(
 }
 
 impl Look {
-    pub(crate) fn advance<H: Hall>(
+    pub(crate) fn advance<H: LocalEngine>(
         &mut self,
         response: Response,
         context: Context,
         ticket: Ticket,
-        hall: &mut H,
+        engine: &mut H,
     ) -> Progress {
         match (self.stage, &response) {
             (Stage::Changing(_), Response::Answer(Answer::One(reply)))
                 if reply.refusal() == Some(ErrorCode::VersionMismatch) =>
             {
-                self.look(context, ticket, hall)
+                self.look(context, ticket, engine)
             }
             (Stage::Changing(shape), _) => {
-                let tone = Tone { protocol: context.protocol, catalogue: hall.catalogue() };
+                let tone = Tone { protocol: context.protocol, catalogue: engine.catalogue() };
                 Progress::written(|out| shape.write(&response, tone, out))
             }
             (Stage::AskingExpiry, Response::Explanation(explanation)) => {
-                self.decide(found_by_explanation(explanation), context, ticket, hall)
+                self.decide(found_by_explanation(explanation), context, ticket, engine)
             }
             (Stage::Looking, _) if self.needs_expiry() && matches!(found_in(&response), Ok(Found::Live(_))) => {
                 self.stage = Stage::AskingExpiry;
-                hall.call(Call::Explain { row: self.row.clone() }, ticket);
+                engine.call(Call::Explain { row: self.row.clone() }, ticket);
                 Progress::Wait
             }
             (Stage::Looking | Stage::AskingExpiry, _) => match found_in(&response) {
-                Ok(found) => self.decide(found, context, ticket, hall),
+                Ok(found) => self.decide(found, context, ticket, engine),
                 Err(failure) => Progress::failed(&failure),
             },
         }
     }
 
     /// Looks on the spot, or asks for the record.
-    fn look<H: Hall>(&mut self, context: Context, ticket: Ticket, hall: &mut H) -> Progress {
+    fn look<H: LocalEngine>(&mut self, context: Context, ticket: Ticket, engine: &mut H) -> Progress {
         self.looks += 1;
         if self.looks > LOOKS_MAX {
             return Progress::failed(&Failure::from(ErrorCode::Busy));
@@ -111,24 +111,30 @@ impl Look {
         let place = place_of(&self.row, &self.table);
         let order = Order { verb: self.verb, line: self.line.line(), place: &place, now: context.now };
         let mut scratch = Vec::new();
-        let decided = match hall.read(self.row.as_ref()) {
+        let decided = match engine.read(self.row.as_ref()) {
             Read::Live(view) => change::decide(order, Found::Live(view), &mut scratch),
             Read::Absent { version, sql_version } => {
                 change::decide(order, Found::Absent { version, sql_version }, &mut scratch)
             }
             Read::Later => {
-                hall.call(Call::Read { row: self.row.clone() }, ticket);
+                engine.call(Call::Read { row: self.row.clone() }, ticket);
                 return Progress::Wait;
             }
         };
-        perform(decided, &mut self.stage, ticket, hall)
+        perform(decided, &mut self.stage, ticket, engine)
     }
 
-    fn decide<H: Hall>(&mut self, seen: Found<'_>, context: Context, ticket: Ticket, hall: &mut H) -> Progress {
+    fn decide<H: LocalEngine>(
+        &mut self,
+        seen: Found<'_>,
+        context: Context,
+        ticket: Ticket,
+        engine: &mut H,
+    ) -> Progress {
         let place = place_of(&self.row, &self.table);
         let order = Order { verb: self.verb, line: self.line.line(), place: &place, now: context.now };
         let mut scratch = Vec::new();
-        perform(change::decide(order, seen, &mut scratch), &mut self.stage, ticket, hall)
+        perform(change::decide(order, seen, &mut scratch), &mut self.stage, ticket, engine)
     }
 
     fn needs_expiry(&self) -> bool {
@@ -136,18 +142,18 @@ impl Look {
     }
 }
 
-fn perform<H: Hall>(
+fn perform<H: LocalEngine>(
     decided: Result<Decision<'_>, Failure>,
     stage: &mut Stage,
     ticket: Ticket,
-    hall: &mut H,
+    engine: &mut H,
 ) -> Progress {
     match decided {
         Err(failure) => Progress::failed(&failure),
         Ok(Decision::Integer(value)) => Progress::written(|out| wire::integer(out, value)),
         Ok(Decision::Change((command, shape))) => {
             *stage = Stage::Changing(shape);
-            hall.submit(&Request::one(command), ticket);
+            engine.submit(&Request::one(command), ticket);
             Progress::Wait
         }
     }

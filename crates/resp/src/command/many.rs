@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use shardine_model::{Request, Table};
-use shardine_router::{Hall, Read, Response};
+use shardine_router::{LocalEngine, Read, Response};
 use smallvec::SmallVec;
 
 use crate::address::{self, Place};
@@ -22,35 +22,35 @@ use crate::wire;
 type Places<'a> = SmallVec<[Place<'a>; 2]>;
 
 /// The rows that a command names. All must be well addressed, or nothing is done.
-pub(crate) fn places<'a, H: Hall>(verb: Verb, line: Line<'a>, hall: &H) -> Result<Places<'a>, Failure> {
+pub(crate) fn places<'a, H: LocalEngine>(verb: Verb, line: Line<'a>, engine: &H) -> Result<Places<'a>, Failure> {
     let step = verb.keys().step.max(1) as usize;
     let keys = line.words(1).step_by(step);
-    keys.map(|key| address::parse(key, hall.catalogue()).map_err(Failure::from)).collect()
+    keys.map(|key| address::parse(key, engine.catalogue()).map_err(Failure::from)).collect()
 }
 
-pub(crate) fn read<H: Hall>(
+pub(crate) fn read<H: LocalEngine>(
     session: &mut Session,
     verb: Verb,
     line: Line<'_>,
-    hall: &mut H,
+    engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
-    match places(verb, line, hall) {
+    match places(verb, line, engine) {
         Err(failure) => session.fail(&failure, out),
-        Ok(places) if verb == Verb::Mget => read_elements(session, &places, line, hall, out),
-        Ok(places) => count_live(session, &places, hall, out),
+        Ok(places) if verb == Verb::Mget => read_elements(session, &places, line, engine, out),
+        Ok(places) => count_live(session, &places, engine, out),
     }
 }
 
-fn count_live<H: Hall>(session: &mut Session, places: &[Place<'_>], hall: &mut H, out: &mut Vec<u8>) -> Step {
+fn count_live<H: LocalEngine>(session: &mut Session, places: &[Place<'_>], engine: &mut H, out: &mut Vec<u8>) -> Step {
     let mut sum = Sum { counts: Counts::Rows, missing: 0, total: 0, failure: None };
     let id = session.queue.next_id();
     for (part, place) in places.iter().enumerate() {
-        match hall.read(place.row()) {
+        match engine.read(place.row()) {
             Read::Live(_) => sum.total += 1,
             Read::Absent { .. } => {}
             Read::Later => {
-                session.ask_late(id, part, place, hall);
+                session.ask_late(id, part, place, engine);
                 sum.missing += 1;
             }
         }
@@ -63,23 +63,23 @@ fn count_live<H: Hall>(session: &mut Session, places: &[Place<'_>], hall: &mut H
     Step::Taken
 }
 
-fn read_elements<H: Hall>(
+fn read_elements<H: LocalEngine>(
     session: &mut Session,
     places: &[Place<'_>],
     line: Line<'_>,
-    hall: &mut H,
+    engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
-    let context = session.context(hall);
+    let context = session.context(engine);
     let id = session.queue.next_id();
     let mut elements = Elements { chunks: vec![Vec::new()], tables: Vec::new(), missing: 0 };
     wire::array(&mut elements.chunks[0], places.len());
     for (part, place) in places.iter().enumerate() {
-        let found = match hall.read(place.row()) {
+        let found = match engine.read(place.row()) {
             Read::Live(view) => Found::Live(view),
             Read::Absent { version, sql_version } => Found::Absent { version, sql_version },
             Read::Later => {
-                session.ask_late(id, part, place, hall);
+                session.ask_late(id, part, place, engine);
                 elements.leave_open(part, place.table.clone());
                 continue;
             }
@@ -95,17 +95,17 @@ fn read_elements<H: Hall>(
     Step::Taken
 }
 
-pub(crate) fn change<H: Hall>(
+pub(crate) fn change<H: LocalEngine>(
     session: &mut Session,
     verb: Verb,
     line: Line<'_>,
-    hall: &mut H,
+    engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
     if verb == Verb::Mset && line.len().is_multiple_of(2) {
         return session.fail(&wrong_arity(verb.name()), out);
     }
-    let places = match places(verb, line, hall) {
+    let places = match places(verb, line, engine) {
         Ok(places) => places,
         Err(failure) => return session.fail(&failure, out),
     };
@@ -114,7 +114,7 @@ pub(crate) fn change<H: Hall>(
     }
     let mut plans: SmallVec<[_; 2]> = SmallVec::new();
     for (index, place) in places.iter().enumerate() {
-        match plan_one(Order { verb, line, place, now: hall.now() }, index) {
+        match plan_one(Order { verb, line, place, now: engine.now() }, index) {
             Ok(plan) => plans.push(plan),
             Err(failure) => return session.fail(&failure, out),
         }
@@ -128,7 +128,7 @@ pub(crate) fn change<H: Hall>(
     };
     let id = session.queue.wait(session.protocol, waiting);
     for (part, (command, _)) in plans.into_iter().enumerate() {
-        hall.submit(&Request::one(command), session.ticket(id, part));
+        engine.submit(&Request::one(command), session.ticket(id, part));
     }
     Step::Taken
 }

@@ -1,6 +1,6 @@
 //! Commands that the connection answers by itself: greetings, identity, time.
 
-use shardine_router::Hall;
+use shardine_router::LocalEngine;
 
 use crate::command::{client, describe};
 use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX, WRONG_PASSWORD};
@@ -11,31 +11,37 @@ use crate::value::{integer, is};
 use crate::verb::Verb;
 use crate::wire::{self, Protocol};
 
-pub(crate) fn run<H: Hall>(session: &mut Session, verb: Verb, line: Line<'_>, hall: &mut H, out: &mut Vec<u8>) -> Step {
+pub(crate) fn run<H: LocalEngine>(
+    session: &mut Session,
+    verb: Verb,
+    line: Line<'_>,
+    engine: &mut H,
+    out: &mut Vec<u8>,
+) -> Step {
     if verb == Verb::Ping && line.len() == 1 {
         session.queue.reply(out, |out| out.extend_from_slice(b"+PONG\r\n"));
         return Step::Taken;
     }
-    let reply = bytes(session, verb, line, hall);
+    let reply = bytes(session, verb, line, engine);
     session.queue.reply(out, |out| out.extend_from_slice(&reply));
     Step::Taken
 }
 
 /// The reply by itself, wherever it will stand: in line, or in the array of an `EXEC`.
-pub(crate) fn bytes<H: Hall>(session: &mut Session, verb: Verb, line: Line<'_>, hall: &H) -> Vec<u8> {
+pub(crate) fn bytes<H: LocalEngine>(session: &mut Session, verb: Verb, line: Line<'_>, engine: &H) -> Vec<u8> {
     let mut out = Vec::new();
-    if let Err(failure) = answer(session, verb, line, hall, &mut out) {
+    if let Err(failure) = answer(session, verb, line, engine, &mut out) {
         out.clear();
         failure.write(&mut out);
     }
     out
 }
 
-fn answer<H: Hall>(
+fn answer<H: LocalEngine>(
     session: &mut Session,
     verb: Verb,
     line: Line<'_>,
-    hall: &H,
+    engine: &H,
     out: &mut Vec<u8>,
 ) -> Result<(), Failure> {
     match verb {
@@ -48,7 +54,7 @@ fn answer<H: Hall>(
         Verb::Auth => auth(session, line, out),
         Verb::Select => select(line, out),
         Verb::Time => {
-            time(hall, out);
+            time(engine, out);
             Ok(())
         }
         Verb::Wait => wait(line, out),
@@ -164,8 +170,8 @@ fn select(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     }
 }
 
-fn time<H: Hall>(hall: &H, out: &mut Vec<u8>) {
-    let now = hall.now().0;
+fn time<H: LocalEngine>(engine: &H, out: &mut Vec<u8>) {
+    let now = engine.now().0;
     wire::array(out, 2);
     wire::bulk(out, itoa::Buffer::new().format(now / 1_000).as_bytes());
     wire::bulk(out, itoa::Buffer::new().format(now % 1_000 * 1_000).as_bytes());

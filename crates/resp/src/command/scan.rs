@@ -1,10 +1,10 @@
-//! Walks over many rows: `SCAN`, `KEYS`, `RANDOMKEY`, `REC.SCAN`. Rows come in pages; a page is never larger than the hall allows.
+//! Walks over many rows: `SCAN`, `KEYS`, `RANDOMKEY`, `REC.SCAN`. Rows come in pages; a page is never larger than the engine allows.
 
 mod records;
 
 use shardine_model::table::KV;
 use shardine_model::{Catalogue, RowKey, TableId, limits};
-use shardine_router::{Call, Hall, ScanCall, ScanPage, ScannedRow, Ticket};
+use shardine_router::{Call, LocalEngine, ScanCall, ScanPage, ScannedRow, Ticket};
 
 use crate::address;
 use crate::command::read::{Context, kind_of};
@@ -27,7 +27,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    pub(super) fn plan<H: Hall>(line: Line<'_>, hall: &H) -> Result<(ScanCall, Self), Failure> {
+    pub(super) fn plan<H: LocalEngine>(line: Line<'_>, engine: &H) -> Result<(ScanCall, Self), Failure> {
         let cursor = unsigned(line.word(1)).ok_or(Failure::line("ERR invalid cursor (bad_request)"))?;
         let (mut page, mut limit) = (Page { pattern: None, kind: None }, COUNT_DEFAULT);
         let mut words = line.words(2);
@@ -45,7 +45,7 @@ impl Page {
                 return Err(SYNTAX);
             }
         }
-        let table = page.pattern.as_deref().and_then(|pattern| table_of(pattern, hall.catalogue()));
+        let table = page.pattern.as_deref().and_then(|pattern| table_of(pattern, engine.catalogue()));
         let cursor = (cursor != 0).then(|| cursor.to_be_bytes().to_vec());
         Ok((ScanCall { table, limit, cursor, whole_positions: true, ..ScanCall::default() }, page))
     }
@@ -100,9 +100,9 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn plan<H: Hall>(line: Line<'_>, hall: &H, rows_max: usize) -> (ScanCall, Self) {
+    pub(super) fn plan<H: LocalEngine>(line: Line<'_>, engine: &H, rows_max: usize) -> (ScanCall, Self) {
         let pattern = line.word(1);
-        let table = table_of(pattern, hall.catalogue());
+        let table = table_of(pattern, engine.catalogue());
         let keys = Keys { pattern: pattern.into(), table, found: Vec::new(), count: 0, seen: 0, rows_max };
         (keys.page(None), keys)
     }
@@ -111,11 +111,11 @@ impl Keys {
         ScanCall { table: self.table, limit: limits::SCAN_ROWS_MAX, cursor, ..ScanCall::default() }
     }
 
-    pub(super) fn advance<H: Hall>(&mut self, page: ScanPage, ticket: Ticket, hall: &mut H) -> Progress {
+    pub(super) fn advance<H: LocalEngine>(&mut self, page: ScanPage, ticket: Ticket, engine: &mut H) -> Progress {
         let mut name = Vec::new();
         for row in &page.rows {
             name.clear();
-            address::print(row.row.as_ref(), hall.catalogue(), &mut name);
+            address::print(row.row.as_ref(), engine.catalogue(), &mut name);
             if glob::matches(&self.pattern, &name) {
                 wire::bulk(&mut self.found, &name);
                 self.count += 1;
@@ -129,7 +129,7 @@ impl Keys {
             return Progress::failed(&Failure::new(shardine_model::ErrorCode::TooLarge, sentence));
         }
         if page.next.is_some() {
-            hall.call(Call::Scan(self.page(page.next)), ticket);
+            engine.call(Call::Scan(self.page(page.next)), ticket);
             return Progress::Wait;
         }
         Progress::written(|out| {
@@ -156,24 +156,24 @@ impl RandomKey {
         ScanCall { limit: RANDOM_ROWS, cursor, whole_positions: true, ..ScanCall::default() }
     }
 
-    pub(super) fn advance<H: Hall>(
+    pub(super) fn advance<H: LocalEngine>(
         &mut self,
         page: ScanPage,
         context: Context,
         ticket: Ticket,
-        hall: &mut H,
+        engine: &mut H,
     ) -> Progress {
         if page.rows.is_empty() {
             if page.next.is_none() && self.is_second_round {
                 return Progress::written(|out| wire::null(out, context.protocol));
             }
             self.is_second_round |= page.next.is_none();
-            hall.call(Call::Scan(Self::page(page.next)), ticket);
+            engine.call(Call::Scan(Self::page(page.next)), ticket);
             return Progress::Wait;
         }
         let row: RowKey<'_> = page.rows[(context.chance % page.rows.len() as u64) as usize].row.as_ref();
         let mut name = Vec::new();
-        address::print(row, hall.catalogue(), &mut name);
+        address::print(row, engine.catalogue(), &mut name);
         Progress::written(|out| wire::bulk(out, &name))
     }
 }

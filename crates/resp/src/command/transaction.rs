@@ -3,7 +3,7 @@
 mod exec;
 
 use shardine_model::{ErrorCode, Version, limits};
-use shardine_router::{Hall, Read, Response};
+use shardine_router::{LocalEngine, Read, Response};
 
 use crate::command::many;
 use crate::command::read::Found;
@@ -73,18 +73,18 @@ fn unfit(verb: Verb, line: Line<'_>) -> Option<Failure> {
     needs_more.then(|| Failure::unsupported(sentence()))
 }
 
-pub(crate) fn control<H: Hall>(
+pub(crate) fn control<H: LocalEngine>(
     session: &mut Session,
     verb: Verb,
     line: Line<'_>,
-    hall: &mut H,
+    engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
     match verb {
         Verb::Multi => multi(session, out),
-        Verb::Exec => exec::exec(session, hall, out),
+        Verb::Exec => exec::exec(session, engine, out),
         Verb::Discard => discard(session, out),
-        Verb::Watch => watch(session, verb, line, hall, out),
+        Verb::Watch => watch(session, verb, line, engine, out),
         Verb::Reset => reset(session, out),
         _ => quit(session, out),
     }
@@ -125,12 +125,12 @@ fn reset(session: &mut Session, out: &mut Vec<u8>) -> Step {
     Step::Taken
 }
 
-fn watch<H: Hall>(session: &mut Session, verb: Verb, line: Line<'_>, hall: &mut H, out: &mut Vec<u8>) -> Step {
+fn watch<H: LocalEngine>(session: &mut Session, verb: Verb, line: Line<'_>, engine: &mut H, out: &mut Vec<u8>) -> Step {
     if session.transaction.is_some() {
         session.queue.reply(out, |out| wire::error(out, "ERR WATCH inside MULTI is not allowed (bad_request)"));
         return Step::Taken;
     }
-    let places = match many::places(verb, line, hall) {
+    let places = match many::places(verb, line, engine) {
         Ok(places) => places,
         Err(failure) => return session.fail(&failure, out),
     };
@@ -142,11 +142,11 @@ fn watch<H: Hall>(session: &mut Session, verb: Verb, line: Line<'_>, hall: &mut 
     let id = session.queue.next_id();
     for (part, place) in places.iter().enumerate() {
         let row = place.row().to_owned();
-        let version = match hall.read(place.row()) {
+        let version = match engine.read(place.row()) {
             Read::Live(view) => view.version,
             Read::Absent { version, .. } => version,
             Read::Later => {
-                session.ask_late(id, part, place, hall);
+                session.ask_late(id, part, place, engine);
                 watching.missing += 1;
                 Version::NEVER
             }

@@ -153,7 +153,7 @@ proptest! {
         lines in prop::collection::vec(prop::collection::vec(word(), 1..7), 1..12), is_late in any::<bool>(),
     ) {
         let mut door = Door::open();
-        door.hall.is_late = is_late;
+        door.engine.is_late = is_late;
 
         for line in &lines {
             let flow = door.send(&frame(line));

@@ -1,6 +1,6 @@
-//! The whole door against a hall made of a map: golden replies, order, transactions, limits. No server is started.
+//! The whole door against a engine made of a map: golden replies, order, transactions, limits. No server is started.
 
-mod hall;
+mod engine;
 mod state;
 mod talk;
 

@@ -29,19 +29,19 @@ fn replies_are_held_behind_a_waiting_one() {
 fn parts_of_one_command_may_come_in_any_order() {
     let mut door = Door::open();
     door.say("MSET a 1 b 2 c 3");
-    door.hall.is_late = true;
+    door.engine.is_late = true;
 
     door.receive(&pipeline(&["MGET a absent c", "DEL x a b"]));
-    while !door.hall.responses.is_empty() {
-        let last = door.hall.responses.len() - 1;
+    while !door.engine.responses.is_empty() {
+        let last = door.engine.responses.len() - 1;
         door.deliver(last);
     }
 
     assert_eq!(door.take(), "*3|$1|1|$-1|$1|3|");
     let received = door.receive(&pipeline(&["DEL x a b"]));
     assert_eq!(received.flow, Flow::Continue);
-    while !door.hall.responses.is_empty() {
-        let last = door.hall.responses.len() - 1;
+    while !door.engine.responses.is_empty() {
+        let last = door.engine.responses.len() - 1;
         door.deliver(last);
     }
     assert_eq!(door.take(), ":2|");
@@ -50,7 +50,7 @@ fn parts_of_one_command_may_come_in_any_order() {
 #[test]
 fn mget_shows_one_key_s_error_in_its_place() {
     let mut door = Door::open();
-    door.hall.failure = Some(ErrorCode::BackendUnavailable);
+    door.engine.failure = Some(ErrorCode::BackendUnavailable);
 
     let reply = door.say("MGET a b");
 
@@ -62,7 +62,7 @@ fn mget_shows_one_key_s_error_in_its_place() {
 fn a_change_waits_for_earlier_reads_of_its_partition() {
     let mut door = Door::open();
     door.say("SET a old");
-    door.hall.is_late = true;
+    door.engine.is_late = true;
 
     let input = pipeline(&["GET a", "SET b 1", "SET a new"]);
     let received = door.receive(&input);
@@ -125,7 +125,7 @@ fn a_full_line_or_buffer_pauses() {
 #[test]
 fn an_answer_in_doubt_says_so() {
     let mut door = Door::open();
-    door.hall.failure = Some(ErrorCode::InDoubt);
+    door.engine.failure = Some(ErrorCode::InDoubt);
 
     let reply = door.say("SET a 1");
 
@@ -147,13 +147,13 @@ proptest! {
         expected.send(&input);
 
         let mut door = Door::open();
-        door.hall.is_late = is_late;
+        door.engine.is_late = is_late;
         let (mut start, mut end, mut picks) = (0, 0, picks.into_iter().cycle());
         for cut in cuts.into_iter().cycle() {
             end = (end + cut).min(input.len());
             start += door.receive(&input[start..end]).consumed;
-            while !door.hall.responses.is_empty() {
-                let index = picks.next().unwrap() % door.hall.responses.len();
+            while !door.engine.responses.is_empty() {
+                let index = picks.next().unwrap() % door.engine.responses.len();
                 door.deliver(index);
             }
             if start == input.len() {

@@ -116,7 +116,7 @@ fn a_browser_is_hung_up_on() {
         let flow = door.send(request);
 
         assert_eq!((flow, door.take().as_str()), (Flow::Close, ""), "reliability S9");
-        assert!(door.hall.state.rows.is_empty());
+        assert!(door.engine.state.rows.is_empty());
     }
 }
 

@@ -71,13 +71,13 @@ fn a_write_may_wait_for_sql() {
         ("REC.SET users:lili age 2 ACK raft", "*2|:2|:0|"),
     ]);
     door.script(&[("REC.SET lili value 1 ACK sql", "-ERR bad_request: the table has no SQL behind it to wait for|")]);
-    door.hall.flush_failure = Some(ErrorCode::BackendUnavailable);
+    door.engine.flush_failure = Some(ErrorCode::BackendUnavailable);
 
     door.script(&[("REC.SET users:lili age 3 ACK sql", "*3|:3|:0|$7|pending|")]);
     assert!(
-        door.hall.calls.iter().all(|call| call.starts_with("Submit")),
+        door.engine.calls.iter().all(|call| call.starts_with("Submit")),
         "record-cache 32, 108: {:?}",
-        door.hall.calls
+        door.engine.calls
     );
 }
 
@@ -101,8 +101,8 @@ fn kick_flush_and_explain_reach_the_hall() {
 
     let beginnings =
         ["Kick", "Kick", "Flush(All)", "Flush(Table(TableId(2)))", "Flush(Row(", "AwaitSql", "AwaitSql", "Explain"];
-    assert_eq!(door.hall.calls.len(), beginnings.len());
-    for (call, beginning) in door.hall.calls.iter().zip(beginnings) {
+    assert_eq!(door.engine.calls.len(), beginnings.len());
+    for (call, beginning) in door.engine.calls.iter().zip(beginnings) {
         assert!(call.starts_with(beginning), "{call}");
     }
 }

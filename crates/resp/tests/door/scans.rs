@@ -37,7 +37,7 @@ fn a_scan_sees_every_key_once() {
     assert_eq!(walk(&mut door, "MATCH key:1*").len(), 11);
     assert_eq!(walk(&mut door, "MATCH users:* COUNT 1000"), ["users:lili"]);
     assert_eq!(walk(&mut door, "TYPE hash COUNT 5"), ["h", "users:lili"]);
-    assert!(door.hall.calls.iter().any(|call| call.contains("table: Some(TableId(2))")), "a prefix narrows the scan");
+    assert!(door.engine.calls.iter().any(|call| call.contains("table: Some(TableId(2))")), "a prefix narrows the scan");
 }
 
 #[test]
@@ -80,5 +80,5 @@ fn records_are_scanned_with_their_versions() {
         ("REC.SCAN messages FROM 1", "-ERR bad_request: FROM, TO and DESC order the rows of one key…"),
         ("REC.SCAN messages:chat FROM x", "-ERR bad_request: sort part \"x\" is not a valid int64|"),
     ]);
-    assert!(door.hall.calls[1].contains("from: Including") && door.hall.calls[1].contains("to: Excluding"));
+    assert!(door.engine.calls[1].contains("from: Including") && door.engine.calls[1].contains("to: Excluding"));
 }

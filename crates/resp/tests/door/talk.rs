@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use shardine_resp::{Flow, Options, Received, Session};
 
-use crate::hall::FakeHall;
+use crate::engine::FakeHall;
 
 pub struct Door {
     pub session: Session,
-    pub hall: FakeHall,
+    pub engine: FakeHall,
     pub out: Vec<u8>,
 }
 
@@ -34,24 +34,24 @@ impl Door {
     }
 
     pub fn with(options: Options) -> Self {
-        Self { session: Session::new(7, Arc::new(options)), hall: FakeHall::new(), out: Vec::new() }
+        Self { session: Session::new(7, Arc::new(options)), engine: FakeHall::new(), out: Vec::new() }
     }
 
     pub fn late() -> Self {
         let mut door = Self::open();
-        door.hall.is_late = true;
+        door.engine.is_late = true;
         door
     }
 
-    /// Hands bytes in and leaves the hall's responses where they are.
+    /// Hands bytes in and leaves the engine's responses where they are.
     pub fn receive(&mut self, input: &[u8]) -> Received {
-        self.session.receive(input, &mut self.hall, &mut self.out)
+        self.session.receive(input, &mut self.engine, &mut self.out)
     }
 
     /// Delivers the oldest response, or the one at `index`.
     pub fn deliver(&mut self, index: usize) -> Flow {
-        let (sequence, response) = self.hall.responses.remove(index);
-        self.session.complete(sequence, response, &mut self.hall, &mut self.out)
+        let (sequence, response) = self.engine.responses.remove(index);
+        self.session.complete(sequence, response, &mut self.engine, &mut self.out)
     }
 
     /// Sends bytes and goes on until everything is answered, as a host does.
@@ -60,10 +60,10 @@ impl Door {
         loop {
             let Received { consumed, flow } = self.receive(rest);
             rest = &rest[consumed..];
-            if self.hall.responses.is_empty() && (flow != Flow::Pause || consumed == 0) {
+            if self.engine.responses.is_empty() && (flow != Flow::Pause || consumed == 0) {
                 return flow;
             }
-            while !self.hall.responses.is_empty() {
+            while !self.engine.responses.is_empty() {
                 self.deliver(0);
             }
         }

@@ -102,7 +102,7 @@ fn discard_forgets_and_controls_do_not_nest() {
 
 fn watch_then_change(late: bool) -> Door {
     let mut door = Door::open();
-    door.hall.is_late = late;
+    door.engine.is_late = late;
     door.script(&[("SET a 1", "+OK|"), ("WATCH a", "+OK|")]);
     door
 }
@@ -152,7 +152,7 @@ fn a_whole_transaction_may_come_in_one_packet() {
     for late in [false, true] {
         let mut door = Door::open();
         door.say("SET a 1");
-        door.hall.is_late = late;
+        door.engine.is_late = late;
 
         door.send(&input);
 
@@ -164,7 +164,7 @@ fn a_whole_transaction_may_come_in_one_packet() {
 fn a_batch_that_fails_as_a_whole_answers_with_its_code() {
     let mut door = Door::open();
     door.script(&[("MULTI", "+OK|"), ("SET a 1", "+QUEUED|")]);
-    door.hall.failure = Some(ErrorCode::InDoubt);
+    door.engine.failure = Some(ErrorCode::InDoubt);
 
     assert!(door.say("EXEC").starts_with("-INDOUBT in_doubt: "));
 }

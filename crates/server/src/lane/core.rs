@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardine_model::{
     Ack, Answer, Backing, Catalogue, ErrorCode, Position, Refusal, Request, RowKey, ShardId, TableId, Timestamp,
 };
-use shardine_router::{Call, DeadLetterLine, Hall, Read, Response, ShardStatus, TableWriteback, Ticket};
+use shardine_router::{Call, DeadLetterLine, LocalEngine, Read, Response, ShardStatus, TableWriteback, Ticket};
 use shardine_shard::{Actions, Caller, Persist, ReadNow, Replica, Time};
 use slab::Slab;
 
@@ -428,7 +428,7 @@ fn response(answer: Answer) -> Response {
     }
 }
 
-impl Hall for Core {
+impl LocalEngine for Core {
     fn catalogue(&self) -> &Catalogue {
         &self.catalogue
     }

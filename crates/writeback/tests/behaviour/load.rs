@@ -150,7 +150,7 @@ fn a_sort_key_is_part_of_the_address() {
         rig.create(&messages());
         let body = |text: &str| image(&[(1, Value::Str(text.into()))]);
         let rows =
-            [("room", 1, "lili"), ("room", 1, "bob"), ("room", -1, "lili"), ("hall", 1, "lili"), ("hall", 7, "")];
+            [("room", 1, "lili"), ("room", 1, "bob"), ("room", -1, "lili"), ("engine", 1, "lili"), ("engine", 7, "")];
         let rows = rows.map(|(key, number, author)| message(key, number, author));
         let written = rows.iter().take(4).zip(1..).map(|(row, version)| at(row.clone(), version, body("hi")));
         rig.flush(&messages(), written.collect());

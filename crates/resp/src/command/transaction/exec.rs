@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardine_model::command::{Batch, BatchItem, BatchMode, Body};
 use shardine_model::key::partition_key;
 use shardine_model::{Answer, Catalogue, ErrorCode, Outcome, Reply, Request, RowKey, Table, limits};
-use shardine_router::{Hall, Response};
+use shardine_router::{LocalEngine, Response};
 use smallvec::SmallVec;
 
 use super::Queued;
@@ -39,7 +39,7 @@ pub(crate) struct Exec {
     parts: Vec<Part>,
 }
 
-pub(super) fn exec<H: Hall>(session: &mut Session, hall: &mut H, out: &mut Vec<u8>) -> Step {
+pub(super) fn exec<H: LocalEngine>(session: &mut Session, engine: &mut H, out: &mut Vec<u8>) -> Step {
     if session.transaction.is_none() {
         return session.fail(&Failure::line("ERR EXEC without MULTI (bad_request)"), out);
     }
@@ -52,16 +52,16 @@ pub(super) fn exec<H: Hall>(session: &mut Session, hall: &mut H, out: &mut Vec<u
         return session.fail(&ABORTED, out);
     }
     let queued = transaction.queued;
-    match submit(session, &queued, &watched, hall) {
+    match submit(session, &queued, &watched, engine) {
         Err(failure) => session.fail(&failure, out),
         Ok(Submitted { parts, is_empty: false }) => {
             session.queue.wait(session.protocol, Waiting::Exec(Box::new(Exec { queued, parts })));
             Step::Taken
         }
         Ok(Submitted { parts, is_empty: true }) => {
-            let context = session.context(hall);
+            let context = session.context(engine);
             let exec = Exec { queued, parts };
-            session.queue.reply(out, |out| exec.write(&[], context, hall.catalogue(), out));
+            session.queue.reply(out, |out| exec.write(&[], context, engine.catalogue(), out));
             Step::Taken
         }
     }
@@ -74,19 +74,19 @@ struct Submitted {
 }
 
 /// Makes the batch and submits it under the next slot, which the caller then takes.
-fn submit<H: Hall>(
+fn submit<H: LocalEngine>(
     session: &mut Session,
     queued: &[Queued],
     watched: &[Watched],
-    hall: &mut H,
+    engine: &mut H,
 ) -> Result<Submitted, Failure> {
-    let places: Vec<_> = queued.iter().map(|item| places_of(item, hall)).collect();
+    let places: Vec<_> = queued.iter().map(|item| places_of(item, engine)).collect();
     let mut commands = Vec::new();
     let mut parts = Vec::with_capacity(queued.len());
     for (item, places) in queued.iter().zip(&places) {
         let part = match places {
-            Ok(places) if item.verb.kind() != Kind::Own => compile(item, places, hall, &mut commands),
-            Ok(_) => Ok(Part::Bytes(own::bytes(session, item.verb, item.line.line(), hall))),
+            Ok(places) if item.verb.kind() != Kind::Own => compile(item, places, engine, &mut commands),
+            Ok(_) => Ok(Part::Bytes(own::bytes(session, item.verb, item.line.line(), engine))),
             Err(failure) => Err(failure.clone()),
         };
         parts.push(part.unwrap_or_else(|failure| Part::Bytes(bytes_of(&failure))));
@@ -97,16 +97,16 @@ fn submit<H: Hall>(
     if !is_empty {
         let batch = Batch { mode: BatchMode::EachItsOwn, conditions, commands };
         let ticket = session.ticket(session.queue.next_id(), 0);
-        hall.submit(&Request { origin: None, body: Body::Batch(batch) }, ticket);
+        engine.submit(&Request { origin: None, body: Body::Batch(batch) }, ticket);
     }
     Ok(Submitted { parts, is_empty })
 }
 
-fn places_of<'a, H: Hall>(item: &'a Queued, hall: &H) -> Result<SmallVec<[Place<'a>; 2]>, Failure> {
+fn places_of<'a, H: LocalEngine>(item: &'a Queued, engine: &H) -> Result<SmallVec<[Place<'a>; 2]>, Failure> {
     match item.verb.kind() {
-        Kind::ReadMany | Kind::ChangeMany => many::places(item.verb, item.line.line(), hall),
+        Kind::ReadMany | Kind::ChangeMany => many::places(item.verb, item.line.line(), engine),
         Kind::Read | Kind::Change => {
-            let place = crate::address::parse(item.line.line().word(1), hall.catalogue())?;
+            let place = crate::address::parse(item.line.line().word(1), engine.catalogue())?;
             Ok(SmallVec::from_iter([place]))
         }
         Kind::Call | Kind::Own | Kind::Control => Ok(SmallVec::new()),
@@ -114,10 +114,10 @@ fn places_of<'a, H: Hall>(item: &'a Queued, hall: &H) -> Result<SmallVec<[Place<
 }
 
 /// Appends the batch items of one queued command. A faulty one adds nothing and answers with its error, as in Redis.
-fn compile<'a, H: Hall>(
+fn compile<'a, H: LocalEngine>(
     item: &'a Queued,
     places: &'a [Place<'a>],
-    hall: &H,
+    engine: &H,
     commands: &mut Vec<BatchItem<'a>>,
 ) -> Result<Part, Failure> {
     let (verb, line, before) = (item.verb, item.line.line(), commands.len());
@@ -125,8 +125,8 @@ fn compile<'a, H: Hall>(
     let mut shape = Shape::Ok;
     for (index, place) in places.iter().enumerate() {
         let planned = match verb.kind() {
-            Kind::Read | Kind::ReadMany => rehearse(verb, line, place, hall).map(|()| BatchItem::Read(place.row())),
-            _ => many::plan_one(Order { verb, line, place, now: hall.now() }, index).map(|(command, planned)| {
+            Kind::Read | Kind::ReadMany => rehearse(verb, line, place, engine).map(|()| BatchItem::Read(place.row())),
+            _ => many::plan_one(Order { verb, line, place, now: engine.now() }, index).map(|(command, planned)| {
                 shape = planned;
                 BatchItem::Change(command)
             }),
@@ -146,8 +146,8 @@ fn compile<'a, H: Hall>(
     })
 }
 
-fn rehearse<H: Hall>(verb: Verb, line: Line<'_>, place: &Place<'_>, hall: &H) -> Result<(), Failure> {
-    let context = Context { protocol: wire::Protocol::Resp2, now: hall.now(), chance: 1, applied: None };
+fn rehearse<H: LocalEngine>(verb: Verb, line: Line<'_>, place: &Place<'_>, engine: &H) -> Result<(), Failure> {
+    let context = Context { protocol: wire::Protocol::Resp2, now: engine.now(), chance: 1, applied: None };
     read::answer(Ask { verb, line, table: place.typed() }, Found::NEVER, context, &mut Vec::new())
 }
 

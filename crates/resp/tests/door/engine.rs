@@ -1,4 +1,4 @@
-//! The hall as the door sees it, over a map. Reads can be made late, changes refused, and responses held back.
+//! The engine as the door sees it, over a map. Reads can be made late, changes refused, and responses held back.
 
 use shardine_model::codec::Reader;
 use shardine_model::table::SortPart;
@@ -7,8 +7,8 @@ use shardine_model::{
     RowKey, RowView, Table, TableId, Timestamp, Value, Version,
 };
 use shardine_router::{
-    Call, EngineStatus, Explanation, Hall, Read, Residence, Response, ScanCall, ScanPage, ScannedRow, ShardStatus,
-    Ticket,
+    Call, EngineStatus, Explanation, LocalEngine, Read, Residence, Response, ScanCall, ScanPage, ScannedRow,
+    ShardStatus, Ticket,
 };
 
 use crate::state::State;
@@ -48,7 +48,7 @@ fn table(id: u32, name: &str, fields: Vec<Field>, sort: Vec<SortPart>) -> Table 
 
 impl FakeHall {
     pub fn new() -> Self {
-        let mut hall = Self { now: 1_000_000, ..Self::default() };
+        let mut engine = Self { now: 1_000_000, ..Self::default() };
         let users = vec![
             field(1, "name", FieldType::String, None),
             field(2, "age", FieldType::Int64, Some(Value::Int(18))),
@@ -57,11 +57,11 @@ impl FakeHall {
             field(5, "photo", FieldType::Blob, None),
         ];
         let messages = vec![SortPart { name: "number".into(), kind: FieldType::Int64 }];
-        hall.put(Table::kv());
-        hall.put(table(2, "users", users, Vec::new()));
-        hall.put(table(3, "messages", vec![field(1, "text", FieldType::String, None)], messages));
-        hall.put(table(4, "notes", vec![field(1, "value", FieldType::String, None)], Vec::new()));
-        hall
+        engine.put(Table::kv());
+        engine.put(table(2, "users", users, Vec::new()));
+        engine.put(table(3, "messages", vec![field(1, "text", FieldType::String, None)], messages));
+        engine.put(table(4, "notes", vec![field(1, "value", FieldType::String, None)], Vec::new()));
+        engine
     }
 
     pub fn put(&mut self, table: Table) {
@@ -151,7 +151,7 @@ impl FakeHall {
     }
 }
 
-impl Hall for FakeHall {
+impl LocalEngine for FakeHall {
     fn catalogue(&self) -> &Catalogue {
         &self.state.catalogue
     }

@@ -1,4 +1,4 @@
-//! The two ways into the hall: on a lane's own thread, and from any other.
+//! The two ways into the engine: on a lane's own thread, and from any other.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ pub enum Read<'a> {
     Later,
 }
 
-/// The hall as a door on a lane's thread sees it. Responses that do not come at once arrive later under the ticket.
-pub trait Hall {
+/// The engine as a door on a lane's thread sees it. Responses that do not come at once arrive later under the ticket.
+pub trait LocalEngine {
     fn catalogue(&self) -> &Catalogue;
 
     fn now(&self) -> Timestamp;
@@ -40,8 +40,8 @@ pub trait Hall {
     fn call(&mut self, call: Call, ticket: Ticket);
 }
 
-/// The hall from other threads.
-pub trait Engine: Send + Sync {
+/// The engine from other threads.
+pub trait RemoteEngine: Send + Sync {
     fn catalogue(&self) -> Arc<Catalogue>;
 
     fn now(&self) -> Timestamp;
