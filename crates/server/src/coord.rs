@@ -1,4 +1,4 @@
-//! The thread that owns the coordination groups: requests of streams come in as letters, many of them share one log write.
+//! The thread that owns the coordination groups: requests of streams come in as messages, many of them share one log write.
 //!
 //! It is a lane without connections: streams live in the gRPC door (`shardine-ydb`), which hears of them through closures.
 //! All groups sit in one room, so that a turn has one log write however many of them took part in it.
@@ -29,7 +29,7 @@ use crate::snapshot_thread;
 
 pub(crate) type Done = Box<dyn FnOnce(NodeReply) + Send>;
 
-pub(crate) enum Letter {
+pub(crate) enum CoordMessage {
     Open {
         stream: StreamId,
         opening: Opening,
@@ -65,7 +65,7 @@ pub(crate) enum Letter {
 
 /// The running thread.
 pub(crate) struct Coordination {
-    letters: Sender<Letter>,
+    messages: Sender<CoordMessage>,
     next: Arc<AtomicU64>,
     groups: Arc<[ShardId]>,
     thread: JoinHandle<()>,
@@ -82,60 +82,60 @@ impl Coordination {
     ) -> anyhow::Result<Self> {
         let groups = groups::groups(&*log, &data.snapshot_dir(), asked)?;
         let seats = groups.iter().map(|&group| Seat::restore(node, group, &*log, data)).collect();
-        let (letters, mailbox) = channel();
-        let news = Mutex::new(letters.clone());
+        let (messages, mailbox) = channel();
+        let news = Mutex::new(messages.clone());
         let tell = move |what: LogNews| {
             let news = news.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let _ = news.send(match what {
-                LogNews::Persisted(synced) => Letter::Persisted(synced),
-                LogNews::CutNow(group) => Letter::CutNow(group),
+                LogNews::Persisted(synced) => CoordMessage::Persisted(synced),
+                LogNews::CutNow(group) => CoordMessage::CutNow(group),
             });
         };
         let log_thread = log_thread::start("coord", log, data.snapshot_dir(), tell)?;
-        let saved_letters = letters.clone();
-        let saved = move |seat, index| drop(saved_letters.send(Letter::SnapshotSaved { seat, index }));
+        let saved_messages = messages.clone();
+        let saved = move |seat, index| drop(saved_messages.send(CoordMessage::SnapshotSaved { seat, index }));
         let snapshots = snapshot_thread::start("coord", data.snapshot_dir(), saved, log_thread.tasks.clone())?;
         let room = Room::new(seats, mailbox, log_thread, snapshots, clock);
         let thread = std::thread::Builder::new().name("coord".into()).spawn(move || room.run())?;
-        Ok(Self { letters, next: Arc::default(), groups: groups.into(), thread })
+        Ok(Self { messages, next: Arc::default(), groups: groups.into(), thread })
     }
 
     /// The way in for doors.
     pub fn engine(&self) -> Arc<dyn CoordEngine> {
-        Arc::new(Desk { letters: self.letters.clone(), next: Arc::clone(&self.next) })
+        Arc::new(Desk { messages: self.messages.clone(), next: Arc::clone(&self.next) })
     }
 
     /// The way in for those who look.
     pub fn window(&self) -> Window {
-        Window { letters: self.letters.clone(), groups: Arc::clone(&self.groups) }
+        Window { messages: self.messages.clone(), groups: Arc::clone(&self.groups) }
     }
 
     pub fn close_streams(&self) {
-        let _ = self.letters.send(Letter::CloseStreams);
+        let _ = self.messages.send(CoordMessage::CloseStreams);
     }
 
     /// Ends when the last log write is on disk.
     pub fn stop(self) {
-        let _ = self.letters.send(Letter::Stop);
+        let _ = self.messages.send(CoordMessage::Stop);
         let _ = self.thread.join();
     }
 }
 
 /// Looks at the groups. Whoever asks is answered, also when the thread has ended.
 pub(crate) struct Window {
-    letters: Sender<Letter>,
+    messages: Sender<CoordMessage>,
     groups: Arc<[ShardId]>,
 }
 
 impl Window {
     pub fn look(&self, look: CoordLook, done: Box<dyn FnOnce(Response) + Send>) {
-        if let Err(SendError(Letter::Look { done, .. })) = self.letters.send(Letter::Look { look, done }) {
+        if let Err(SendError(CoordMessage::Look { done, .. })) = self.messages.send(CoordMessage::Look { look, done }) {
             done(refused(ErrorCode::NoLeader));
         }
     }
 
     pub fn status(&self, done: Box<dyn FnOnce(Vec<CoordStatus>) + Send>) {
-        if let Err(SendError(Letter::Status(done))) = self.letters.send(Letter::Status(done)) {
+        if let Err(SendError(CoordMessage::Status(done))) = self.messages.send(CoordMessage::Status(done)) {
             let stopped = Some("the node is stopping".to_owned());
             let each =
                 |group: &ShardId| CoordStatus { group: group.0, stopped: stopped.clone(), ..CoordStatus::default() };
@@ -145,7 +145,7 @@ impl Window {
 }
 
 struct Desk {
-    letters: Sender<Letter>,
+    messages: Sender<CoordMessage>,
     /// Numbers streams and calls.
     next: Arc<AtomicU64>,
 }
@@ -159,25 +159,25 @@ impl Desk {
 impl CoordEngine for Desk {
     fn open(&self, opening: Opening, hear: Hear) -> StreamId {
         let stream = StreamId(self.number());
-        let _ = self.letters.send(Letter::Open { stream, opening, hear });
+        let _ = self.messages.send(CoordMessage::Open { stream, opening, hear });
         stream
     }
 
     fn ask(&self, stream: StreamId, ask: Ask) {
-        let _ = self.letters.send(Letter::Ask { stream, ask });
+        let _ = self.messages.send(CoordMessage::Ask { stream, ask });
     }
 
     fn close(&self, stream: StreamId) {
-        let _ = self.letters.send(Letter::Close(stream));
+        let _ = self.messages.send(CoordMessage::Close(stream));
     }
 
     fn call(&self, call: NodeCall, done: Done) -> Ticket {
         let ticket = Ticket(self.number());
-        let _ = self.letters.send(Letter::Call { ticket, call, done });
+        let _ = self.messages.send(CoordMessage::Call { ticket, call, done });
         ticket
     }
 
     fn withdraw(&self, ticket: Ticket) {
-        let _ = self.letters.send(Letter::Withdraw(ticket));
+        let _ = self.messages.send(CoordMessage::Withdraw(ticket));
     }
 }

@@ -14,7 +14,7 @@ use shardine_store::LogStore;
 
 use crate::clock;
 use crate::coord::Window;
-use crate::letter::{Done, Inbox, LaneStatus, Letter, ShardCall, ShardDone};
+use crate::lane_message::{Done, Inbox, LaneMessage, LaneStatus, ShardCall, ShardDone};
 use crate::steward::Errand;
 
 /// Shared by lanes and doors.
@@ -65,7 +65,7 @@ impl Exchange {
 
     pub fn dispatch(self: &Arc<Self>, call: Call, done: Done) {
         if let Some(lane) = self.lane_of(&call) {
-            return self.inboxes[lane].send(Letter::Call { call, done });
+            return self.inboxes[lane].send(LaneMessage::Call { call, done });
         }
         match call {
             Call::Count { table } => self
@@ -136,24 +136,24 @@ impl Exchange {
     }
 
     pub fn ask(&self, shard: ShardId, lane: usize, what: ShardCall, done: ShardDone) {
-        self.inboxes[lane].send(Letter::ToShard { shard, what, done });
+        self.inboxes[lane].send(LaneMessage::ToShard { shard, what, done });
     }
 
-    pub fn tell_lanes(&self, letter: impl Fn() -> Letter) {
-        self.inboxes.iter().for_each(|inbox| inbox.send(letter()));
+    pub fn tell_lanes(&self, message: impl Fn() -> LaneMessage) {
+        self.inboxes.iter().for_each(|inbox| inbox.send(message()));
     }
 
     pub fn publish(&self, catalogue: Arc<Catalogue>) {
         *self.catalogue.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&catalogue);
         for inbox in &self.inboxes {
-            inbox.send(Letter::Catalogue(Arc::clone(&catalogue)));
+            inbox.send(LaneMessage::Catalogue(Arc::clone(&catalogue)));
         }
     }
 
     /// Gathers what every lane tells; the last one to tell answers.
     fn ask_lanes<T: Send + 'static>(
         &self,
-        letter: impl Fn(Box<dyn FnOnce(T) + Send>) -> Letter,
+        message: impl Fn(Box<dyn FnOnce(T) + Send>) -> LaneMessage,
         finish: impl FnOnce(Vec<T>) + Send + 'static,
     ) {
         let lanes = self.inboxes.len();
@@ -173,7 +173,7 @@ impl Exchange {
                     finish(told);
                 }
             };
-            inbox.send(letter(Box::new(tell)));
+            inbox.send(message(Box::new(tell)));
         }
     }
 
@@ -187,18 +187,18 @@ impl Exchange {
                 done(Response::Status(Box::new(status)));
             }));
         };
-        self.ask_lanes(|done| Letter::Status { done }, finish);
+        self.ask_lanes(|done| LaneMessage::Status { done }, finish);
     }
 
     fn writeback(self: &Arc<Self>, done: Done) {
         let exchange = Arc::clone(self);
         let finish = move |lanes| done(Response::Writeback(Box::new(exchange.join_writeback(lanes))));
-        self.ask_lanes(|done| Letter::Writeback { done }, finish);
+        self.ask_lanes(|done| LaneMessage::Writeback { done }, finish);
     }
 
     fn dead_letters(&self, table: Option<TableId>, done: Done) {
         let finish = move |lanes: Vec<Vec<_>>| done(Response::DeadLetters(lanes.into_iter().flatten().collect()));
-        self.ask_lanes(|done| Letter::DeadLetters { table, done }, finish);
+        self.ask_lanes(|done| LaneMessage::DeadLetters { table, done }, finish);
     }
 
     fn join_writeback(&self, lanes: Vec<Vec<TableWriteback>>) -> WritebackReport {

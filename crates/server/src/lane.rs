@@ -22,7 +22,7 @@ pub(crate) use self::core::{Core, Seat};
 pub(crate) use self::sql::lane_of as sql_lane;
 use crate::clock::Clock;
 use crate::exchange::Exchange;
-use crate::letter::{Letter, Mailbox};
+use crate::lane_message::{LaneMessage, Mailbox};
 
 const WAKER: Token = Token(usize::MAX);
 const LISTENER: Token = Token(usize::MAX - 1);
@@ -121,18 +121,18 @@ impl Lane {
 
     fn turn(&mut self, events: &Events) {
         self.core.set_time(self.clock.now());
-        let mut letters = false;
+        let mut messages = false;
         for event in events {
             match event.token() {
-                WAKER => letters = true,
+                WAKER => messages = true,
                 LISTENER => self.accept(),
                 Token(key) => self.connections.ready(key, event, &mut self.core),
             }
         }
-        if letters {
+        if messages {
             self.mailbox.open();
-            while let Some(letter) = self.mailbox.next() {
-                self.read_letter(letter);
+            while let Some(message) = self.mailbox.next() {
+                self.read_message(message);
             }
         }
         self.connections.resume(&mut self.core);
@@ -162,31 +162,31 @@ impl Lane {
         }
     }
 
-    fn read_letter(&mut self, letter: Letter) {
-        match letter {
-            Letter::Listen(listener) => {
+    fn read_message(&mut self, message: LaneMessage) {
+        match message {
+            LaneMessage::Listen(listener) => {
                 if let Err(error) = self.listen(listener) {
                     tracing::error!(%error, "the Redis door cannot be opened: stopping");
                     std::process::exit(71);
                 }
             }
-            Letter::Connection(stream) => self.connections.add(stream, self.poll.registry()),
-            Letter::Response { ticket, response } => self.connections.complete(ticket, response, &mut self.core),
-            Letter::Status { done } => done(self.core.status(self.connections.count())),
-            Letter::DeadLetters { table, done } => done(self.core.dead_letters(table)),
-            Letter::Writeback { done } => done(self.core.writeback()),
-            Letter::CloseDoor => {
+            LaneMessage::Connection(stream) => self.connections.add(stream, self.poll.registry()),
+            LaneMessage::Response { ticket, response } => self.connections.complete(ticket, response, &mut self.core),
+            LaneMessage::Status { done } => done(self.core.status(self.connections.count())),
+            LaneMessage::DeadLetters { table, done } => done(self.core.dead_letters(table)),
+            LaneMessage::Writeback { done } => done(self.core.writeback()),
+            LaneMessage::CloseDoor => {
                 self.listener = None;
                 self.connections.close_door();
             }
-            Letter::Stop => self.stopping = true,
-            Letter::Call { call, done } => self.core.call_from_outside(call, done),
-            Letter::ToShard { shard, what, done } => self.core.ask_shard(shard, what, done),
-            Letter::Persisted(synced) => self.core.persisted(&synced),
-            Letter::SnapshotSaved { seat, index } => self.core.snapshot_saved(seat, index),
-            Letter::CutNow(shard) => self.core.cut_now(shard),
-            Letter::Sql(done) => self.core.sql_done(done),
-            Letter::Catalogue(catalogue) => self.core.set_catalogue(catalogue),
+            LaneMessage::Stop => self.stopping = true,
+            LaneMessage::Call { call, done } => self.core.call_from_outside(call, done),
+            LaneMessage::ToShard { shard, what, done } => self.core.ask_shard(shard, what, done),
+            LaneMessage::Persisted(synced) => self.core.persisted(&synced),
+            LaneMessage::SnapshotSaved { seat, index } => self.core.snapshot_saved(seat, index),
+            LaneMessage::CutNow(shard) => self.core.cut_now(shard),
+            LaneMessage::Sql(done) => self.core.sql_done(done),
+            LaneMessage::Catalogue(catalogue) => self.core.set_catalogue(catalogue),
         }
     }
 
@@ -200,7 +200,7 @@ impl Lane {
                     if lane == self.core.number() {
                         self.connections.add_mio(stream, self.poll.registry());
                     } else {
-                        self.exchange.inboxes[lane].send(Letter::Connection(stream.into()));
+                        self.exchange.inboxes[lane].send(LaneMessage::Connection(stream.into()));
                     }
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,

@@ -2,7 +2,7 @@
 //!
 //! A lane is one thread that owns shards *and* the Redis connections accepted on it, so a command for a shard of the
 //! same lane is parsed, executed and answered without crossing a thread. Each lane has a log thread, which does nothing
-//! but synced writes, and a snapshot thread. Coordination groups have a thread of their own ([`coord`]). Doors on other threads speak to lanes by letters ([`exchange`]).
+//! but synced writes, and a snapshot thread. Coordination groups have a thread of their own ([`coord`]). Doors on other threads speak to lanes by messages ([`exchange`]).
 
 // In the order in which a newcomer should read them.
 mod clock;
@@ -11,7 +11,7 @@ mod doors;
 mod exchange;
 mod journal;
 mod lane;
-mod letter;
+mod lane_message;
 mod log_thread;
 mod node;
 mod options;

@@ -23,7 +23,7 @@ use crate::coord::{self, Coordination};
 use crate::doors::Doors;
 use crate::exchange::{Desk, Exchange};
 use crate::lane::{self, Core, Lane, Seat};
-use crate::letter::{Inbox, Letter};
+use crate::lane_message::{Inbox, LaneMessage};
 use crate::log_thread::LogNews;
 use crate::options::UpOptions;
 use crate::steward::{self, STEWARD_LANE, Steward};
@@ -100,13 +100,13 @@ impl Node {
             let news = inbox.clone();
             let tell = move |what| {
                 news.send(match what {
-                    LogNews::Persisted(synced) => Letter::Persisted(synced),
-                    LogNews::CutNow(shard) => Letter::CutNow(shard),
+                    LogNews::Persisted(synced) => LaneMessage::Persisted(synced),
+                    LogNews::CutNow(shard) => LaneMessage::CutNow(shard),
                 });
             };
             let name = number.to_string();
             let log_thread = log_thread::start(&name, Arc::clone(&log), data.snapshot_dir(), tell)?;
-            let saved = move |seat, index| inbox.send(Letter::SnapshotSaved { seat, index });
+            let saved = move |seat, index| inbox.send(LaneMessage::SnapshotSaved { seat, index });
             let snapshots = snapshot_thread::start(&name, data.snapshot_dir(), saved, log_thread.tasks.clone())?;
             let core = Core::new(number, seats, Arc::clone(&exchange), log_thread, snapshots, clock);
             let connections = lane::Connections::new(Arc::clone(&resp), options.connections_max);
@@ -122,7 +122,7 @@ impl Node {
         let coord = Coordination::start(NODE, options.coord_groups, Arc::clone(&log), &data, clock)?;
         let _ = exchange.coord.set(coord.window());
         let doors = Doors::open(&engine, coord.engine(), options)?;
-        exchange.inboxes[0].send(Letter::Listen(listener));
+        exchange.inboxes[0].send(LaneMessage::Listen(listener));
         let addresses = Addresses { redis, grpc: doors.grpc, http: doors.http, sql: sql_url };
         Ok(Self { addresses, exchange, lanes: threads, coord, doors, _data: data })
     }
@@ -142,7 +142,7 @@ impl Node {
     /// lane finishes its turn and its last log write. `watch` hears of the rows on their way and may end the wait.
     pub fn stop(self, limit: Duration, watch: &mut dyn FnMut(Flushing) -> ControlFlow<()>) -> Stopped {
         let until = Instant::now() + limit;
-        self.exchange.tell_lanes(|| Letter::CloseDoor);
+        self.exchange.tell_lanes(|| LaneMessage::CloseDoor);
         self.doors.begin_to_close();
         // Their streams have no end of their own; sessions live on and are come back to.
         self.coord.close_streams();
@@ -151,7 +151,7 @@ impl Node {
         // Requests that ended meanwhile may have changed rows.
         stop::flush(&self.exchange, until, watch);
         let stopped = stop::report(&self.exchange);
-        self.exchange.tell_lanes(|| Letter::Stop);
+        self.exchange.tell_lanes(|| LaneMessage::Stop);
         for lane in self.lanes {
             let _ = lane.join();
         }
@@ -218,7 +218,7 @@ fn start_sql(
             let give = give.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let _ = give.send(done);
         } else if let Some(inbox) = inboxes.get(lane) {
-            inbox.send(Letter::Sql(done));
+            inbox.send(LaneMessage::Sql(done));
         }
     };
     let handle = Backend::start(&shardine_writeback::Options::new(url.clone()), notify)?;

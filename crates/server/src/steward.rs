@@ -12,7 +12,7 @@ use shardine_router::{Call, FieldSpec, Response, TableSpec};
 use shardine_writeback::{Change, Done as SqlDone, Job, JobId, TableJob, Why};
 
 use crate::exchange::Exchange;
-use crate::letter::{Done, ShardCall};
+use crate::lane_message::{Done, ShardCall};
 
 /// A table call and who waits for it.
 pub(crate) struct Errand {

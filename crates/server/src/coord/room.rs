@@ -1,4 +1,4 @@
-//! The turn of the thread: read all letters that are there, let timers run, hand one log write on for all groups, tell what
+//! The turn of the thread: read all messages that are there, let timers run, hand one log write on for all groups, tell what
 //! came of it.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use shardine_shard::coord::{
 use shardine_ydb::Hear;
 
 use super::seat::Seat;
-use super::{Done, Letter, groups, look};
+use super::{CoordMessage, Done, groups, look};
 use crate::clock::Clock;
 use crate::journal::{Journal, Written};
 use crate::log_thread::LogThread;
@@ -24,7 +24,7 @@ use crate::snapshot_thread::{Part, SnapshotThread};
 const TICK_MS: u64 = 100;
 
 /// Letters read before the turn goes on.
-const LETTERS_MAX: usize = 1_024;
+const MESSAGES_MAX: usize = 1_024;
 
 /// Snapshot bytes cut in one turn: about a millisecond's work.
 const CUT_BYTES: usize = 256 << 10;
@@ -39,7 +39,7 @@ const STOPPING: &str = "the node is stopping";
 pub(super) struct Room {
     /// One for each group, in the order of their numbers.
     seats: Vec<Seat>,
-    letters: Receiver<Letter>,
+    messages: Receiver<CoordMessage>,
     journal: Journal,
     queued: Vec<(usize, Persist)>,
     snapshots: SnapshotThread,
@@ -61,14 +61,14 @@ struct Ear {
 impl Room {
     pub fn new(
         seats: Vec<Seat>,
-        letters: Receiver<Letter>,
+        messages: Receiver<CoordMessage>,
         log: LogThread,
         snapshots: SnapshotThread,
         clock: Clock,
     ) -> Self {
         Self {
             seats,
-            letters,
+            messages,
             journal: Journal::new(&log),
             queued: Vec::new(),
             snapshots,
@@ -95,15 +95,15 @@ impl Room {
 
     /// False when it is time to end.
     fn turn(&mut self) -> bool {
-        match self.letters.recv_timeout(self.patience()) {
+        match self.messages.recv_timeout(self.patience()) {
             Ok(first) => {
                 self.set_time();
                 if !self.read(first) {
                     return false;
                 }
-                for _ in 0..LETTERS_MAX {
-                    let Ok(letter) = self.letters.try_recv() else { break };
-                    if !self.read(letter) {
+                for _ in 0..MESSAGES_MAX {
+                    let Ok(message) = self.messages.try_recv() else { break };
+                    if !self.read(message) {
                         return false;
                     }
                 }
@@ -116,41 +116,43 @@ impl Room {
         true
     }
 
-    fn read(&mut self, letter: Letter) -> bool {
-        match letter {
-            Letter::Open { stream, opening, hear } => self.open(stream, &opening, hear),
-            Letter::Ask { stream, ask } => {
+    fn read(&mut self, message: CoordMessage) -> bool {
+        match message {
+            CoordMessage::Open { stream, opening, hear } => self.open(stream, &opening, hear),
+            CoordMessage::Ask { stream, ask } => {
                 if let Some(ear) = self.ears.get(&stream) {
                     self.seats[ear.seat].act(|replica, actions| replica.ask(stream, &ask, actions));
                 }
             }
-            Letter::Close(stream) => {
+            CoordMessage::Close(stream) => {
                 if let Some(ear) = self.ears.remove(&stream) {
                     self.seats[ear.seat].act(|replica, _| replica.close(stream));
                 }
             }
-            Letter::Call { ticket, call, done } => self.call(ticket, &call, done),
-            Letter::Withdraw(ticket) => {
+            CoordMessage::Call { ticket, call, done } => self.call(ticket, &call, done),
+            CoordMessage::Withdraw(ticket) => {
                 if let Some((seat, _)) = self.calls.remove(&ticket) {
                     self.seats[seat].act(|replica, actions| replica.withdraw(ticket, actions));
                 }
             }
-            Letter::Look { look, done } => done(look::look(&self.seats, &look)),
-            Letter::Status(done) => done(self.seats.iter().map(look::status).collect()),
-            Letter::Persisted(synced) => {
+            CoordMessage::Look { look, done } => done(look::look(&self.seats, &look)),
+            CoordMessage::Status(done) => done(self.seats.iter().map(look::status).collect()),
+            CoordMessage::Persisted(synced) => {
                 self.journal.synced(synced.took);
                 self.confirm(&synced.confirmed);
             }
-            Letter::SnapshotSaved { seat, index } => self.seats[seat].act(|replica, _| replica.snapshot_saved(index)),
-            Letter::CutNow(group) => self.cut_now(group),
-            Letter::CloseStreams => {
+            CoordMessage::SnapshotSaved { seat, index } => {
+                self.seats[seat].act(|replica, _| replica.snapshot_saved(index))
+            }
+            CoordMessage::CutNow(group) => self.cut_now(group),
+            CoordMessage::CloseStreams => {
                 self.is_closed = true;
                 for (stream, ear) in std::mem::take(&mut self.ears) {
                     (ear.hear)(StreamMessage::Failure(unavailable(STOPPING)));
                     self.seats[ear.seat].act(|replica, _| replica.close(stream));
                 }
             }
-            Letter::Stop => return false,
+            CoordMessage::Stop => return false,
         }
         true
     }

@@ -8,7 +8,7 @@ use shardine_shard::{Caller, ReadStale};
 
 use super::core::{Core, OUTSIDE, Outside, stopped};
 use crate::exchange::{cursor_position, refused, scan_position};
-use crate::letter::{Done, ShardCall, ShardDone};
+use crate::lane_message::{Done, ShardCall, ShardDone};
 
 impl Core {
     pub fn call_from_outside(&mut self, call: Call, done: Done) {

@@ -13,7 +13,7 @@ use super::sql::SqlJobs;
 use crate::clock::Clock;
 use crate::exchange::{Exchange, refused};
 use crate::journal::{Journal, Written};
-use crate::letter::{Done, LaneStatus, Letter, ShardDone};
+use crate::lane_message::{Done, LaneMessage, LaneStatus, ShardDone};
 use crate::log_thread::{LogThread, Synced};
 use crate::snapshot_thread::{Part, SnapshotThread};
 
@@ -489,7 +489,7 @@ impl LocalEngine for Core {
 impl Core {
     fn call_elsewhere(&mut self, call: Call, ticket: Ticket) {
         let inbox = self.exchange.inboxes[self.number].clone();
-        let done: Done = Box::new(move |response| inbox.send(Letter::Response { ticket, response }));
+        let done: Done = Box::new(move |response| inbox.send(LaneMessage::Response { ticket, response }));
         self.exchange.dispatch(call, done);
     }
 }

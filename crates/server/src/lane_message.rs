@@ -14,7 +14,7 @@ use crate::log_thread::Synced;
 pub(crate) type Done = Box<dyn FnOnce(Response) + Send>;
 pub(crate) type ShardDone = Box<dyn FnOnce(Result<u64, ErrorCode>) + Send>;
 
-pub(crate) enum Letter {
+pub(crate) enum LaneMessage {
     /// The Redis door opens: this lane lets clients in from now on.
     Listen(std::net::TcpListener),
     /// A new Redis client.
@@ -76,10 +76,10 @@ pub(crate) struct LaneStatus {
     pub counters: Vec<(&'static str, u64)>,
 }
 
-/// The sending side. Wakes the lane once for many letters.
+/// The sending side. Wakes the lane once for many messages.
 #[derive(Clone)]
 pub(crate) struct Inbox {
-    sender: Sender<Letter>,
+    sender: Sender<LaneMessage>,
     waker: Arc<Waker>,
     awake: Arc<AtomicBool>,
 }
@@ -92,9 +92,9 @@ impl Inbox {
         (Self { sender, waker: Arc::new(waker), awake }, mailbox)
     }
 
-    /// A lane that is gone takes no letters; the process is stopping then.
-    pub fn send(&self, letter: Letter) {
-        let _ = self.sender.send(letter);
+    /// A lane that is gone takes no messages; the process is stopping then.
+    pub fn send(&self, message: LaneMessage) {
+        let _ = self.sender.send(message);
         if !self.awake.swap(true, Ordering::AcqRel) {
             let _ = self.waker.wake();
         }
@@ -103,17 +103,17 @@ impl Inbox {
 
 /// The lane's side.
 pub(crate) struct Mailbox {
-    receiver: Receiver<Letter>,
+    receiver: Receiver<LaneMessage>,
     awake: Arc<AtomicBool>,
 }
 
 impl Mailbox {
-    /// Called before reading: a letter sent from now on wakes the lane again.
+    /// Called before reading: a message sent from now on wakes the lane again.
     pub fn open(&self) {
         self.awake.store(false, Ordering::Release);
     }
 
-    pub fn next(&self) -> Option<Letter> {
+    pub fn next(&self) -> Option<LaneMessage> {
         self.receiver.try_recv().ok()
     }
 }
