@@ -8,9 +8,9 @@
 mod absents;
 mod apply;
 mod command;
+mod dead_letters;
 mod evaluate;
 mod index;
-mod letters;
 mod merge;
 #[cfg(feature = "mutants")]
 mod mutant;
@@ -22,7 +22,7 @@ mod snapshot;
 mod state;
 
 pub use apply::{Fatal, Nobody, Sink, read_reply};
-pub use letters::DeadLetter;
+pub use dead_letters::DeadLetter;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use scan::{Page, Scan, ScanBound, ScanFrom};

@@ -13,8 +13,8 @@ use shardine_model::{
 };
 
 use crate::absents::Absents;
+use crate::dead_letters::DeadLetter;
 use crate::index::Index;
-use crate::letters::DeadLetter;
 use crate::record::{Big, Partition, Slot, Versions, Wide, view};
 use crate::sessions::Sessions;
 use crate::slabs::Slabs;

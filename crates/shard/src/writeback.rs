@@ -6,10 +6,10 @@
 //! refuses waits by itself and holds up nobody else.
 
 // In the order in which a newcomer should read them.
+mod dead_letters;
 mod family;
 mod kicks;
 mod lease;
-mod letters;
 mod pressure;
 mod purge;
 mod queue;

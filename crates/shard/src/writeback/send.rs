@@ -3,7 +3,7 @@
 use shardine_model::{Entry, RowKey, RowKeyBuf, Table, TableId, Version, WriteMode, limits};
 use shardine_records::{Lookup, Records};
 
-use super::letters::Quarrels;
+use super::dead_letters::Rejections;
 use super::queue::{Place, Queue, Sent};
 use crate::actions::{Actions, FlushResult, FlushRow, SqlWrite, Trouble};
 use crate::gather::Then;
@@ -94,7 +94,7 @@ impl Replica {
         }
         self.writeback.health.succeeded();
         let mut written: Vec<(RowKey<'_>, Version)> = Vec::new();
-        let mut quarrels = Quarrels::default();
+        let mut rejections = Rejections::default();
         for (row, result) in results {
             let Some(queue) = self.writeback.tables.get_mut(&row.table) else { continue };
             let Some(sent) = queue.returned(row) else { continue };
@@ -108,16 +108,16 @@ impl Replica {
                 FlushResult::Newer(_) if self.options.mutant == Some(shardine_records::Mutant::ConflictIsWritten) => {
                     written.push((row.as_ref(), sent.version));
                 }
-                FlushResult::Newer(held) => quarrels.newer.push((row.clone(), sent, *held)),
-                FlushResult::Refused(message) => quarrels.refused.push((row.clone(), sent, message.clone())),
-                FlushResult::Orphan(message) => quarrels.orphans.push((row.clone(), sent, message.clone())),
+                FlushResult::Newer(held) => rejections.newer.push((row.clone(), sent, *held)),
+                FlushResult::Refused(message) => rejections.refused.push((row.clone(), sent, message.clone())),
+                FlushResult::Orphan(message) => rejections.orphans.push((row.clone(), sent, message.clone())),
             }
         }
         if !written.is_empty() {
             let rows = written.iter().map(|&(row, _)| row.to_owned()).collect();
             self.propose(&Entry::Written(written), Vec::new(), Then::Written(rows));
         }
-        self.take_up(quarrels, actions);
+        self.take_up(rejections, actions);
         self.drain(actions);
         self.write_back(actions);
     }

@@ -14,7 +14,7 @@ const UNLISTED_PAUSE_MS: u64 = 10_000;
 
 /// What a batch came back with besides written rows.
 #[derive(Debug, Default)]
-pub(super) struct Quarrels {
+pub(super) struct Rejections {
     pub newer: Vec<(RowKeyBuf, Sent, Version)>,
     pub refused: Vec<(RowKeyBuf, Sent, String)>,
     pub orphans: Vec<(RowKeyBuf, Sent, String)>,
@@ -26,9 +26,9 @@ fn cut(message: &str) -> &str {
 }
 
 impl Replica {
-    pub(super) fn take_up(&mut self, mut quarrels: Quarrels, actions: &mut Actions) {
+    pub(super) fn take_up(&mut self, mut rejections: Rejections, actions: &mut Actions) {
         let mut raised = Vec::new();
-        for (row, sent, held) in quarrels.newer {
+        for (row, sent, held) in rejections.newer {
             let policy =
                 self.records.catalogue().get(row.table).map_or(Conflict::default(), |table| table.sql.conflict);
             let message = format!("SQL holds version {held}, memory {}: somebody else wrote the row", sent.version);
@@ -38,12 +38,12 @@ impl Replica {
             match policy {
                 Conflict::CacheWins if held.has_next() => raised.push((row, sent, held)),
                 Conflict::SqlWins => self.settle_with_sql(row, sent.version, None, actions),
-                Conflict::CacheWins | Conflict::Stop => quarrels.refused.push((row, sent, message)),
+                Conflict::CacheWins | Conflict::Stop => rejections.refused.push((row, sent, message)),
             }
         }
-        self.keep_orphans(quarrels.orphans);
+        self.keep_orphans(rejections.orphans);
         self.raise(raised);
-        self.bury_letters(quarrels.refused);
+        self.bury_letters(rejections.refused);
     }
 
     fn raise(&mut self, rows: Vec<(RowKeyBuf, Sent, Version)>) {
