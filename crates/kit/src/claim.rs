@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::core::interval::Interval;
 use crate::core::moment::{Moment, micros};
 use crate::core::shard::Hold;
-use crate::core::tenure::{Errand, Outcome, Tenure, Times};
+use crate::core::tenure::{Outcome, StoreRequest, Tenure, Times};
 use crate::server::{Identity, Shard};
 
 #[cfg(feature = "mysql")]
@@ -199,8 +199,8 @@ impl<S: Store> Keeper<S> {
     async fn run(mut self) {
         loop {
             sleep_until(self.lease.started + std::time::Duration::from_micros(self.tenure.due().micros())).await;
-            let Some(errand) = self.tenure.errand(self.lease.now()) else { return };
-            let outcome = self.perform(errand).await;
+            let Some(request) = self.tenure.request(self.lease.now()) else { return };
+            let outcome = self.perform(request).await;
             self.tenure.settle(outcome);
             self.lease.set(self.tenure.until());
             let state = match (self.tenure.hold(), self.tenure.lost()) {
@@ -216,15 +216,15 @@ impl<S: Store> Keeper<S> {
     }
 
     /// A store that does not answer within a period is asked anew.
-    async fn perform(&self, errand: Errand) -> Outcome {
+    async fn perform(&self, request: StoreRequest) -> Outcome {
         let who = &self.identity;
         let answer = timeout(self.options.times.ping, async {
-            match errand {
-                Errand::Claim => {
+            match request {
+                StoreRequest::Claim => {
                     let taken = self.store.claim(who, self.options.times.timeout).await?;
                     Ok(taken.map_or(Outcome::Nothing, Outcome::Held))
                 }
-                Errand::Renew(hold) => {
+                StoreRequest::Renew(hold) => {
                     let is_held = self.store.renew(who, hold).await?;
                     Ok(if is_held { Outcome::Held(hold) } else { Outcome::Lost })
                 }
@@ -234,11 +234,11 @@ impl<S: Store> Keeper<S> {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => {
                 let error: Error = error;
-                tracing::warn!(host = %who.host, %error, ?errand, "no word about the claim");
+                tracing::warn!(host = %who.host, %error, ?request, "no word about the claim");
                 Outcome::Unknown
             }
             Err(_) => {
-                tracing::warn!(host = %who.host, ?errand, "no word about the claim in time");
+                tracing::warn!(host = %who.host, ?request, "no word about the claim in time");
                 Outcome::Unknown
             }
         }

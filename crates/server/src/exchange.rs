@@ -15,14 +15,14 @@ use shardine_store::LogStore;
 use crate::clock;
 use crate::coord::Window;
 use crate::lane_message::{Done, Inbox, LaneMessage, LaneStatus, ShardCall, ShardDone};
-use crate::steward::Errand;
+use crate::schema_manager::SchemaRequest;
 
 /// Shared by lanes and doors.
 pub(crate) struct Exchange {
     pub map: ShardMap,
     pub inboxes: Vec<Inbox>,
     pub catalogue: RwLock<Arc<Catalogue>>,
-    pub steward: Mutex<Sender<Errand>>,
+    pub schema_manager: Mutex<Sender<SchemaRequest>>,
     pub sql: Option<shardine_writeback::Handle>,
     pub sql_url: String,
     pub node: u64,
@@ -91,8 +91,8 @@ impl Exchange {
                 self.ask_all(|| ShardCall::RetryDeadLetters(None), done_only(done));
             }
             Call::CreateTable(_) | Call::AddField { .. } | Call::DropTable { .. } => {
-                let steward = self.steward.lock().unwrap_or_else(PoisonError::into_inner);
-                let _ = steward.send(Errand { call, done });
+                let schema_manager = self.schema_manager.lock().unwrap_or_else(PoisonError::into_inner);
+                let _ = schema_manager.send(SchemaRequest { call, done });
             }
             Call::Submit { .. } => done(refused(ErrorCode::BadRequest)),
             Call::Read { .. }

@@ -65,7 +65,7 @@ pub(crate) enum ShardCall {
     Count(Option<TableId>),
     Flush(Option<TableId>),
     RetryDeadLetters(Option<TableId>),
-    /// An entry of the steward's making.
+    /// An entry of the schema manager's making.
     Propose(Vec<u8>),
 }
 

@@ -16,8 +16,8 @@ mod log_thread;
 mod node;
 mod options;
 mod restore;
+mod schema_manager;
 mod snapshot_thread;
-mod steward;
 mod stop;
 
 pub use node::{Addresses, Node};

@@ -26,7 +26,7 @@ use crate::lane::{self, Core, Lane, Seat};
 use crate::lane_message::{Inbox, LaneMessage};
 use crate::log_thread::LogNews;
 use crate::options::UpOptions;
-use crate::steward::{self, STEWARD_LANE, Steward};
+use crate::schema_manager::{self, SCHEMA_LANE, SchemaManager};
 use crate::stop::{self, Flushing, Stopped};
 use crate::{log_thread, restore, snapshot_thread};
 
@@ -74,14 +74,14 @@ impl Node {
             posts.push((poll, inbox, mailbox));
         }
         let inboxes: Vec<Inbox> = posts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
-        let (sql, steward_sql) = start_sql(&url, &inboxes)?;
-        let (errands, errand_box) = steward::errands();
+        let (sql, schema_sql) = start_sql(&url, &inboxes)?;
+        let (requests, request_box) = schema_manager::schema_requests();
         let map = shard_map(&log, &data.snapshot_dir(), options)?;
         let exchange = Arc::new(Exchange {
             map: map.clone(),
             inboxes,
             catalogue: RwLock::default(),
-            steward: Mutex::new(errands),
+            schema_manager: Mutex::new(requests),
             sql,
             sql_url: sql_url.clone(),
             node: NODE.0,
@@ -115,9 +115,9 @@ impl Node {
             held.extend(lane.catalogues());
             threads.push(std::thread::Builder::new().name(format!("lane-{number}")).spawn(move || lane.run())?);
         }
-        let steward = Steward::new(Arc::clone(&exchange), steward::definitions(&held), steward_sql);
-        steward.reconcile(&held)?;
-        steward.start(errand_box)?;
+        let schema_manager = SchemaManager::new(Arc::clone(&exchange), schema_manager::definitions(&held), schema_sql);
+        schema_manager.reconcile(&held)?;
+        schema_manager.start(request_box)?;
         let engine: Arc<dyn RemoteEngine> = Arc::new(Desk(Arc::clone(&exchange)));
         let coord = Coordination::start(NODE, options.coord_groups, Arc::clone(&log), &data, clock)?;
         let _ = exchange.coord.set(coord.window());
@@ -201,7 +201,7 @@ fn sql_url(options: &UpOptions) -> anyhow::Result<(String, Url)> {
     Ok((url.to_string(), url))
 }
 
-/// Starts SQL, whose outcomes go to the lane that asked, or to the steward.
+/// Starts SQL, whose outcomes go to the lane that asked, or to the schema manager.
 fn start_sql(
     url: &Url,
     inboxes: &[Inbox],
@@ -214,7 +214,7 @@ fn start_sql(
     let give = Mutex::new(give);
     let notify = move |done: shardine_writeback::Done| {
         let lane = lane::sql_lane(done.ticket());
-        if lane as u64 == STEWARD_LANE {
+        if lane as u64 == SCHEMA_LANE {
             let give = give.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let _ = give.send(done);
         } else if let Some(inbox) = inboxes.get(lane) {

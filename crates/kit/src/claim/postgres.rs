@@ -17,7 +17,7 @@ pub struct PostgresTable<T = NoTls> {
     config: Config,
     tls: T,
     table: Table,
-    /// One errand at a time; taken out while it runs, so that an errand that was given up leaves no half-used connection.
+    /// One request at a time; taken out while it runs, so that an request that was given up leaves no half-used connection.
     kept: Mutex<Option<Client>>,
 }
 

@@ -24,7 +24,7 @@ impl Default for Times {
 
 /// What to ask of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errand {
+pub enum StoreRequest {
     Claim,
     Renew(Hold),
 }
@@ -70,23 +70,23 @@ impl Tenure {
         Self { times, state: State::Seeking, next: now, sent: now }
     }
 
-    /// When the next errand is due.
+    /// When the next request is due.
     #[must_use]
     pub fn due(&self) -> Moment {
         self.next
     }
 
-    /// The errand to be sent now; `None` once the shard is lost.
-    pub fn errand(&mut self, now: Moment) -> Option<Errand> {
+    /// The request to be sent now; `None` once the shard is lost.
+    pub fn request(&mut self, now: Moment) -> Option<StoreRequest> {
         (self.sent, self.next) = (now, now.after(self.times.ping));
         match self.state {
-            State::Seeking => Some(Errand::Claim),
-            State::Holding { hold, .. } => Some(Errand::Renew(hold)),
+            State::Seeking => Some(StoreRequest::Claim),
+            State::Holding { hold, .. } => Some(StoreRequest::Renew(hold)),
             State::Lost(_) => None,
         }
     }
 
-    /// What came of the errand that was sent last.
+    /// What came of the request that was sent last.
     pub fn settle(&mut self, outcome: Outcome) {
         self.state = match (self.state, outcome) {
             (State::Seeking, Outcome::Held(hold)) => State::Holding { hold, proven: self.sent },
@@ -137,7 +137,7 @@ mod tests {
 
     fn holding() -> Tenure {
         let mut tenure = Tenure::new(Times::default(), at(0));
-        assert_eq!(tenure.errand(at(0)), Some(Errand::Claim));
+        assert_eq!(tenure.request(at(0)), Some(StoreRequest::Claim));
         tenure.settle(Outcome::Held(HOLD));
         tenure
     }
@@ -146,11 +146,11 @@ mod tests {
     fn sharding_a_44_who_found_nothing_asks_again_every_period() {
         let mut tenure = Tenure::new(Times::default(), at(0));
 
-        tenure.errand(at(0));
+        tenure.request(at(0));
         tenure.settle(Outcome::Nothing);
 
         assert_eq!((tenure.due(), tenure.hold()), (at(5), None));
-        assert_eq!(tenure.errand(at(5)), Some(Errand::Claim));
+        assert_eq!(tenure.request(at(5)), Some(StoreRequest::Claim));
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         let mut tenure = holding();
 
         assert_eq!(tenure.due(), at(5));
-        assert_eq!(tenure.errand(at(5)), Some(Errand::Renew(HOLD)));
+        assert_eq!(tenure.request(at(5)), Some(StoreRequest::Renew(HOLD)));
         tenure.settle(Outcome::Held(HOLD));
 
         assert_eq!(tenure.until(), Some(at(25)));
@@ -169,7 +169,7 @@ mod tests {
         let mut tenure = holding();
 
         for second in [5, 10, 15, 20, 25] {
-            tenure.errand(at(second));
+            tenure.request(at(second));
             tenure.settle(Outcome::Unknown);
         }
 
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn sharding_a_49_a_slow_yes_counts_from_when_it_was_asked_for() {
         let mut tenure = holding();
-        tenure.errand(at(5));
+        tenure.request(at(5));
 
         // The answer comes at second 24, when the first proof has run out.
         tenure.settle(Outcome::Held(HOLD));
@@ -191,19 +191,19 @@ mod tests {
     #[test]
     fn sharding_a_47_what_is_lost_stays_lost() {
         let mut tenure = holding();
-        tenure.errand(at(5));
+        tenure.request(at(5));
 
         tenure.settle(Outcome::Lost);
         tenure.settle(Outcome::Held(HOLD));
 
         assert_eq!((tenure.until(), tenure.lost()), (None, Some(HOLD)));
-        assert_eq!(tenure.errand(at(10)), None);
+        assert_eq!(tenure.request(at(10)), None);
     }
 
     #[test]
     fn sharding_a_48_another_generation_is_not_ours() {
         let mut tenure = holding();
-        tenure.errand(at(5));
+        tenure.request(at(5));
 
         tenure.settle(Outcome::Held(Hold { generation: 5, ..HOLD }));
 

@@ -15,7 +15,7 @@ use crate::exchange::Exchange;
 use crate::lane_message::{Done, ShardCall};
 
 /// A table call and who waits for it.
-pub(crate) struct Errand {
+pub(crate) struct SchemaRequest {
     pub call: Call,
     pub done: Done,
 }
@@ -26,17 +26,17 @@ const HOME: ShardId = ShardId(1);
 /// What a shard holds: its number, its lane, its definitions.
 pub(crate) type Held = (ShardId, usize, Catalogue);
 
-/// Jobs of the steward have this lane number; no lane does.
-pub(crate) const STEWARD_LANE: u64 = 0xffff;
+/// Jobs of the schema manager have this lane number; no lane does.
+pub(crate) const SCHEMA_LANE: u64 = 0xffff;
 
-pub(crate) struct Steward {
+pub(crate) struct SchemaManager {
     exchange: Arc<Exchange>,
     catalogue: Catalogue,
     sql: Receiver<SqlDone>,
     jobs: u64,
 }
 
-impl Steward {
+impl SchemaManager {
     pub fn new(exchange: Arc<Exchange>, catalogue: Catalogue, sql: Receiver<SqlDone>) -> Self {
         Self { exchange, catalogue, sql, jobs: 0 }
     }
@@ -55,8 +55,8 @@ impl Steward {
         Ok(())
     }
 
-    pub fn start(self, errands: Receiver<Errand>) -> std::io::Result<JoinHandle<()>> {
-        std::thread::Builder::new().name("steward".into()).spawn(move || self.run(&errands))
+    pub fn start(self, requests: Receiver<SchemaRequest>) -> std::io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name("schema_manager".into()).spawn(move || self.run(&requests))
     }
 
     /// Says which SQL tables are not what their definitions say. They are served all the same: what is in memory is right.
@@ -70,14 +70,14 @@ impl Steward {
         }
     }
 
-    fn run(mut self, errands: &Receiver<Errand>) {
+    fn run(mut self, requests: &Receiver<SchemaRequest>) {
         self.check_tables();
-        while let Ok(errand) = errands.recv() {
-            let response = match self.serve(errand.call) {
+        while let Ok(request) = requests.recv() {
+            let response = match self.serve(request.call) {
                 Ok(table) => Response::Table(table),
                 Err(refusal) => Response::Refused(refusal),
             };
-            (errand.done)(response);
+            (request.done)(response);
         }
     }
 
@@ -188,7 +188,7 @@ impl Steward {
         let (give, take) = channel();
         let entry = Entry::Schema(Box::new(table.clone())).to_bytes();
         let done = Box::new(move |result| {
-            // The steward waits for it unless the process is stopping.
+            // The schema manager waits for it unless the process is stopping.
             let _ = give.send(result);
         });
         self.exchange.ask(shard, lane, ShardCall::Propose(entry), done);
@@ -214,7 +214,7 @@ impl Steward {
         let unavailable = |message: String| Refusal::new(ErrorCode::BackendUnavailable, message);
         let sql = self.exchange.sql.clone().ok_or_else(|| unavailable("this node runs without SQL".into()))?;
         self.jobs += 1;
-        let ticket = JobId(STEWARD_LANE << 48 | self.jobs);
+        let ticket = JobId(SCHEMA_LANE << 48 | self.jobs);
         let job = Job::Table(TableJob { ticket, table: Arc::new(table.clone()), parents: self.parents(table), change });
         sql.submit(job).map_err(|rejected| match rejected.why {
             Why::Full => Refusal::new(ErrorCode::Busy, "too many jobs wait for SQL"),
@@ -254,8 +254,8 @@ fn push_field(table: &mut Table, spec: FieldSpec) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Where errands are sent before the steward has started.
-pub(crate) fn errands() -> (Sender<Errand>, Receiver<Errand>) {
+/// Where requests are sent before the schema manager has started.
+pub(crate) fn schema_requests() -> (Sender<SchemaRequest>, Receiver<SchemaRequest>) {
     channel()
 }
 
