@@ -44,7 +44,7 @@ pub(super) struct Room {
     queued: Vec<(usize, Persist)>,
     snapshots: SnapshotThread,
     log_thread: JoinHandle<()>,
-    ears: BTreeMap<StreamId, Ear>,
+    sinks: BTreeMap<StreamId, StreamSink>,
     calls: BTreeMap<Ticket, (usize, Done)>,
     clock: Clock,
     next_tick_ms: u64,
@@ -53,7 +53,7 @@ pub(super) struct Room {
 }
 
 /// A stream: whose group it belongs to, and how it hears.
-struct Ear {
+struct StreamSink {
     seat: usize,
     hear: Hear,
 }
@@ -73,7 +73,7 @@ impl Room {
             queued: Vec::new(),
             snapshots,
             log_thread: log.thread,
-            ears: BTreeMap::new(),
+            sinks: BTreeMap::new(),
             calls: BTreeMap::new(),
             clock,
             next_tick_ms: 0,
@@ -120,13 +120,13 @@ impl Room {
         match message {
             CoordMessage::Open { stream, opening, hear } => self.open(stream, &opening, hear),
             CoordMessage::Ask { stream, ask } => {
-                if let Some(ear) = self.ears.get(&stream) {
-                    self.seats[ear.seat].act(|replica, actions| replica.ask(stream, &ask, actions));
+                if let Some(sink) = self.sinks.get(&stream) {
+                    self.seats[sink.seat].act(|replica, actions| replica.ask(stream, &ask, actions));
                 }
             }
             CoordMessage::Close(stream) => {
-                if let Some(ear) = self.ears.remove(&stream) {
-                    self.seats[ear.seat].act(|replica, _| replica.close(stream));
+                if let Some(sink) = self.sinks.remove(&stream) {
+                    self.seats[sink.seat].act(|replica, _| replica.close(stream));
                 }
             }
             CoordMessage::Call { ticket, call, done } => self.call(ticket, &call, done),
@@ -147,9 +147,9 @@ impl Room {
             CoordMessage::CutNow(group) => self.cut_now(group),
             CoordMessage::CloseStreams => {
                 self.is_closed = true;
-                for (stream, ear) in std::mem::take(&mut self.ears) {
-                    (ear.hear)(StreamMessage::Failure(unavailable(STOPPING)));
-                    self.seats[ear.seat].act(|replica, _| replica.close(stream));
+                for (stream, sink) in std::mem::take(&mut self.sinks) {
+                    (sink.hear)(StreamMessage::Failure(unavailable(STOPPING)));
+                    self.seats[sink.seat].act(|replica, _| replica.close(stream));
                 }
             }
             CoordMessage::Stop => return false,
@@ -167,7 +167,7 @@ impl Room {
         if let Some(reason) = refusal {
             return hear(StreamMessage::Failure(unavailable(reason)));
         }
-        self.ears.insert(stream, Ear { seat, hear });
+        self.sinks.insert(stream, StreamSink { seat, hear });
         self.seats[seat].act(|replica, actions| replica.start(stream, opening, actions));
     }
 
@@ -283,11 +283,11 @@ impl Room {
         seat.actions.messages.clear();
         for (stream, message) in seat.actions.streams.drain(..) {
             let is_last = message.is_last();
-            if let Some(ear) = self.ears.get(&stream) {
-                (ear.hear)(message);
+            if let Some(sink) = self.sinks.get(&stream) {
+                (sink.hear)(message);
             }
             if is_last {
-                self.ears.remove(&stream);
+                self.sinks.remove(&stream);
             }
         }
         for (ticket, reply) in seat.actions.replies.drain(..) {
