@@ -57,7 +57,7 @@ pub(crate) enum CoordMessage {
         seat: usize,
         index: u64,
     },
-    CutNow(ShardId),
+    SnapshotNow(ShardId),
     /// End all streams and take no more; calls are still answered.
     CloseStreams,
     Stop,
@@ -88,7 +88,7 @@ impl Coordination {
             let news = news.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let _ = news.send(match what {
                 LogNews::Persisted(synced) => CoordMessage::Persisted(synced),
-                LogNews::CutNow(group) => CoordMessage::CutNow(group),
+                LogNews::SnapshotNow(group) => CoordMessage::SnapshotNow(group),
             });
         };
         let log_thread = log_thread::start("coord", log, data.snapshot_dir(), tell)?;

@@ -184,7 +184,7 @@ impl Lane {
             LaneMessage::ToShard { shard, what, done } => self.core.ask_shard(shard, what, done),
             LaneMessage::Persisted(synced) => self.core.persisted(&synced),
             LaneMessage::SnapshotSaved { seat, index } => self.core.snapshot_saved(seat, index),
-            LaneMessage::CutNow(shard) => self.core.cut_now(shard),
+            LaneMessage::SnapshotNow(shard) => self.core.snapshot_now(shard),
             LaneMessage::Sql(done) => self.core.sql_done(done),
             LaneMessage::Catalogue(catalogue) => self.core.set_catalogue(catalogue),
         }

@@ -43,7 +43,7 @@ pub(crate) enum LaneMessage {
         index: u64,
     },
     /// The log is large and this shard's entries are the oldest in it.
-    CutNow(ShardId),
+    SnapshotNow(ShardId),
     Sql(shardine_writeback::Done),
     Catalogue(Arc<Catalogue>),
     Status {

@@ -72,7 +72,7 @@ fn give_up(error: &shardine_store::Error) -> ! {
 pub(crate) enum LogNews {
     Persisted(Synced),
     /// The log is large and this shard's entries are the oldest in it.
-    CutNow(ShardId),
+    SnapshotNow(ShardId),
 }
 
 pub(crate) fn start(
@@ -97,7 +97,7 @@ fn run(tasks: &Receiver<LogTask>, writer: &LogWriter, tell: &impl Fn(LogNews)) {
         if writes.is_multiple_of(LOOK_EVERY)
             && let Some(oldest) = writer.too_large()
         {
-            tell(LogNews::CutNow(oldest));
+            tell(LogNews::SnapshotNow(oldest));
         }
         match task {
             LogTask::Write(persists) => tell(LogNews::Persisted(writer.write(persists))),

@@ -101,7 +101,7 @@ impl Node {
             let tell = move |what| {
                 news.send(match what {
                     LogNews::Persisted(synced) => LaneMessage::Persisted(synced),
-                    LogNews::CutNow(shard) => LaneMessage::CutNow(shard),
+                    LogNews::SnapshotNow(shard) => LaneMessage::SnapshotNow(shard),
                 });
             };
             let name = number.to_string();

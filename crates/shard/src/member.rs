@@ -184,7 +184,7 @@ impl<T> Member<T> {
     }
 
     /// Cuts now, so that the log behind this group can go: its oldest entries may hold back space that others share.
-    pub fn cut_now(&mut self, machine: &mut impl Machine) {
+    pub fn snapshot_now(&mut self, machine: &mut impl Machine) {
         self.cutting.begin_now(machine, &self.group, self.applied);
     }
 
@@ -193,7 +193,7 @@ impl<T> Member<T> {
     }
 
     /// Hands out the next pieces of the running cut, about `bytes` of them.
-    pub fn cut_some(&mut self, machine: &mut impl Machine, bytes: usize, parts: &mut Vec<SnapshotPart>) {
+    pub fn snapshot_step(&mut self, machine: &mut impl Machine, bytes: usize, parts: &mut Vec<SnapshotPart>) {
         self.cutting.give_some(machine, &mut self.group, bytes, parts);
     }
 

@@ -242,8 +242,8 @@ impl Replica {
     }
 
     /// Cuts now, so that the log behind this shard can go.
-    pub fn cut_now(&mut self) {
-        self.member.cut_now(&mut self.records);
+    pub fn snapshot_now(&mut self) {
+        self.member.snapshot_now(&mut self.records);
     }
 
     #[must_use]
@@ -252,8 +252,8 @@ impl Replica {
     }
 
     /// Hands out the next pieces of the running cut, about `bytes` of them. The host calls it when its writer has room.
-    pub fn cut_some(&mut self, bytes: usize, actions: &mut Actions) {
-        self.member.cut_some(&mut self.records, bytes, &mut actions.snapshot);
+    pub fn snapshot_step(&mut self, bytes: usize, actions: &mut Actions) {
+        self.member.snapshot_step(&mut self.records, bytes, &mut actions.snapshot);
     }
 
     /// The host has the snapshot at this index on disk; the log up to it may go.

@@ -117,7 +117,7 @@ impl<T: Tenant> World<T> {
             }
             Input::Cut { group } => {
                 self.nodes[node].cut_asked[group] = false;
-                self.drive(node, group, |replica, actions| replica.cut_some(CUT_BYTES, actions));
+                self.drive(node, group, |replica, actions| replica.snapshot_step(CUT_BYTES, actions));
             }
             Input::Own(input) => T::take_in(self, node, input),
         }

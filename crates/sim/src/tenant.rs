@@ -23,7 +23,7 @@ pub trait Member {
     fn wants_flush(&self) -> bool;
     fn flush(&mut self, actions: &mut Self::Actions);
     fn is_cutting(&self) -> bool;
-    fn cut_some(&mut self, bytes: usize, actions: &mut Self::Actions);
+    fn snapshot_step(&mut self, bytes: usize, actions: &mut Self::Actions);
     fn snapshot_saved(&mut self, index: u64);
 
     fn role(&self) -> Role;

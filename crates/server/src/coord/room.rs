@@ -144,7 +144,7 @@ impl Room {
             CoordMessage::SnapshotSaved { seat, index } => {
                 self.seats[seat].act(|replica, _| replica.snapshot_saved(index))
             }
-            CoordMessage::CutNow(group) => self.cut_now(group),
+            CoordMessage::SnapshotNow(group) => self.snapshot_now(group),
             CoordMessage::CloseStreams => {
                 self.is_closed = true;
                 for (stream, sink) in std::mem::take(&mut self.sinks) {
@@ -202,9 +202,9 @@ impl Room {
         }
     }
 
-    fn cut_now(&mut self, group: ShardId) {
+    fn snapshot_now(&mut self, group: ShardId) {
         if let Some(seat) = self.seats.iter_mut().find(|seat| seat.group == group) {
-            seat.act(|replica, _| replica.cut_now());
+            seat.act(|replica, _| replica.snapshot_now());
         }
     }
 
@@ -228,7 +228,7 @@ impl Room {
         if self.ticks.is_multiple_of(LOOK_TICKS)
             && let Some(group) = self.journal.too_large()
         {
-            self.cut_now(group);
+            self.snapshot_now(group);
         }
     }
 
@@ -237,7 +237,7 @@ impl Room {
         loop {
             for seat in self.seats.iter_mut().filter(|seat| seat.is_cutting()) {
                 if self.snapshots.has_room() {
-                    seat.act(|replica, actions| replica.cut_some(CUT_BYTES, actions));
+                    seat.act(|replica, actions| replica.snapshot_step(CUT_BYTES, actions));
                 }
             }
             self.perform();

@@ -129,9 +129,9 @@ impl Core {
     }
 
     /// Cuts a snapshot of a shard out of turn.
-    pub fn cut_now(&mut self, shard: ShardId) {
+    pub fn snapshot_now(&mut self, shard: ShardId) {
         if let Some(seat) = self.seats.iter().position(|seat| seat.shard == shard) {
-            self.with_replica(seat, |replica, _| replica.cut_now());
+            self.with_replica(seat, |replica, _| replica.snapshot_now());
         }
     }
 
@@ -233,7 +233,7 @@ impl Core {
         if let Written::Synced { confirmed, too_large } = self.journal.write(queued, self.counters.reads) {
             self.confirm(&confirmed);
             if let Some(shard) = too_large {
-                self.cut_now(shard);
+                self.snapshot_now(shard);
             }
         }
         true
@@ -253,7 +253,7 @@ impl Core {
         if self.is_cutting() {
             for seat in 0..self.seats.len() {
                 if self.seats[seat].replica.as_ref().is_ok_and(Replica::is_cutting) {
-                    self.with_replica(seat, |replica, actions| replica.cut_some(CUT_BYTES, actions));
+                    self.with_replica(seat, |replica, actions| replica.snapshot_step(CUT_BYTES, actions));
                     break;
                 }
             }

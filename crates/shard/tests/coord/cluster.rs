@@ -83,7 +83,7 @@ impl Cluster {
                 replica.persisted(number, &mut actions);
             }
             if replica.is_cutting() {
-                replica.cut_some(usize::MAX, &mut actions);
+                replica.snapshot_step(usize::MAX, &mut actions);
             }
             replica.flush(&mut actions);
             if actions.persists.is_empty() {

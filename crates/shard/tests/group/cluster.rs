@@ -152,7 +152,7 @@ impl Cluster {
             }
             if self.node(node).is_cutting() {
                 moved = true;
-                self.on(node, |replica, actions| replica.cut_some(1 << 20, actions));
+                self.on(node, |replica, actions| replica.snapshot_step(1 << 20, actions));
             }
         }
         moved

@@ -412,7 +412,7 @@ impl Desk {
 
     /// Writes out the running snapshot.
     fn cut(&mut self) -> Vec<String> {
-        let told = self.perform(|replica, actions| replica.cut_some(usize::MAX, actions));
+        let told = self.perform(|replica, actions| replica.snapshot_step(usize::MAX, actions));
         if told.is_empty() { vec!["no snapshot is due".to_owned()] } else { told }
     }
 

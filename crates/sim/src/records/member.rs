@@ -35,8 +35,8 @@ impl Member for Replica {
         Self::is_cutting(self)
     }
 
-    fn cut_some(&mut self, bytes: usize, actions: &mut Actions) {
-        Self::cut_some(self, bytes, actions);
+    fn snapshot_step(&mut self, bytes: usize, actions: &mut Actions) {
+        Self::snapshot_step(self, bytes, actions);
     }
 
     fn snapshot_saved(&mut self, index: u64) {

@@ -143,7 +143,7 @@ impl Toy {
         loop {
             drain(self, &mut actions);
             self.member.cut_if_due(&mut self.diary);
-            self.member.cut_some(&mut self.diary, usize::MAX, &mut actions.snapshot);
+            self.member.snapshot_step(&mut self.diary, usize::MAX, &mut actions.snapshot);
             let Some(persist) = actions.persists.get(confirmed) else { return actions };
             confirmed += 1;
             self.member.persisted(persist.number, &mut actions.messages);
