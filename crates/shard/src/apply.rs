@@ -10,7 +10,7 @@ use shardine_records::{Records, Sink};
 use crate::actions::{Actions, Caller};
 use crate::gather::{Proposal, Then};
 use crate::hold::{Hold, Wish};
-use crate::member::flights::Fate;
+use crate::member::proposals::Fate;
 use crate::member::turn::Turn;
 use crate::member::{Member, Outbox};
 use crate::replica::{Replica, fail};

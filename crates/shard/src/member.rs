@@ -4,8 +4,8 @@
 //! Knows nothing of requests and answers: what an entry means, and who is told of it, is each replica's own ([`turn::Turn`]).
 
 mod cutting;
-pub(crate) mod flights;
 mod machine;
+pub(crate) mod proposals;
 pub(crate) mod turn;
 mod writes;
 
@@ -15,8 +15,8 @@ use shardine_model::{NodeId, ShardId};
 
 use crate::actions::{Persist, SnapshotPart};
 use cutting::Cutting;
-use flights::Flights;
 use machine::Machine;
+use proposals::Proposals;
 use writes::Writes;
 
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Options {
 /// machine has executed, and it stands still once the member has stopped.
 pub(crate) struct Member<T> {
     pub group: Group,
-    pub flights: Flights<T>,
+    pub proposals: Proposals<T>,
     options: Options,
     applied: At,
     writes: Writes,
@@ -77,7 +77,7 @@ impl<T> Member<T> {
         let log_bytes = restored.entries.iter().map(|entry| entry.data.len() as u64).sum();
         Self {
             group: Group::new(group_options, restored),
-            flights: Flights::default(),
+            proposals: Proposals::default(),
             options,
             applied,
             writes: Writes::default(),
@@ -140,7 +140,7 @@ impl<T> Member<T> {
     pub fn propose(&mut self, bytes: Vec<u8>, now_ms: u64, load: T) -> Result<(), T> {
         match self.group.propose(bytes) {
             Some(proposed) => {
-                self.flights.push(proposed, now_ms, load);
+                self.proposals.push(proposed, now_ms, load);
                 Ok(())
             }
             None => Err(load),
@@ -151,7 +151,7 @@ impl<T> Member<T> {
     /// stay on their way, for they may yet be applied.
     pub fn overdue(&mut self, now_ms: u64) -> impl Iterator<Item = &mut T> {
         let leads = self.leads();
-        self.flights.older_than(now_ms, IN_DOUBT_AFTER_MS).filter(move |_| !leads)
+        self.proposals.older_than(now_ms, IN_DOUBT_AFTER_MS).filter(move |_| !leads)
     }
 
     /// The host has this log write, and all before it, on disk.

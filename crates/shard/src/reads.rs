@@ -111,7 +111,7 @@ impl Replica {
     #[inline]
     pub(crate) fn is_touched(&self, row: RowKey<'_>) -> bool {
         self.gathering.touches(row)
-            || self.member.flights.iter().any(|proposal| proposal.touched.contains(row))
+            || self.member.proposals.iter().any(|proposal| proposal.touched.contains(row))
             || self.loads.holds(row)
     }
 

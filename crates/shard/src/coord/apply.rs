@@ -6,7 +6,7 @@ use shardine_coord::{Coord, Origin};
 use shardine_model::log::LogEntry;
 
 use super::{Actions, Elected, Refusal, Replica, StatusCode};
-use crate::member::flights::Fate;
+use crate::member::proposals::Fate;
 use crate::member::turn::{self, Turn};
 use crate::member::{Lead, Member, Outbox};
 

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use shardine_consensus::{Proposed, ReadDone, Ready};
 use shardine_model::log::{LogEntry, LogEntryKind, SnapshotMeta};
 
-use super::flights::{Fate, Landing};
 use super::machine::Machine;
+use super::proposals::{Fate, Resolved};
 use super::{At, Member, Outbox};
 
 /// What a replica of one machine adds to the turn. How requests are gathered and proposed is not the turn's business.
@@ -106,10 +106,10 @@ fn apply<R: Turn>(replica: &mut R, entry: &LogEntry, actions: &mut R::Actions) {
 fn take_own<R: Turn>(replica: &mut R, entry: &LogEntry, actions: &mut R::Actions) -> Option<R::Load> {
     let applied = Proposed { index: entry.index, term: entry.term };
     loop {
-        match replica.member().flights.land(applied) {
-            Landing::Own(load) => return Some(load),
-            Landing::Overtaken(load) => replica.lose(load, Fate::NotExecuted, actions),
-            Landing::Nothing => return None,
+        match replica.member().proposals.resolve(applied) {
+            Resolved::Own(load) => return Some(load),
+            Resolved::Overtaken(load) => replica.lose(load, Fate::NotExecuted, actions),
+            Resolved::Nothing => return None,
         }
     }
 }
@@ -126,7 +126,7 @@ fn install<R: Turn>(replica: &mut R, meta: &SnapshotMeta, data: &Bytes, actions:
         }
     }
     member.applied = At { index: meta.index, term: meta.term };
-    for load in member.flights.take_covered(meta.index) {
+    for load in member.proposals.take_covered(meta.index) {
         replica.lose(load, Fate::InDoubt, actions);
     }
 }
@@ -134,7 +134,7 @@ fn install<R: Turn>(replica: &mut R, meta: &SnapshotMeta, data: &Bytes, actions:
 fn stop<R: Turn>(replica: &mut R, reason: String, actions: &mut R::Actions) {
     let member = replica.member();
     member.stopped = true;
-    for load in member.flights.take_all() {
+    for load in member.proposals.take_all() {
         replica.lose(load, Fate::InDoubt, actions);
     }
     replica.say_stopped(reason, actions);

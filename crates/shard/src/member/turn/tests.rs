@@ -7,8 +7,8 @@ use shardine_model::{NodeId, ShardId};
 
 use super::{Turn, drain};
 use crate::actions::{Persist, SnapshotPart};
-use crate::member::flights::Fate;
 use crate::member::machine::Machine;
+use crate::member::proposals::Fate;
 use crate::member::{Member, Options, Outbox};
 
 /// What nobody can execute, and no snapshot may hold.
