@@ -1,6 +1,6 @@
 //! What each command does. A command file turns words into a question to the engine, or an answer into bytes.
 
-// A newcomer reads: read, change, shape, many, transaction, record; the rest in any order.
+// A newcomer reads: read, change, format, many, transaction, record; the rest in any order.
 pub(crate) mod call;
 pub(crate) mod change;
 pub(crate) mod client;
@@ -11,6 +11,6 @@ pub(crate) mod many;
 pub(crate) mod own;
 pub(crate) mod read;
 pub(crate) mod record;
+pub(crate) mod reply_format;
 pub(crate) mod scan;
-pub(crate) mod shape;
 pub(crate) mod transaction;

@@ -8,7 +8,7 @@ use shardine_router::{Call, LocalEngine, Read, Response, Ticket};
 use crate::address::{self, Place};
 use crate::command::change::{self, Order};
 use crate::command::read::{self, Ask, Context, Found};
-use crate::command::shape::{Shape, Tone, wrong_arity};
+use crate::command::reply_format::{RenderContext, ReplyFormat, wrong_arity};
 use crate::command::transaction::Transaction;
 use crate::command::{call, look, many, own, record, transaction};
 use crate::failure::{Failure, NOT_AUTHENTICATED};
@@ -147,8 +147,8 @@ impl Session {
         match self.queue.waiting_mut(id) {
             None => {}
             Some((_, Waiting::Change(_))) => self.queue.finish(id, out, |waiting, protocol, out| {
-                if let Waiting::Change(shape) = waiting {
-                    shape.write(&response, Tone { protocol, catalogue: engine.catalogue() }, out);
+                if let Waiting::Change(format) = waiting {
+                    format.write(&response, RenderContext { protocol, catalogue: engine.catalogue() }, out);
                 }
             }),
             Some(_) => self.advance(id, part, response, engine, out),
@@ -309,12 +309,12 @@ impl Session {
         }
         match change::plan(Order { verb, line, place: &place, now: engine.now() }) {
             Err(failure) => self.fail(&failure, out),
-            Ok((command, shape)) => {
-                let id = self.queue.wait(self.protocol, Waiting::Change(shape));
+            Ok((command, format)) => {
+                let id = self.queue.wait(self.protocol, Waiting::Change(format));
                 let (request, ticket) = (shardine_model::Request::one(command), self.ticket(id, 0));
-                match shape {
+                match format {
                     // It says itself when it is to be answered, whatever the table says.
-                    Shape::Record { ack: after @ (AckAfter::Raft | AckAfter::Sql), .. } => {
+                    ReplyFormat::Record { ack: after @ (AckAfter::Raft | AckAfter::Sql), .. } => {
                         let mut bytes = Vec::new();
                         request.encode(&mut bytes);
                         let ack = Ack { after, ..Ack::default() };

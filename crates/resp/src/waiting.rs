@@ -10,7 +10,7 @@ use crate::command::call::Asked;
 use crate::command::look::Look;
 use crate::command::many::{Elements, Sum};
 use crate::command::read::{self, Ask, Context, Found};
-use crate::command::shape::{Shape, Tone, failure_of, one_reply};
+use crate::command::reply_format::{RenderContext, ReplyFormat, failure_of, one_reply};
 use crate::command::transaction::{Exec, Watching};
 use crate::failure::Failure;
 use crate::frame::OwnedLine;
@@ -19,7 +19,7 @@ use crate::verb::Verb;
 
 /// One command's wait. The hot one is small and owns nothing.
 pub(crate) enum Waiting {
-    Change(Shape),
+    Change(ReplyFormat),
     Read(Box<LateRead>),
     Look(Box<Look>),
     Sum(Box<Sum>),
@@ -60,9 +60,9 @@ impl Waiting {
         engine: &mut H,
     ) -> Progress {
         match self {
-            Self::Change(shape) => {
-                let tone = Tone { protocol: context.protocol, catalogue: engine.catalogue() };
-                Progress::written(|out| shape.write(&response, tone, out))
+            Self::Change(format) => {
+                let render = RenderContext { protocol: context.protocol, catalogue: engine.catalogue() };
+                Progress::written(|out| format.write(&response, render, out))
             }
             Self::Read(read) => read.advance(&response, context),
             Self::Look(look) => look.advance(response, context, ticket, engine),

@@ -10,8 +10,8 @@ use shardine_router::{Call, Explanation, FlushScope, LocalEngine, Residence, Res
 use crate::address;
 use crate::command::info;
 use crate::command::read::Context;
+use crate::command::reply_format::failure_of;
 use crate::command::scan::{Keys, Page, RandomKey, RecordPage};
-use crate::command::shape::failure_of;
 use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX};
 use crate::frame::{Line, OwnedLine};
 use crate::session::{Session, Step};

@@ -1,4 +1,4 @@
-//! Commands that change one row: from words to a command of the model, and the shape that its answer will have.
+//! Commands that change one row: from words to a command of the model, and the format that its answer will have.
 //!
 //! Nothing is executed here. A command that Redis decides by looking first (`EXPIRE … NX`) is planned with what was
 //! seen, and bound to the version that was seen.
@@ -14,7 +14,7 @@ use shardine_model::{Command, Timestamp, Version};
 use crate::address::Place;
 use crate::command::read::Found;
 use crate::command::record;
-use crate::command::shape::Shape;
+use crate::command::reply_format::ReplyFormat;
 use crate::failure::Failure;
 use crate::frame::Line;
 use crate::verb::Verb;
@@ -29,12 +29,12 @@ pub(crate) struct Order<'a> {
 }
 
 /// What is to be submitted, and how its answer prints.
-pub(crate) type Plan<'a> = (Command<'a>, Shape);
+pub(crate) type Plan<'a> = (Command<'a>, ReplyFormat);
 
 #[inline]
 pub(crate) fn plan(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     match order.verb {
-        Verb::Hset => hash::hset(order, Shape::Changed),
+        Verb::Hset => hash::hset(order, ReplyFormat::Changed),
         Verb::Set => string::set(order),
         _ => plan_rarer(order),
     }
@@ -42,7 +42,7 @@ pub(crate) fn plan(order: Order<'_>) -> Result<Plan<'_>, Failure> {
 
 fn plan_rarer(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     match order.verb {
-        Verb::Hmset => hash::hset(order, Shape::Ok),
+        Verb::Hmset => hash::hset(order, ReplyFormat::Ok),
         Verb::Hsetnx => hash::hsetnx(order),
         Verb::Hdel => hash::hdel(order),
         Verb::Hincrby => hash::hincrby(order),
@@ -110,8 +110,8 @@ pub(crate) fn decide<'a>(order: Order<'a>, seen: Found<'_>, scratch: &'a mut Vec
         _ => string::check_kind(seen).and_then(|()| plan(order).map(Decision::Change)),
     }?;
     Ok(match decision {
-        Decision::Change((command, shape)) => {
-            Decision::Change((Command { if_version: Some(version_of(seen)), ..command }, shape))
+        Decision::Change((command, format)) => {
+            Decision::Change((Command { if_version: Some(version_of(seen)), ..command }, format))
         }
         Decision::Integer(value) => Decision::Integer(value),
     })

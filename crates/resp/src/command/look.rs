@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::address::Place;
 use crate::command::change::{self, Decision, Order};
 use crate::command::read::{Context, Found};
-use crate::command::shape::{Shape, Tone};
+use crate::command::reply_format::{RenderContext, ReplyFormat};
 use crate::failure::Failure;
 use crate::frame::{Line, OwnedLine};
 use crate::session::{Session, Step};
@@ -38,7 +38,7 @@ enum Stage {
     Looking,
     /// The record is known; when it expires is being asked.
     AskingExpiry,
-    Changing(Shape),
+    Changing(ReplyFormat),
 }
 
 pub(crate) fn start<H: LocalEngine>(
@@ -82,9 +82,9 @@ impl Look {
             {
                 self.look(context, ticket, engine)
             }
-            (Stage::Changing(shape), _) => {
-                let tone = Tone { protocol: context.protocol, catalogue: engine.catalogue() };
-                Progress::written(|out| shape.write(&response, tone, out))
+            (Stage::Changing(format), _) => {
+                let render = RenderContext { protocol: context.protocol, catalogue: engine.catalogue() };
+                Progress::written(|out| format.write(&response, render, out))
             }
             (Stage::AskingExpiry, Response::Explanation(explanation)) => {
                 self.decide(found_by_explanation(explanation), context, ticket, engine)
@@ -151,8 +151,8 @@ fn perform<H: LocalEngine>(
     match decided {
         Err(failure) => Progress::failed(&failure),
         Ok(Decision::Integer(value)) => Progress::written(|out| wire::integer(out, value)),
-        Ok(Decision::Change((command, shape))) => {
-            *stage = Stage::Changing(shape);
+        Ok(Decision::Change((command, format))) => {
+            *stage = Stage::Changing(format);
             engine.submit(&Request::one(command), ticket);
             Progress::Wait
         }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use crate::address::{self, Place};
 use crate::command::change::{self, Order};
 use crate::command::read::{self, Ask, Context, Found};
-use crate::command::shape::{Shape, wrong_arity};
+use crate::command::reply_format::{ReplyFormat, wrong_arity};
 use crate::failure::Failure;
 use crate::frame::Line;
 use crate::session::{Session, Step};
@@ -119,9 +119,9 @@ pub(crate) fn change<H: LocalEngine>(
             Err(failure) => return session.fail(&failure, out),
         }
     }
-    let shape = if verb == Verb::Mset { Shape::Ok } else { Shape::Changed };
+    let format = if verb == Verb::Mset { ReplyFormat::Ok } else { ReplyFormat::Changed };
     let waiting = if plans.len() == 1 {
-        Waiting::Change(shape)
+        Waiting::Change(format)
     } else {
         let counts = if verb == Verb::Mset { Counts::Nothing } else { Counts::Changes };
         Waiting::Sum(Box::new(Sum { counts, missing: plans.len(), total: 0, failure: None }))

@@ -75,7 +75,7 @@ fn ping(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     match line.len() {
         1 => wire::simple(out, "PONG"),
         2 => wire::bulk(out, line.word(1)),
-        _ => return Err(crate::command::shape::wrong_arity("ping")),
+        _ => return Err(crate::command::reply_format::wrong_arity("ping")),
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use shardine_model::{AckAfter, Backing, ErrorCode, FieldsView, Outcome, Reply, T
 
 use crate::command::change::{Order, Plan};
 use crate::command::read::{Ask, Context, Found, field_count, for_each_field};
-use crate::command::shape::{Gives, Shape, Tone};
+use crate::command::reply_format::{Gives, RenderContext, ReplyFormat};
 use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX};
 use crate::frame::Line;
 use crate::value::{Slot, integer, is, quote, with_text, write_bulk};
@@ -171,7 +171,7 @@ impl Tail {
             return Err(Failure::bad_request("the table has no SQL behind it to wait for"));
         }
         let command = Command { if_version: self.if_version, give, ..Command::plain(order.place.row(), action) };
-        Ok((command, Shape::Record { table: order.place.table_id(), ack: self.ack, gives }))
+        Ok((command, ReplyFormat::Record { table: order.place.table_id(), ack: self.ack, gives }))
     }
 }
 
@@ -192,11 +192,11 @@ pub(crate) fn set(order: Order<'_>) -> Result<Plan<'_>, Failure> {
         return Err(Failure::bad_request("REC.SET names no field"));
     }
     let action = if order.verb == Verb::RecReplace { Action::Replace(fields) } else { Action::Set(fields) };
-    let (mut command, shape) = tail.plan(order, action, Give::Nothing, Gives::Versions)?;
+    let (mut command, format) = tail.plan(order, action, Give::Nothing, Gives::Versions)?;
     if order.verb == Verb::RecInsert {
         command.existence = Existence::Absent;
     }
-    Ok((command, shape))
+    Ok((command, format))
 }
 
 /// `REC.UPDATE key field op [value] … [CREATE] [IFVERSION v] [ACK raft|sql]` → also the new values of the fields named.
@@ -238,7 +238,7 @@ pub(crate) fn write_reply(
     table: TableId,
     gives: Gives,
     ack: AckAfter,
-    tone: Tone<'_>,
+    render: RenderContext<'_>,
     out: &mut Vec<u8>,
 ) {
     let (changed, row) = match &reply.outcome {
@@ -252,8 +252,8 @@ pub(crate) fn write_reply(
     match (gives, row) {
         (Gives::Versions, _) => {}
         (Gives::Existed, _) => wire::integer(out, i64::from(changed > 0)),
-        (Gives::Values, None) => wire::null(out, tone.protocol),
-        (Gives::Values, Some(row)) => write_given(&row.view(), table, tone, out),
+        (Gives::Values, None) => wire::null(out, render.protocol),
+        (Gives::Values, Some(row)) => write_given(&row.view(), table, render, out),
     }
     if ack == AckAfter::Sql {
         let is_written = reply.sql_version.magnitude() >= reply.version.magnitude();
@@ -262,9 +262,9 @@ pub(crate) fn write_reply(
 }
 
 /// Only the fields that came back: an update gives those that it touched.
-fn write_given(fields: &FieldsView<'_>, table: TableId, tone: Tone<'_>, out: &mut Vec<u8>) {
-    let table = tone.catalogue.get(table);
-    wire::map(out, fields.count(), tone.protocol);
+fn write_given(fields: &FieldsView<'_>, table: TableId, render: RenderContext<'_>, out: &mut Vec<u8>) {
+    let table = render.catalogue.get(table);
+    wire::map(out, fields.count(), render.protocol);
     for entry in fields.iter() {
         match entry.field {
             shardine_model::FieldRef::Name(name) => wire::bulk(out, name),

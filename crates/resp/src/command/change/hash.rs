@@ -6,12 +6,12 @@ use shardine_model::{FieldType, ValueRef};
 use smallvec::smallvec;
 
 use super::{Order, Plan};
-use crate::command::shape::{Counter, Shape, wrong_arity};
+use crate::command::reply_format::{Counter, ReplyFormat, wrong_arity};
 use crate::failure::{Failure, HASH_NOT_A_FLOAT, HASH_NOT_AN_INTEGER, NOT_A_FLOAT, NOT_AN_INTEGER};
 use crate::value::{Slot, float, integer};
 
 #[inline]
-pub(super) fn hset(order: Order<'_>, shape: Shape) -> Result<Plan<'_>, Failure> {
+pub(super) fn hset(order: Order<'_>, format: ReplyFormat) -> Result<Plan<'_>, Failure> {
     if !order.line.len().is_multiple_of(2) {
         return Err(wrong_arity(order.verb.name()));
     }
@@ -21,7 +21,7 @@ pub(super) fn hset(order: Order<'_>, shape: Shape) -> Result<Plan<'_>, Failure> 
         let slot = Slot::find(order.place.typed(), name)?;
         fields.push(FieldValue { field: slot.reference, value: slot.parse(text)? });
     }
-    Ok((Command::plain(order.place.row(), Action::Set(fields)), shape))
+    Ok((Command::plain(order.place.row(), Action::Set(fields)), format))
 }
 
 pub(super) fn hsetnx(order: Order<'_>) -> Result<Plan<'_>, Failure> {
@@ -29,7 +29,7 @@ pub(super) fn hsetnx(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let operator = Operator::AssignIfUnset(slot.parse(order.line.word(3))?);
     let operations = smallvec![Operation { field: slot.reference, operator }];
     let action = Action::Update { create: true, operations };
-    Ok((Command::plain(order.place.row(), action), Shape::Changed))
+    Ok((Command::plain(order.place.row(), action), ReplyFormat::Changed))
 }
 
 pub(super) fn hdel(order: Order<'_>) -> Result<Plan<'_>, Failure> {
@@ -39,28 +39,28 @@ pub(super) fn hdel(order: Order<'_>) -> Result<Plan<'_>, Failure> {
         operations.push(Operation { field: slot.reference, operator: Operator::Unset });
     }
     let action = Action::Update { create: false, operations };
-    Ok((Command::plain(order.place.row(), action), Shape::Changed))
+    Ok((Command::plain(order.place.row(), action), ReplyFormat::Changed))
 }
 
 pub(super) fn hincrby(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let step = integer(order.line.word(3)).ok_or(NOT_AN_INTEGER)?;
     let slot = Slot::find(order.place.typed(), order.line.word(2))?;
     let operator = add_integer(slot, step).ok_or(HASH_NOT_AN_INTEGER)?;
-    Ok(count(order, slot, operator, Shape::Counter(Counter::HashInteger)))
+    Ok(count(order, slot, operator, ReplyFormat::Counter(Counter::HashInteger)))
 }
 
 pub(super) fn hincrbyfloat(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let step = float(order.line.word(3)).ok_or(NOT_A_FLOAT)?;
     let slot = Slot::find(order.place.typed(), order.line.word(2))?;
     let operator = add_float(slot, step).ok_or(HASH_NOT_A_FLOAT)?;
-    Ok(count(order, slot, operator, Shape::Counter(Counter::HashFloat)))
+    Ok(count(order, slot, operator, ReplyFormat::Counter(Counter::HashFloat)))
 }
 
 /// Adds to a field, from its default if the record or the field is not there, and gives the new value back.
-pub(super) fn count<'a>(order: Order<'a>, slot: Slot<'a>, operator: Operator<'a>, shape: Shape) -> Plan<'a> {
+pub(super) fn count<'a>(order: Order<'a>, slot: Slot<'a>, operator: Operator<'a>, format: ReplyFormat) -> Plan<'a> {
     let operations = smallvec![Operation { field: slot.reference, operator }];
     let action = Action::Update { create: true, operations };
-    (Command { give: Give::Touched, ..Command::plain(order.place.row(), action) }, shape)
+    (Command { give: Give::Touched, ..Command::plain(order.place.row(), action) }, format)
 }
 
 /// The step in the type of the field. Text is counted by the state machine, which knows whether it is a number.

@@ -5,13 +5,13 @@ use shardine_model::command::{Action, Command, Existence, Ttl};
 
 use super::{Decision, Order, Plan};
 use crate::command::read::Found;
-use crate::command::shape::Shape;
+use crate::command::reply_format::ReplyFormat;
 use crate::failure::{Failure, NOT_AN_INTEGER};
 use crate::value::{integer, is, quote};
 use crate::verb::Verb;
 
 pub(super) fn delete(order: Order<'_>) -> Result<Plan<'_>, Failure> {
-    Ok((Command::plain(order.place.row(), Action::Delete), Shape::Changed))
+    Ok((Command::plain(order.place.row(), Action::Delete), ReplyFormat::Changed))
 }
 
 /// How a moment is written.
@@ -71,10 +71,10 @@ pub(super) fn expire(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let at = expiry_of(order)?;
     let row = order.place.row();
     if at <= order.now {
-        return Ok((Command::plain(row, Action::Delete), Shape::Changed));
+        return Ok((Command::plain(row, Action::Delete), ReplyFormat::Changed));
     }
     let command = Command { existence: Existence::Live, ttl: Ttl::At(at), ..Command::plain(row, Action::Touch) };
-    Ok((command, Shape::Whether))
+    Ok((command, ReplyFormat::Whether))
 }
 
 /// `EXPIRE … [NX | XX | GT | LT]`: which time to live the record must have. None counts as endless.
@@ -108,7 +108,7 @@ pub(super) fn decide_expire<'a>(order: Order<'a>, seen: Found<'_>) -> Result<Dec
 
 pub(super) fn persist(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let touch = Command::plain(order.place.row(), Action::Touch);
-    Ok((Command { existence: Existence::Live, ttl: Ttl::Clear, ..touch }, Shape::Whether))
+    Ok((Command { existence: Existence::Live, ttl: Ttl::Clear, ..touch }, ReplyFormat::Whether))
 }
 
 pub(super) fn decide_persist<'a>(order: Order<'a>, seen: Found<'_>) -> Result<Decision<'a>, Failure> {

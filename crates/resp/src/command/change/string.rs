@@ -9,7 +9,7 @@ use super::hash::{add_float, add_integer, count};
 use super::key::{Unit, expiry};
 use super::{Decision, Order, Plan};
 use crate::command::read::Found;
-use crate::command::shape::{Counter, Shape};
+use crate::command::reply_format::{Counter, ReplyFormat};
 use crate::failure::{Failure, NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, WRONG_KIND};
 use crate::frame::Line;
 use crate::value::{Slot, float, integer, is, with_text};
@@ -28,7 +28,7 @@ fn assign<'a>(order: Order<'a>, text: &'a [u8]) -> Result<Command<'a>, Failure> 
 pub(super) fn set(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let command = assign(order, order.line.word(2))?;
     if order.line.len() == 3 {
-        return Ok((command, Shape::Ok));
+        return Ok((command, ReplyFormat::Ok));
     }
     set_with_options(order, command)
 }
@@ -58,9 +58,9 @@ fn set_with_options<'a>(order: Order<'a>, mut command: Command<'a>) -> Result<Pl
     command.ttl = ttl.unwrap_or(Ttl::Clear);
     if gives {
         command.give = Give::Old;
-        return Ok((command, Shape::OldString(order.place.table_id())));
+        return Ok((command, ReplyFormat::OldString(order.place.table_id())));
     }
-    Ok((command, Shape::Set))
+    Ok((command, ReplyFormat::Set))
 }
 
 /// `EX s`, `PX ms`, `EXAT s` or `PXAT ms`.
@@ -88,29 +88,29 @@ pub(super) fn gives_old(line: Line<'_>) -> bool {
 
 pub(super) fn setnx(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let command = Command { existence: Existence::Absent, ..assign(order, order.line.word(2))? };
-    Ok((command, Shape::Whether))
+    Ok((command, ReplyFormat::Whether))
 }
 
 pub(super) fn setex(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let unit = if order.verb == Verb::Setex { Unit::SecondsFromNow } else { Unit::MillisecondsFromNow };
     let number = integer(order.line.word(2)).ok_or(NOT_AN_INTEGER)?;
     let ttl = Ttl::At(positive_expiry(order, number, unit)?);
-    Ok((Command { ttl, ..assign(order, order.line.word(3))? }, Shape::Ok))
+    Ok((Command { ttl, ..assign(order, order.line.word(3))? }, ReplyFormat::Ok))
 }
 
 pub(super) fn mset<'a>(order: Order<'a>, value: &'a [u8]) -> Result<Plan<'a>, Failure> {
-    Ok((assign(order, value)?, Shape::Ok))
+    Ok((assign(order, value)?, ReplyFormat::Ok))
 }
 
 pub(super) fn getset(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let command = Command { give: Give::Old, ..assign(order, order.line.word(2))? };
-    Ok((command, Shape::OldString(order.place.table_id())))
+    Ok((command, ReplyFormat::OldString(order.place.table_id())))
 }
 
 pub(super) fn getdel(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     Slot::of_string(order.place.typed())?;
     let command = Command { give: Give::Old, ..Command::plain(order.place.row(), Action::Delete) };
-    Ok((command, Shape::OldString(order.place.table_id())))
+    Ok((command, ReplyFormat::OldString(order.place.table_id())))
 }
 
 pub(super) fn getex(order: Order<'_>) -> Result<Plan<'_>, Failure> {
@@ -127,7 +127,7 @@ pub(super) fn getex(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let touch = Command::plain(order.place.row(), Action::Touch);
     // The fields stay as they are, so what was is what is.
     let command = Command { ttl, existence: Existence::Live, give: Give::Old, ..touch };
-    Ok((command, Shape::OldString(order.place.table_id())))
+    Ok((command, ReplyFormat::OldString(order.place.table_id())))
 }
 
 pub(super) fn incrby(order: Order<'_>) -> Result<Plan<'_>, Failure> {
@@ -143,19 +143,19 @@ pub(super) fn incrby(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     };
     let slot = Slot::of_string(order.place.typed())?;
     let operator = add_integer(slot, step).ok_or(NOT_AN_INTEGER)?;
-    Ok(count(order, slot, operator, Shape::Counter(Counter::Integer)))
+    Ok(count(order, slot, operator, ReplyFormat::Counter(Counter::Integer)))
 }
 
 pub(super) fn incrbyfloat(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let step = float(order.line.word(2)).ok_or(NOT_A_FLOAT)?;
     let slot = Slot::of_string(order.place.typed())?;
     let operator = add_float(slot, step).ok_or(NOT_A_FLOAT)?;
-    Ok(count(order, slot, operator, Shape::Counter(Counter::Float)))
+    Ok(count(order, slot, operator, ReplyFormat::Counter(Counter::Float)))
 }
 
 pub(super) fn append(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let slot = Slot::of_string(order.place.typed())?;
-    Ok(count(order, slot, Operator::Append(order.line.word(2)), Shape::Length))
+    Ok(count(order, slot, Operator::Append(order.line.word(2)), ReplyFormat::Length))
 }
 
 /// A string, or nothing, may be taken for a string; a hash may not.
@@ -198,5 +198,5 @@ pub(super) fn setrange<'a>(
     let operator = Operator::Splice { at, cut, paste: scratch };
     let action = Action::Update { create: true, operations: smallvec![Operation { field: slot.reference, operator }] };
     let command = Command { give: Give::Touched, ..Command::plain(order.place.row(), action) };
-    Ok(Decision::Change((command, Shape::Length)))
+    Ok(Decision::Change((command, ReplyFormat::Length)))
 }

@@ -14,7 +14,7 @@ use crate::command::change::Order;
 use crate::command::many;
 use crate::command::own;
 use crate::command::read::{self, Ask, Context, Found};
-use crate::command::shape::{Shape, Tone, failure_of};
+use crate::command::reply_format::{RenderContext, ReplyFormat, failure_of};
 use crate::failure::{ABORTED, CROSS_PARTITION, Failure};
 use crate::frame::Line;
 use crate::session::{Session, Step, Watched};
@@ -27,7 +27,7 @@ enum Part {
     /// Known already: an error, or the answer of the connection itself.
     Bytes(Vec<u8>),
     /// The next reply of the batch.
-    Change(Shape),
+    Change(ReplyFormat),
     Read(Option<Arc<Table>>),
     /// The next so many replies.
     Many(SmallVec<[Option<Arc<Table>>; 2]>),
@@ -122,12 +122,12 @@ fn compile<'a, H: LocalEngine>(
 ) -> Result<Part, Failure> {
     let (verb, line, before) = (item.verb, item.line.line(), commands.len());
     let tables = || places.iter().map(|place| place.table.clone()).collect();
-    let mut shape = Shape::Ok;
+    let mut format = ReplyFormat::Ok;
     for (index, place) in places.iter().enumerate() {
         let planned = match verb.kind() {
             Kind::Read | Kind::ReadMany => rehearse(verb, line, place, engine).map(|()| BatchItem::Read(place.row())),
             _ => many::plan_one(Order { verb, line, place, now: engine.now() }, index).map(|(command, planned)| {
-                shape = planned;
+                format = planned;
                 BatchItem::Change(command)
             }),
         };
@@ -141,7 +141,7 @@ fn compile<'a, H: LocalEngine>(
     }
     Ok(match verb.kind() {
         Kind::Read => Part::Read(places.first().and_then(|place| place.table.clone())),
-        Kind::Change => Part::Change(shape),
+        Kind::Change => Part::Change(format),
         _ => Part::Many(tables()),
     })
 }
@@ -184,13 +184,13 @@ impl Exec {
 
     fn write(&self, replies: &[Reply], context: Context, catalogue: &Catalogue, out: &mut Vec<u8>) {
         wire::array(out, self.parts.len());
-        let tone = Tone { protocol: context.protocol, catalogue };
+        let render = RenderContext { protocol: context.protocol, catalogue };
         let mut replies = replies.iter();
         for (part, queued) in self.parts.iter().zip(&self.queued) {
             match part {
                 Part::Bytes(bytes) => out.extend_from_slice(bytes),
-                Part::Change(shape) => match replies.next() {
-                    Some(reply) => shape.write_reply(reply, tone, out),
+                Part::Change(format) => match replies.next() {
+                    Some(reply) => format.write_reply(reply, render, out),
                     None => missing().write(out),
                 },
                 Part::Read(table) => write_read(queued, table.as_ref(), replies.next(), context, out),

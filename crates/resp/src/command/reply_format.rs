@@ -21,7 +21,7 @@ pub(crate) enum Counter {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum ReplyFormat {
     /// `OK`.
     Ok,
     /// `OK`, or null if the record did not exist, or did, against the condition.
@@ -52,39 +52,39 @@ pub(crate) enum Gives {
 
 /// The definitions and the protocol that an answer is printed by.
 #[derive(Clone, Copy)]
-pub(crate) struct Tone<'a> {
+pub(crate) struct RenderContext<'a> {
     pub(crate) protocol: Protocol,
     pub(crate) catalogue: &'a Catalogue,
 }
 
-impl Shape {
+impl ReplyFormat {
     /// Prints what came back for one change.
     #[inline]
-    pub(crate) fn write(self, response: &Response, tone: Tone<'_>, out: &mut Vec<u8>) {
+    pub(crate) fn write(self, response: &Response, render: RenderContext<'_>, out: &mut Vec<u8>) {
         match one_reply(response) {
-            Ok(reply) => self.write_reply(reply, tone, out),
+            Ok(reply) => self.write_reply(reply, render, out),
             Err(failure) => failure.write(out),
         }
     }
 
     #[inline]
-    pub(crate) fn write_reply(self, reply: &Reply, tone: Tone<'_>, out: &mut Vec<u8>) {
-        if let Shape::Record { table, ack, gives } = self {
-            return record::write_reply(reply, table, gives, ack, tone, out);
+    pub(crate) fn write_reply(self, reply: &Reply, render: RenderContext<'_>, out: &mut Vec<u8>) {
+        if let ReplyFormat::Record { table, ack, gives } = self {
+            return record::write_reply(reply, table, gives, ack, render, out);
         }
         match &reply.outcome {
-            Outcome::Done { changed, row } => self.write_done(*changed, row.as_ref(), tone, out),
-            Outcome::Refused { code, row } => self.write_refused(*code, row.as_ref(), tone, out),
+            Outcome::Done { changed, row } => self.write_done(*changed, row.as_ref(), render, out),
+            Outcome::Refused { code, row } => self.write_refused(*code, row.as_ref(), render, out),
         }
     }
 
     #[inline]
-    fn write_done(self, changed: u32, row: Option<&RowImage>, tone: Tone<'_>, out: &mut Vec<u8>) {
+    fn write_done(self, changed: u32, row: Option<&RowImage>, render: RenderContext<'_>, out: &mut Vec<u8>) {
         match self {
             Self::Ok | Self::Set => wire::ok(out),
             Self::Changed => wire::integer(out, i64::from(changed)),
             Self::Whether => wire::integer(out, 1),
-            Self::OldString(table) => write_string(row, table, tone, out),
+            Self::OldString(table) => write_string(row, table, render, out),
             Self::Counter(counter) => write_counter(counter, row, out),
             Self::Length => {
                 let length = touched(row, |value| with_text(value, <[u8]>::len));
@@ -94,12 +94,12 @@ impl Shape {
         }
     }
 
-    fn write_refused(self, code: ErrorCode, row: Option<&RowImage>, tone: Tone<'_>, out: &mut Vec<u8>) {
+    fn write_refused(self, code: ErrorCode, row: Option<&RowImage>, render: RenderContext<'_>, out: &mut Vec<u8>) {
         let by_existence = matches!(code, ErrorCode::NotFound | ErrorCode::Exists);
         match self {
-            Self::Set if by_existence => wire::null(out, tone.protocol),
+            Self::Set if by_existence => wire::null(out, render.protocol),
             Self::Changed | Self::Whether if by_existence => wire::integer(out, 0),
-            Self::OldString(table) if by_existence => write_string(row, table, tone, out),
+            Self::OldString(table) if by_existence => write_string(row, table, render, out),
             Self::Counter(counter) => refused_count(counter, code).write(out),
             _ if code == ErrorCode::WrongType => WRONG_KIND.write(out),
             _ => Failure::from(code).write(out),
@@ -139,12 +139,12 @@ pub(crate) fn failure_of(response: &Response) -> Failure {
     }
 }
 
-fn write_string(row: Option<&RowImage>, table: TableId, tone: Tone<'_>, out: &mut Vec<u8>) {
-    let table = tone.catalogue.get(table).map(|table| &**table).filter(|table| !table.dynamic);
+fn write_string(row: Option<&RowImage>, table: TableId, render: RenderContext<'_>, out: &mut Vec<u8>) {
+    let table = render.catalogue.get(table).map(|table| &**table).filter(|table| !table.dynamic);
     let value = row.and_then(|row| Slot::of_string(table).ok()?.read(&row.view()));
     match value {
         Some(value) => write_bulk(out, value),
-        None => wire::null(out, tone.protocol),
+        None => wire::null(out, render.protocol),
     }
 }
 
