@@ -22,11 +22,11 @@ use crate::writeback::{Health, Pause};
 #[derive(Debug)]
 struct Parked {
     caller: Caller,
-    what: What,
+    what: ParkedWork,
 }
 
 #[derive(Debug)]
-enum What {
+enum ParkedWork {
     Read(RowKeyBuf),
     /// An encoded request, and when it wants to be answered.
     Request(Box<[u8]>, Wish),
@@ -139,13 +139,13 @@ impl Replica {
         let mut bytes = Vec::new();
         request.encode(&mut bytes);
         let rows: Vec<RowKeyBuf> = request.rows().map(RowKey::to_owned).collect();
-        self.park(&needed.to_owned(), &rows, Parked { caller, what: What::Request(bytes.into(), wish) }, actions);
+        self.park(&needed.to_owned(), &rows, Parked { caller, what: ParkedWork::Request(bytes.into(), wish) }, actions);
         true
     }
 
     pub(crate) fn park_read(&mut self, caller: Caller, row: RowKey<'_>, actions: &mut Actions) {
         let row = row.to_owned();
-        self.park(&row, std::slice::from_ref(&row), Parked { caller, what: What::Read(row.clone()) }, actions);
+        self.park(&row, std::slice::from_ref(&row), Parked { caller, what: ParkedWork::Read(row.clone()) }, actions);
     }
 
     /// A request that met a row kicked after it was proposed: loads and goes again (DESIGN 3).
@@ -162,7 +162,7 @@ impl Replica {
         }
         let needed = missing.first().expect("something was missing");
         let rows: Vec<RowKeyBuf> = decode(&request).rows().map(RowKey::to_owned).collect();
-        self.park(needed, &rows, Parked { caller, what: What::Request(request, wish) }, actions);
+        self.park(needed, &rows, Parked { caller, what: ParkedWork::Request(request, wish) }, actions);
     }
 
     fn park(&mut self, needed: &RowKeyBuf, rows: &[RowKeyBuf], parked: Parked, actions: &mut Actions) {
@@ -271,7 +271,7 @@ impl Replica {
                 self.loads.health.settled();
                 self.loads.pauses.entry(table).or_default().begin(now, definition, trouble.class);
             }
-            // What SQL holds there cannot be read as a record, SQL itself is well (record-cache 49); or it was not asked, and
+            // ParkedWork SQL holds there cannot be read as a record, SQL itself is well (record-cache 49); or it was not asked, and
             // the next one tries again at once (record-cache 48).
             Class::Row | Class::Busy => self.loads.health.settled(),
         }
@@ -293,8 +293,8 @@ impl Replica {
         for row in rows {
             for parked in self.loads.take(row) {
                 match parked.what {
-                    What::Read(row) => self.read(parked.caller, row.as_ref(), actions),
-                    What::Request(bytes, wish) => self.take(parked.caller, &decode(&bytes), wish, actions),
+                    ParkedWork::Read(row) => self.read(parked.caller, row.as_ref(), actions),
+                    ParkedWork::Request(bytes, wish) => self.take(parked.caller, &decode(&bytes), wish, actions),
                 }
             }
         }

@@ -34,17 +34,17 @@ use crate::exchange::refused;
 const PAGES_MAX: usize = 128;
 
 /// A page that waits for SQL.
-pub(super) struct Underway {
+pub(super) struct PendingPage {
     caller: Caller,
     draft: Draft,
     shard: Interval,
     /// Tables that SQL is still to be asked for; the last one is being read.
     tables: Vec<Arc<Table>>,
-    what: What,
+    what: SqlRange,
 }
 
-/// What SQL is asked for.
-enum What {
+/// SqlRange SQL is asked for.
+enum SqlRange {
     Positions { from: Position, after: Option<RowKeyBuf> },
     Partition { key: Box<[u8]>, range: Range, descending: bool },
 }
@@ -72,7 +72,7 @@ impl Core {
         };
         let Some((draft, what)) = looked else { return Some(bad_cursor()) };
         let shard = Interval { lo: self.seats[seat].lo, hi: self.seats[seat].hi };
-        let underway = Underway { caller, draft, shard, tables, what };
+        let underway = PendingPage { caller, draft, shard, tables, what };
         if underway.tables.is_empty() {
             return Some(underway.finish());
         }
@@ -99,7 +99,7 @@ impl Core {
         tables.filter(is_meant).cloned().collect()
     }
 
-    fn look_at_positions(&self, seat: usize, call: &ScanCall) -> Option<(Draft, What)> {
+    fn look_at_positions(&self, seat: usize, call: &ScanCall) -> Option<(Draft, SqlRange)> {
         let Ok(replica) = &self.seats[seat].replica else { return None };
         // Pages of all tables end between positions: behind a row, each table would have to go on from a place of its own.
         let whole = call.whole_positions || call.table.is_none();
@@ -125,10 +125,10 @@ impl Core {
             draft.reaches(if whole { Reach::Position(row.position()) } else { Reach::Row(row.to_owned()) });
         }
         let after = after.cloned();
-        Some((draft, What::Positions { from, after }))
+        Some((draft, SqlRange::Positions { from, after }))
     }
 
-    fn look_at_partition(&self, seat: usize, table: TableId, key: &[u8], call: &ScanCall) -> Option<(Draft, What)> {
+    fn look_at_partition(&self, seat: usize, table: TableId, key: &[u8], call: &ScanCall) -> Option<(Draft, SqlRange)> {
         let Ok(replica) = &self.seats[seat].replica else { return None };
         let mut range = Range::of(&call.range);
         if let Some(cursor) = call.cursor.as_deref() {
@@ -146,11 +146,11 @@ impl Core {
         if let (Page::More, Some(row)) = (end, last) {
             draft.reaches(Reach::Row(row.to_owned()));
         }
-        Some((draft, What::Partition { key: key.into(), range, descending: call.descending }))
+        Some((draft, SqlRange::Partition { key: key.into(), range, descending: call.descending }))
     }
 
     /// Asks SQL for the rows of the next table, or for more of this one.
-    fn read_on(&mut self, seat: usize, underway: Underway) {
+    fn read_on(&mut self, seat: usize, underway: PendingPage) {
         let Some(table) = underway.tables.last().cloned() else { return };
         let (scope, after) = underway.question();
         let rows_max = underway.draft.rows_max();
@@ -175,17 +175,17 @@ impl Core {
     }
 
     /// Without SQL nobody knows what a page lacks: it is refused whole.
-    pub(super) fn scan_failed(&mut self, underway: &Underway, trouble: &Trouble) {
+    pub(super) fn scan_failed(&mut self, underway: &PendingPage, trouble: &Trouble) {
         let message = format!("SQL cannot be read, and without it a scan would miss rows: {}", trouble.message);
         self.respond_to(underway.caller, sql::refusal(trouble, message));
     }
 }
 
-impl Underway {
-    /// What to ask for the table that is being read.
+impl PendingPage {
+    /// SqlRange to ask for the table that is being read.
     fn question(&self) -> (Scope, Option<RowKeyBuf>) {
         match &self.what {
-            What::Positions { from, after } => {
+            SqlRange::Positions { from, after } => {
                 let end = self.draft.reach().and_then(Reach::position).and_then(|last| last.0.checked_add(1));
                 let hi = match (end.map(Position), self.shard.hi) {
                     (Some(end), Some(hi)) => Some(end.min(hi)),
@@ -193,7 +193,7 @@ impl Underway {
                 };
                 (Scope::Positions(Interval { lo: *from, hi }), after.clone())
             }
-            What::Partition { key, range, descending } => {
+            SqlRange::Partition { key, range, descending } => {
                 let (from, to) = range.edges();
                 (Scope::Partition { key: key.clone(), from, to, descending: *descending }, None)
             }
@@ -215,7 +215,7 @@ impl Underway {
             self.draft.in_sql(row);
         }
         let Some(last) = next else { return self.next_table() };
-        let What::Positions { from, after } = &mut self.what else {
+        let SqlRange::Positions { from, after } = &mut self.what else {
             self.draft.reaches(Reach::Row(last));
             return self.next_table();
         };
@@ -234,14 +234,14 @@ impl Underway {
 
     fn next_table(&mut self) {
         self.tables.pop();
-        if let What::Positions { after, .. } = &mut self.what {
+        if let SqlRange::Positions { after, .. } = &mut self.what {
             // Only a page of one table begins behind a row.
             *after = None;
         }
     }
 
     fn finish(self) -> Response {
-        let is_partition = matches!(self.what, What::Partition { .. });
+        let is_partition = matches!(self.what, SqlRange::Partition { .. });
         let end = if is_partition { None } else { self.shard.hi };
         Response::Page(self.draft.finish(end))
     }

@@ -13,15 +13,15 @@ use super::tally::Tallies;
 use super::verify;
 use crate::clock::Clock;
 
-/// What is known of a job that is under way.
-struct Underway {
+/// JobKind is known of a job that is under way.
+struct PendingJob {
     seat: usize,
-    what: What,
+    what: JobKind,
     rows: Vec<RowKeyBuf>,
 }
 
 #[derive(Clone, Copy)]
-enum What {
+enum JobKind {
     Load(Question),
     Write { term: u64 },
     Purge { term: u64 },
@@ -30,10 +30,10 @@ enum What {
 pub(crate) struct SqlJobs {
     clock: Clock,
     next: u64,
-    underway: BTreeMap<JobId, Underway>,
+    underway: BTreeMap<JobId, PendingJob>,
     /// Pages of scans that wait for SQL, with their seats.
-    pages: BTreeMap<JobId, (usize, scan::Underway)>,
-    comparisons: BTreeMap<JobId, (usize, verify::Underway)>,
+    pages: BTreeMap<JobId, (usize, scan::PendingPage)>,
+    comparisons: BTreeMap<JobId, (usize, verify::PendingComparison)>,
     pub(super) tallies: Tallies,
     /// The tombstones of purges that are under way.
     purges: BTreeMap<JobId, Vec<(RowKeyBuf, Version)>>,
@@ -52,19 +52,19 @@ impl SqlJobs {
         }
     }
 
-    fn begin(&mut self, underway: Underway) -> JobId {
+    fn begin(&mut self, underway: PendingJob) -> JobId {
         let id = self.next_id();
         self.underway.insert(id, underway);
         id
     }
 
-    pub fn begin_page(&mut self, seat: usize, page: scan::Underway) -> JobId {
+    pub fn begin_page(&mut self, seat: usize, page: scan::PendingPage) -> JobId {
         let id = self.next_id();
         self.pages.insert(id, (seat, page));
         id
     }
 
-    pub fn end_page(&mut self, id: JobId) -> Option<(usize, scan::Underway)> {
+    pub fn end_page(&mut self, id: JobId) -> Option<(usize, scan::PendingPage)> {
         self.pages.remove(&id)
     }
 
@@ -72,13 +72,13 @@ impl SqlJobs {
         self.pages.len()
     }
 
-    pub fn begin_comparison(&mut self, seat: usize, comparison: verify::Underway) -> JobId {
+    pub fn begin_comparison(&mut self, seat: usize, comparison: verify::PendingComparison) -> JobId {
         let id = self.next_id();
         self.comparisons.insert(id, (seat, comparison));
         id
     }
 
-    pub fn end_comparison(&mut self, id: JobId) -> Option<(usize, verify::Underway)> {
+    pub fn end_comparison(&mut self, id: JobId) -> Option<(usize, verify::PendingComparison)> {
         self.comparisons.remove(&id)
     }
 
@@ -103,7 +103,7 @@ impl Core {
     pub(super) fn start_sql(&mut self, seat: usize, loads: Vec<SqlLoad>, writes: Vec<SqlWrite>) {
         for load in loads {
             self.counters.loads += 1;
-            let underway = Underway { seat, what: What::Load(load.question), rows: load.rows.clone() };
+            let underway = PendingJob { seat, what: JobKind::Load(load.question), rows: load.rows.clone() };
             let ticket = self.sql.begin(underway);
             let table = self.seats[seat]
                 .replica
@@ -116,7 +116,7 @@ impl Core {
         for write in writes {
             self.counters.flushes += 1;
             let names = write.rows.iter().map(|flush| flush.row.clone()).collect();
-            let ticket = self.sql.begin(Underway { seat, what: What::Write { term: write.term }, rows: names });
+            let ticket = self.sql.begin(PendingJob { seat, what: JobKind::Write { term: write.term }, rows: names });
             let table = self.seats[seat]
                 .replica
                 .as_ref()
@@ -134,7 +134,7 @@ impl Core {
     pub(super) fn start_purges(&mut self, seat: usize, purges: Vec<SqlPurge>) {
         for purge in purges {
             let names = purge.rows.iter().map(|(row, _)| row.clone()).collect();
-            let ticket = self.sql.begin(Underway { seat, what: What::Purge { term: purge.term }, rows: names });
+            let ticket = self.sql.begin(PendingJob { seat, what: JobKind::Purge { term: purge.term }, rows: names });
             self.sql.purges.insert(ticket, purge.rows.clone());
             let replica = self.seats[seat].replica.as_ref().ok();
             let table = replica.and_then(|replica| replica.records().catalogue().get(purge.table).cloned());
@@ -168,7 +168,7 @@ impl Core {
             }
             Done::Loaded { ticket, found } => {
                 let Some(job) = self.sql.underway.remove(&ticket) else { return };
-                let What::Load(question) = job.what else { return };
+                let JobKind::Load(question) = job.what else { return };
                 let rows = found.rows.into_iter();
                 let rows: Vec<LoadedRow> =
                     rows.map(|row| LoadedRow { row: row.row, version: row.version, fields: row.fields }).collect();
@@ -183,7 +183,7 @@ impl Core {
             }
             Done::Flushed { ticket, rows } => {
                 let Some(job) = self.sql.underway.remove(&ticket) else { return };
-                let What::Write { term } = job.what else { return };
+                let JobKind::Write { term } = job.what else { return };
                 self.tally(&rows);
                 let results: Vec<(RowKeyBuf, FlushResult)> =
                     rows.into_iter().map(|(row, result)| (row, flush_result(result))).collect();
@@ -192,7 +192,7 @@ impl Core {
             Done::Purged { ticket, kept } => {
                 let Some(job) = self.sql.underway.remove(&ticket) else { return };
                 let rows = self.sql.purges.remove(&ticket).unwrap_or_default();
-                let What::Purge { term } = job.what else { return };
+                let JobKind::Purge { term } = job.what else { return };
                 self.with_replica(job.seat, |replica, actions| {
                     replica.purge_kept(term, &kept);
                     replica.purged(term, &rows, actions);
@@ -239,14 +239,14 @@ impl Core {
             return self.verify_failed(&comparison, trouble);
         }
         let Some(job) = self.sql.underway.remove(&ticket) else { return };
-        if let (What::Write { .. }, Some(row)) = (job.what, job.rows.first()) {
+        if let (JobKind::Write { .. }, Some(row)) = (job.what, job.rows.first()) {
             self.sql.tallies.failed(row.table, &trouble.message);
         }
         self.sql.purges.remove(&ticket);
         self.with_replica(job.seat, |replica, actions| match job.what {
-            What::Load(question) => replica.load_failed(question, &job.rows, trouble, actions),
-            What::Write { term } => replica.flush_failed(term, &job.rows, trouble),
-            What::Purge { term } => replica.purge_failed(term),
+            JobKind::Load(question) => replica.load_failed(question, &job.rows, trouble, actions),
+            JobKind::Write { term } => replica.flush_failed(term, &job.rows, trouble),
+            JobKind::Purge { term } => replica.purge_failed(term),
         });
     }
 }
@@ -259,7 +259,7 @@ fn not_taken(why: Why) -> Trouble {
     }
 }
 
-/// What whoever asked for a page hears of it.
+/// JobKind whoever asked for a page hears of it.
 pub(super) fn refusal(trouble: &Trouble, message: String) -> Response {
     let code = match trouble.class {
         Class::Busy => ErrorCode::Busy,

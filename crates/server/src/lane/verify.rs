@@ -28,7 +28,7 @@ const LOOKS_MAX: u32 = 5;
 const PAGES_MAX: usize = 16;
 
 /// A comparison that waits for SQL.
-pub(super) struct Underway {
+pub(super) struct PendingComparison {
     caller: Caller,
     table: Arc<Table>,
     page: VerifiedPage,
@@ -93,7 +93,8 @@ impl Core {
             (near, far) => near.or(far),
         };
         let (page, step) = (VerifiedPage::default(), Step::Range(memory));
-        let ticket = self.sql.begin_comparison(seat, Underway { caller, table: Arc::clone(&table), page, step });
+        let ticket =
+            self.sql.begin_comparison(seat, PendingComparison { caller, table: Arc::clone(&table), page, step });
         let scope = Scope::Positions(Interval { lo: from.position, hi });
         let job = ScanJob { ticket, table, scope, after: from.row, rows_max };
         self.submit_sql(ticket, Some(Job::Scan(Box::new(job))));
@@ -108,7 +109,7 @@ impl Core {
         let row = |(_, key, sort)| RowKeyBuf { table: table.id, key, sort };
         let rows = memory.held.into_keys().map(row).collect();
         let step = Step::Again { held: Vec::new(), look: 0 };
-        self.look_again(seat, Underway { caller, table, page, step }, rows, 1);
+        self.look_again(seat, PendingComparison { caller, table, page, step }, rows, 1);
         None
     }
 
@@ -152,7 +153,7 @@ impl Core {
         self.look_again(seat, underway, doubtful, 1);
     }
 
-    fn look_again(&mut self, seat: usize, mut underway: Underway, rows: Vec<RowKeyBuf>, look: u32) {
+    fn look_again(&mut self, seat: usize, mut underway: PendingComparison, rows: Vec<RowKeyBuf>, look: u32) {
         if rows.is_empty() || look > LOOKS_MAX {
             underway.page.changing += rows.len() as u64;
             return self.respond_to(underway.caller, Response::Verified(Box::new(underway.page)));
@@ -186,7 +187,7 @@ impl Core {
         self.look_again(seat, underway, moving, look + 1);
     }
 
-    pub(super) fn verify_failed(&mut self, underway: &Underway, trouble: &Trouble) {
+    pub(super) fn verify_failed(&mut self, underway: &PendingComparison, trouble: &Trouble) {
         let message = format!("SQL cannot be read: {}", trouble.message);
         self.respond_to(underway.caller, sql::refusal(trouble, message));
     }
