@@ -20,7 +20,7 @@ struct Counts {
 }
 
 /// A place inside, given back when dropped.
-pub(crate) struct Place {
+pub(crate) struct Admission {
     visitors: Visitors,
     address: IpAddr,
 }
@@ -34,7 +34,7 @@ impl Visitors {
         }
     }
 
-    pub(crate) fn admit(&self, address: IpAddr) -> Option<Place> {
+    pub(crate) fn admit(&self, address: IpAddr) -> Option<Admission> {
         let mut counts = self.counts();
         let of_address = counts.by_address.get(&address).copied().unwrap_or(0);
         if counts.total >= self.total_max || of_address >= self.per_address_max {
@@ -42,7 +42,7 @@ impl Visitors {
         }
         counts.total += 1;
         counts.by_address.insert(address, of_address + 1);
-        Some(Place { visitors: self.clone(), address })
+        Some(Admission { visitors: self.clone(), address })
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -50,7 +50,7 @@ impl Visitors {
     }
 }
 
-impl Drop for Place {
+impl Drop for Admission {
     fn drop(&mut self) {
         let mut counts = self.visitors.counts();
         counts.total -= 1;

@@ -21,7 +21,7 @@ pub use message::{Ask, Message, NodeCall, NodeReply, Opening, Patience, Resource
 use crate::command::Asker;
 use crate::config::GRACE_MS_MIN;
 use crate::ids::{NodeNumber, SessionId};
-use crate::outcome::Place;
+use crate::outcome::ClaimRef;
 use crate::state::Coord;
 use crate::status::{Refusal, Status};
 use streams::{Attachment, Stream};
@@ -37,7 +37,7 @@ pub struct Leader {
     leads: bool,
     streams: BTreeMap<StreamId, Stream>,
     attachments: BTreeMap<Asker, Attachment>,
-    waits: BTreeMap<Place, Wait>,
+    waits: BTreeMap<ClaimRef, Wait>,
     watches: Watches,
     timers: Timers,
     pools: Pools,
@@ -94,7 +94,7 @@ impl Leader {
             }
             for (&semaphore, held) in &node.semaphores {
                 for (&order, claim) in &held.waiters {
-                    let place = Place { node: number, semaphore, order };
+                    let place = ClaimRef { node: number, semaphore, order };
                     self.wait(place, claim.revision, claim.timeout_ms, None);
                 }
             }
@@ -112,7 +112,7 @@ impl Leader {
         *self = Self { now_ms: self.now_ms, ..Self::default() };
     }
 
-    fn wait(&mut self, place: Place, revision: u32, timeout_ms: u64, reply: Option<(StreamId, u64)>) {
+    fn wait(&mut self, place: ClaimRef, revision: u32, timeout_ms: u64, reply: Option<(StreamId, u64)>) {
         let deadline_ms = (timeout_ms != crate::limits::FOREVER_MS).then(|| self.now_ms + timeout_ms);
         if let Some(at) = deadline_ms {
             self.timers.set(at, Timer::Wait(place));
@@ -120,7 +120,7 @@ impl Leader {
         self.waits.insert(place, Wait { revision, deadline_ms, reply });
     }
 
-    fn end_wait(&mut self, place: Place) -> Option<Wait> {
+    fn end_wait(&mut self, place: ClaimRef) -> Option<Wait> {
         let wait = self.waits.remove(&place)?;
         if let Some(at) = wait.deadline_ms {
             self.timers.clear(at, Timer::Wait(place));

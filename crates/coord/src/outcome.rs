@@ -30,7 +30,7 @@ pub enum Outcome {
 
 /// One session's claim on one semaphore, held or waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ClaimRef {
     pub node: NodeNumber,
     pub semaphore: SemaphoreId,
     pub order: OrderId,
@@ -40,13 +40,13 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A waiter has become an owner.
-    Granted(Place),
+    Granted(ClaimRef),
     /// A waiter's request was replaced, released, or lost its semaphore: that request ends with ABORTED.
-    Aborted(Place),
+    Aborted(ClaimRef),
     /// A waiter waited long enough.
-    TimedOut(Place),
+    TimedOut(ClaimRef),
     /// A waiter went away with its session; nobody is told.
-    Withdrawn(Place),
+    Withdrawn(ClaimRef),
     DataChanged {
         node: NodeNumber,
         semaphore: SemaphoreId,

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::config::Config;
 use crate::ids::{NodeNumber, OrderId, ResourceId, SemaphoreId, SessionId};
 use crate::limits::{CLAIM_COST, SEMAPHORE_COST, SESSION_COST};
-use crate::outcome::{ClaimLine, Description, NodeLine, Notice, Place, Range, SemaphoreLine, SessionLine};
+use crate::outcome::{ClaimLine, ClaimRef, Description, NodeLine, Notice, Range, SemaphoreLine, SessionLine};
 use crate::path::Path;
 use crate::resources::Resource;
 use crate::snapshot::{Cut, Unit};
@@ -295,8 +295,8 @@ pub(crate) struct Room<'a> {
 }
 
 impl Room<'_> {
-    pub fn place(&self, semaphore: SemaphoreId, order: OrderId) -> Place {
-        Place { node: self.number, semaphore, order }
+    pub fn place(&self, semaphore: SemaphoreId, order: OrderId) -> ClaimRef {
+        ClaimRef { node: self.number, semaphore, order }
     }
 
     fn save(&mut self, unit: Unit) {

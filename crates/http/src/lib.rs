@@ -5,7 +5,7 @@
 
 // In the order in which a request meets them.
 mod gate;
-mod place;
+mod record_path;
 mod records;
 mod scans;
 mod tables;

@@ -13,8 +13,8 @@ use shardine_service::{Changed, Deed, Delivery, Expiry, Get, Order, RowAddress, 
 
 use crate::body::{self, Body};
 use crate::gate::deadline;
-use crate::place::{Place, sort_of};
 use crate::problem::Problem;
+use crate::record_path::{RecordPath, sort_of};
 use crate::{Door, json, query};
 
 /// How far the log was applied in the state that a stale read saw.
@@ -170,7 +170,7 @@ fn address(
     parts: &request::Parts,
     sort: Option<&str>,
 ) -> Result<(std::sync::Arc<Table>, RowAddress), Problem> {
-    let place = Place::of(&parts.uri)?;
+    let place = RecordPath::of(&parts.uri)?;
     let table = door.record_service.table(&place.table)?;
     let sort = sort_of(&table, sort)?;
     Ok((table, RowAddress { table: place.table, key: place.key, sort }))

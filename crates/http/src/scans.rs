@@ -9,8 +9,8 @@ use shardine_model::{ErrorCode, Refusal, Table};
 use shardine_service::{Edge, Page, Scan, address};
 
 use crate::gate::deadline;
-use crate::place::Place;
 use crate::problem::Problem;
+use crate::record_path::RecordPath;
 use crate::{Door, body, json, query};
 
 #[derive(Deserialize)]
@@ -41,7 +41,7 @@ struct PartitionParameters {
 pub(crate) async fn table(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let parameters: TableParameters = query::read(&parts.uri)?;
     let scan = Scan {
-        table: Place::of(&parts.uri)?.table,
+        table: RecordPath::of(&parts.uri)?.table,
         limit: parameters.limit.unwrap_or(0),
         cursor: body::cursor(parameters.cursor.as_deref())?,
         fields: names(parameters.fields),
@@ -59,7 +59,7 @@ pub(crate) async fn table(State(door): State<Door>, parts: request::Parts) -> Re
     responses((status = 200, description = "records in sort order, and next unless this is the end", body = serde_json::Value)))]
 pub(crate) async fn partition(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let parameters: PartitionParameters = query::read(&parts.uri)?;
-    let place = Place::of(&parts.uri)?;
+    let place = RecordPath::of(&parts.uri)?;
     let table = door.record_service.table(&place.table)?;
     let descending = match parameters.order.as_deref() {
         None | Some("asc") => false,

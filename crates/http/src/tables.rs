@@ -12,8 +12,8 @@ use utoipa::ToSchema;
 
 use crate::body::{self, Body};
 use crate::gate::deadline;
-use crate::place::Place;
 use crate::problem::Problem;
+use crate::record_path::RecordPath;
 use crate::{Door, json};
 
 /// A field of a definition.
@@ -97,7 +97,7 @@ pub(crate) async fn create(
 #[utoipa::path(get, path = "/v1/tables/{table}", tag = "tables", params(("table" = String, Path)),
     responses((status = 200, description = "the definition", body = serde_json::Value), (status = 404, description = "unknown_table")))]
 pub(crate) async fn show(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
-    let table = door.record_service.table(&Place::of(&parts.uri)?.table)?;
+    let table = door.record_service.table(&RecordPath::of(&parts.uri)?.table)?;
     Ok(JsonReply(table_out(&table)))
 }
 
@@ -109,14 +109,14 @@ pub(crate) async fn add_field(
     body: Body,
 ) -> Result<JsonReply<Json>, Problem> {
     let field = field(body::read(body)?)?;
-    let table = door.record_service.add_field(Place::of(&parts.uri)?.table, field, deadline(&parts)).await?;
+    let table = door.record_service.add_field(RecordPath::of(&parts.uri)?.table, field, deadline(&parts)).await?;
     Ok(JsonReply(table_out(&table)))
 }
 
 #[utoipa::path(delete, path = "/v1/tables/{table}", tag = "tables", params(("table" = String, Path)),
     responses((status = 204, description = "dropped")))]
 pub(crate) async fn remove(State(door): State<Door>, parts: request::Parts) -> Result<StatusCode, Problem> {
-    door.record_service.drop_table(Place::of(&parts.uri)?.table, deadline(&parts)).await?;
+    door.record_service.drop_table(RecordPath::of(&parts.uri)?.table, deadline(&parts)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -11,14 +11,14 @@ use smallvec::SmallVec;
 
 /// A row as a door knows it: its table, and its key borrowed from the request.
 #[derive(Clone, Debug)]
-pub struct Place<'a> {
+pub struct ResolvedKey<'a> {
     /// `None` is the table `kv`, which every door knows by heart: the common case costs no reference count.
     pub table: Option<Arc<Table>>,
     pub key: &'a [u8],
     pub sort: SmallVec<[u8; 16]>,
 }
 
-impl Place<'_> {
+impl ResolvedKey<'_> {
     #[inline]
     #[must_use]
     pub fn row(&self) -> RowKey<'_> {
@@ -41,7 +41,7 @@ impl Place<'_> {
 
 /// Reads the address of one row.
 #[inline]
-pub fn parse<'a>(text: &'a [u8], catalogue: &Catalogue) -> Result<Place<'a>, Refusal> {
+pub fn parse<'a>(text: &'a [u8], catalogue: &Catalogue) -> Result<ResolvedKey<'a>, Refusal> {
     let place = parse_partition(text, catalogue)?;
     match &place.table {
         Some(table) if table.has_sort() => parse_sorted(place.key, Arc::clone(table)),
@@ -51,13 +51,13 @@ pub fn parse<'a>(text: &'a [u8], catalogue: &Catalogue) -> Result<Place<'a>, Ref
 
 /// Reads the address of all rows of one key: as `parse`, but without a sort key.
 #[inline]
-pub fn parse_partition<'a>(text: &'a [u8], catalogue: &Catalogue) -> Result<Place<'a>, Refusal> {
+pub fn parse_partition<'a>(text: &'a [u8], catalogue: &Catalogue) -> Result<ResolvedKey<'a>, Refusal> {
     let (table, key) = split_table(text, catalogue);
     if key.len() > limits::KEY_BYTES_MAX {
         let (length, limit) = (key.len(), limits::KEY_BYTES_MAX);
         return Err(Refusal::new(ErrorCode::TooLarge, format!("the key has {length} bytes, the limit is {limit}")));
     }
-    Ok(Place { table, key, sort: SmallVec::new() })
+    Ok(ResolvedKey { table, key, sort: SmallVec::new() })
 }
 
 #[inline]
@@ -76,10 +76,10 @@ fn named<'c, 'a>(text: &'a [u8], catalogue: &'c Catalogue) -> Option<(&'c Arc<Ta
     Some((catalogue.named(std::str::from_utf8(name).ok()?)?, rest))
 }
 
-fn parse_sorted(text: &[u8], table: Arc<Table>) -> Result<Place<'_>, Refusal> {
+fn parse_sorted(text: &[u8], table: Arc<Table>) -> Result<ResolvedKey<'_>, Refusal> {
     let (key, parts) = address::split_sort(text, &table.sort_types())?;
     let sort = encode_sort(&parts)?;
-    Ok(Place { table: Some(table), key, sort })
+    Ok(ResolvedKey { table: Some(table), key, sort })
 }
 
 /// Reads `part` or `part,part` into the bytes that order rows. The first part alone is enough (bounds of scans).

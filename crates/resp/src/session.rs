@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardine_model::{Ack, AckAfter, Position, RowKeyBuf, Version};
 use shardine_router::{Call, LocalEngine, Read, Response, Ticket};
 
-use crate::address::{self, Place};
+use crate::address::{self, ResolvedKey};
 use crate::command::change::{self, Order};
 use crate::command::read::{self, Ask, Context, Found};
 use crate::command::reply_format::{RenderContext, ReplyFormat, wrong_arity};
@@ -263,7 +263,7 @@ impl Session {
     fn read_later<H: LocalEngine>(
         &mut self,
         ask: Ask<'_>,
-        place: &Place<'_>,
+        place: &ResolvedKey<'_>,
         context: Context,
         engine: &mut H,
         out: &mut Vec<u8>,
@@ -283,7 +283,13 @@ impl Session {
         Step::Taken
     }
 
-    pub(crate) fn ask_late<H: LocalEngine>(&mut self, id: SlotId, part: usize, place: &Place<'_>, engine: &mut H) {
+    pub(crate) fn ask_late<H: LocalEngine>(
+        &mut self,
+        id: SlotId,
+        part: usize,
+        place: &ResolvedKey<'_>,
+        engine: &mut H,
+    ) {
         let row = place.row();
         self.late_reads.push((id, row.position()));
         engine.call(shardine_router::Call::Read { row: row.to_owned() }, self.ticket(id, part));
@@ -329,7 +335,7 @@ impl Session {
 
     /// Whether no earlier read of the same partition is still under way, which would see the change.
     #[inline]
-    pub(crate) fn may_change(&self, place: &Place<'_>) -> bool {
+    pub(crate) fn may_change(&self, place: &ResolvedKey<'_>) -> bool {
         self.late_reads.is_empty() || {
             let position = Position::of_key(place.key);
             self.late_reads.iter().all(|(_, read)| *read != position)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardine_model::{ErrorCode, FieldsView, Outcome, Reply, RowView, Table};
 use shardine_router::{LocalEngine, Response, Ticket};
 
-use crate::address::Place;
+use crate::address::ResolvedKey;
 use crate::command::call::Asked;
 use crate::command::look::Look;
 use crate::command::many::{Elements, Sum};
@@ -101,7 +101,7 @@ pub(crate) struct LateRead {
 }
 
 impl LateRead {
-    pub(crate) fn new(ask: Ask<'_>, place: &Place<'_>) -> Self {
+    pub(crate) fn new(ask: Ask<'_>, place: &ResolvedKey<'_>) -> Self {
         Self { verb: ask.verb, line: ask.line.to_owned(), table: place.table.clone() }
     }
 

@@ -6,7 +6,7 @@ use shardine_model::limits::{ENTRY_BYTES_MAX, PENDING_BYTES_MAX};
 
 use super::message::{Message, NodeReply, StreamId, Ticket};
 use crate::command::{Asker, Command, open_entry};
-use crate::outcome::Place;
+use crate::outcome::ClaimRef;
 
 /// Where a command came from, and so what is done with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum Origin {
         req: u64,
     },
     Describe(Look),
-    TimeOut(Place),
+    TimeOut(ClaimRef),
     Mark {
         asked_ms: u64,
     },

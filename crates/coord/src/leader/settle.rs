@@ -4,7 +4,7 @@ use super::streams::Stage;
 use super::watches::Change;
 use super::{Leader, Message, NodeReply, Origin, Out, StreamId, not_leading};
 use crate::command::{Asker, Command};
-use crate::outcome::{Notice, Outcome, Place};
+use crate::outcome::{ClaimRef, Notice, Outcome};
 use crate::state::Coord;
 use crate::status::{Refusal, Status};
 
@@ -60,7 +60,7 @@ impl Leader {
         }
     }
 
-    fn finish_wait(&mut self, place: Place, result: Option<Result<bool, Refusal>>, out: &mut Out) {
+    fn finish_wait(&mut self, place: ClaimRef, result: Option<Result<bool, Refusal>>, out: &mut Out) {
         let Some(wait) = self.end_wait(place) else { return };
         if let (Some((stream, req)), Some(result)) = (wait.reply, result) {
             out.say(stream, Message::Acquired { req, result });
@@ -96,7 +96,7 @@ impl Leader {
         }
         let sessions: Vec<Asker> = self.attachments.keys().filter(|by| by.node == node).copied().collect();
         sessions.into_iter().for_each(|by| self.forget_session(by));
-        let waits: Vec<Place> = self.waits.keys().filter(|place| place.node == node).copied().collect();
+        let waits: Vec<ClaimRef> = self.waits.keys().filter(|place| place.node == node).copied().collect();
         for place in waits {
             self.end_wait(place);
         }
@@ -213,7 +213,7 @@ impl Leader {
         let listens = self.streams.get(&stream).is_some_and(|found| found.stage == Stage::Attached(by));
         let result = match outcome {
             Outcome::Queued { semaphore, order, revision, timeout_ms } => {
-                let place = Place { node: by.node, semaphore, order };
+                let place = ClaimRef { node: by.node, semaphore, order };
                 self.wait(place, revision, timeout_ms, listens.then_some((stream, req)));
                 return self.answer(stream, Message::Pending { req }, out);
             }

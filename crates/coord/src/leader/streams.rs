@@ -6,7 +6,7 @@ use super::watches::Watch;
 use super::{Ask, Leader, Message, NodeCall, NodeReply, Opening, Origin, Out, StreamId, Ticket, not_leading};
 use crate::command::{Asker, Command, Start};
 use crate::ids::{NodeNumber, SemaphoreId};
-use crate::outcome::Place;
+use crate::outcome::ClaimRef;
 use crate::state::Coord;
 use crate::status::{Refusal, Status};
 
@@ -249,10 +249,10 @@ impl Leader {
 
 impl Coord {
     /// Everything that a session holds or waits for.
-    pub(crate) fn claims_of(&self, by: Asker) -> impl Iterator<Item = Place> {
+    pub(crate) fn claims_of(&self, by: Asker) -> impl Iterator<Item = ClaimRef> {
         let all = (by.session, SemaphoreId(0))..=(by.session, SemaphoreId(u64::MAX));
         let links = self.nodes.get(&by.node).into_iter().flat_map(move |node| node.links.range(all.clone()));
-        links.map(move |(&(_, semaphore), &order)| Place { node: by.node, semaphore, order })
+        links.map(move |(&(_, semaphore), &order)| ClaimRef { node: by.node, semaphore, order })
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Leader, Message, Origin, Out, Ticket, not_leading};
 use crate::command::{Asker, Command};
 use crate::ids::NodeNumber;
-use crate::outcome::Place;
+use crate::outcome::ClaimRef;
 use crate::state::Coord;
 
 /// Deadlines served in one tick, so that a wave of them does not hold up requests.
@@ -17,7 +17,7 @@ const LOOK_AGAIN_MS: u64 = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     Session(Asker),
-    Wait(Place),
+    Wait(ClaimRef),
     /// Units have come for somebody who waits for them.
     Units(NodeNumber),
     /// Somebody has waited for units long enough.
@@ -81,10 +81,10 @@ impl Leader {
         out.propose(&Command::Expire(by), Origin::Expire);
     }
 
-    fn time_out(&mut self, place: Place, out: &mut Out) {
+    fn time_out(&mut self, place: ClaimRef, out: &mut Out) {
         let Some(wait) = self.waits.get_mut(&place) else { return };
         wait.deadline_ms = None;
-        let Place { node, semaphore, order } = place;
+        let ClaimRef { node, semaphore, order } = place;
         let command = Command::TimeOut { node, semaphore, order, revision: wait.revision };
         out.propose(&command, Origin::TimeOut(place));
     }

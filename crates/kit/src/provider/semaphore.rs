@@ -10,13 +10,13 @@ use super::{Error, Listing, Provider};
 /// Follows the owners of a semaphore.
 #[derive(Debug)]
 pub struct Discovery {
-    place: Place,
+    place: SemaphoreRef,
     session: Mutex<Option<Session>>,
 }
 
 /// Which semaphore, on which node.
 #[derive(Clone, Debug)]
-struct Place {
+struct SemaphoreRef {
     client: Client,
     node: String,
     semaphore: String,
@@ -24,7 +24,7 @@ struct Place {
 
 impl Discovery {
     pub fn new(client: Client, node: impl Into<String>, semaphore: impl Into<String>) -> Self {
-        let place = Place { client, node: node.into(), semaphore: semaphore.into() };
+        let place = SemaphoreRef { client, node: node.into(), semaphore: semaphore.into() };
         Self { place, session: Mutex::new(None) }
     }
 
@@ -49,7 +49,7 @@ impl Provider for Discovery {
     }
 }
 
-impl Place {
+impl SemaphoreRef {
     /// A session with the semaphore there: so many tokens that nobody ever waits for one.
     async fn open(&self, timeout: Duration) -> Result<Session, shardine_client::Error> {
         self.client.create_node(&self.node, NodeSettings::default()).await?;
@@ -73,7 +73,7 @@ impl Place {
 /// Stands in the list with this address for as long as the future lives, with a new session whenever one is lost. The host
 /// leaves the list `timeout` after its last sign of life.
 pub async fn announce(client: Client, node: &str, semaphore: &str, address: &str, timeout: Duration) {
-    let place = Place { client, node: node.to_owned(), semaphore: semaphore.to_owned() };
+    let place = SemaphoreRef { client, node: node.to_owned(), semaphore: semaphore.to_owned() };
     loop {
         if let Err(error) = place.stand(address, timeout).await {
             tracing::warn!(%address, %error, "not in the list of hosts");

@@ -11,7 +11,7 @@ pub(crate) use string::check_kind;
 
 use shardine_model::{Command, Timestamp, Version};
 
-use crate::address::Place;
+use crate::address::ResolvedKey;
 use crate::command::read::Found;
 use crate::command::record;
 use crate::command::reply_format::ReplyFormat;
@@ -24,7 +24,7 @@ use crate::verb::Verb;
 pub(crate) struct Order<'a> {
     pub(crate) verb: Verb,
     pub(crate) line: Line<'a>,
-    pub(crate) place: &'a Place<'a>,
+    pub(crate) place: &'a ResolvedKey<'a>,
     pub(crate) now: Timestamp,
 }
 
@@ -82,7 +82,7 @@ pub(crate) enum Decision<'a> {
 
 /// Whether a command must know the record before it can be planned.
 #[inline]
-pub(crate) fn looks_first(verb: Verb, line: Line<'_>, place: &Place<'_>) -> bool {
+pub(crate) fn looks_first(verb: Verb, line: Line<'_>, place: &ResolvedKey<'_>) -> bool {
     match verb {
         Verb::Setrange | Verb::Persist => true,
         Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat => line.len() > 3,
@@ -96,7 +96,7 @@ pub(crate) fn looks_first(verb: Verb, line: Line<'_>, place: &Place<'_>) -> bool
 /// Whether a command counts on a string in the dynamic table. It is refused on a hash that is at hand; it does not wait
 /// for a look, because counters must be fast, so a hash that is being made at that moment gets a string beside its fields.
 #[inline]
-pub(crate) fn wants_string(verb: Verb, place: &Place<'_>) -> bool {
+pub(crate) fn wants_string(verb: Verb, place: &ResolvedKey<'_>) -> bool {
     let counts = [Verb::Incr, Verb::Decr, Verb::Incrby, Verb::Decrby, Verb::Incrbyfloat, Verb::Append].contains(&verb);
     counts && place.typed().is_none()
 }

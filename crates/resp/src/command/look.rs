@@ -9,7 +9,7 @@ use shardine_model::{Answer, ErrorCode, FieldsView, Request, RowKeyBuf, RowView,
 use shardine_router::{Call, Explanation, LocalEngine, Read, Response, Ticket};
 use smallvec::SmallVec;
 
-use crate::address::Place;
+use crate::address::ResolvedKey;
 use crate::command::change::{self, Decision, Order};
 use crate::command::read::{Context, Found};
 use crate::command::reply_format::{RenderContext, ReplyFormat};
@@ -45,7 +45,7 @@ pub(crate) fn start<H: LocalEngine>(
     session: &mut Session,
     verb: Verb,
     line: Line<'_>,
-    place: &Place<'_>,
+    place: &ResolvedKey<'_>,
     engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
@@ -159,8 +159,8 @@ fn perform<H: LocalEngine>(
     }
 }
 
-fn place_of<'a>(row: &'a RowKeyBuf, table: &Option<Arc<Table>>) -> Place<'a> {
-    Place { table: table.clone(), key: &row.key, sort: SmallVec::from_slice(&row.sort) }
+fn place_of<'a>(row: &'a RowKeyBuf, table: &Option<Arc<Table>>) -> ResolvedKey<'a> {
+    ResolvedKey { table: table.clone(), key: &row.key, sort: SmallVec::from_slice(&row.sort) }
 }
 
 fn found_by_explanation(explanation: &Explanation) -> Found<'static> {

@@ -8,7 +8,7 @@ use shardine_model::{Request, Table};
 use shardine_router::{LocalEngine, Read, Response};
 use smallvec::SmallVec;
 
-use crate::address::{self, Place};
+use crate::address::{self, ResolvedKey};
 use crate::command::change::{self, Order};
 use crate::command::read::{self, Ask, Context, Found};
 use crate::command::reply_format::{ReplyFormat, wrong_arity};
@@ -19,7 +19,7 @@ use crate::verb::Verb;
 use crate::waiting::{Progress, Waiting, changed_in, found_in};
 use crate::wire;
 
-type Places<'a> = SmallVec<[Place<'a>; 2]>;
+type Places<'a> = SmallVec<[ResolvedKey<'a>; 2]>;
 
 /// The rows that a command names. All must be well addressed, or nothing is done.
 pub(crate) fn places<'a, H: LocalEngine>(verb: Verb, line: Line<'a>, engine: &H) -> Result<Places<'a>, Failure> {
@@ -42,7 +42,12 @@ pub(crate) fn read<H: LocalEngine>(
     }
 }
 
-fn count_live<H: LocalEngine>(session: &mut Session, places: &[Place<'_>], engine: &mut H, out: &mut Vec<u8>) -> Step {
+fn count_live<H: LocalEngine>(
+    session: &mut Session,
+    places: &[ResolvedKey<'_>],
+    engine: &mut H,
+    out: &mut Vec<u8>,
+) -> Step {
     let mut sum = Sum { counts: Counts::Rows, missing: 0, total: 0, failure: None };
     let id = session.queue.next_id();
     for (part, place) in places.iter().enumerate() {
@@ -65,7 +70,7 @@ fn count_live<H: LocalEngine>(session: &mut Session, places: &[Place<'_>], engin
 
 fn read_elements<H: LocalEngine>(
     session: &mut Session,
-    places: &[Place<'_>],
+    places: &[ResolvedKey<'_>],
     line: Line<'_>,
     engine: &mut H,
     out: &mut Vec<u8>,

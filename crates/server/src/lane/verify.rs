@@ -45,12 +45,12 @@ enum Step {
 /// What memory holds of a table from a place on, and how far that reaches: `None` if there is no more in the shard.
 #[derive(Default)]
 struct Memory {
-    held: BTreeMap<Place, Held>,
-    reach: Option<Place>,
+    held: BTreeMap<RoutingOrder, Held>,
+    reach: Option<RoutingOrder>,
 }
 
 /// Routing order inside one table.
-type Place = (Position, Box<[u8]>, Box<[u8]>);
+type RoutingOrder = (Position, Box<[u8]>, Box<[u8]>);
 
 impl Core {
     pub(super) fn verify(&mut self, seat: usize, call: &VerifyCall, caller: Caller) -> Option<Response> {
@@ -114,7 +114,7 @@ impl Core {
     }
 
     /// Where the next page begins, in this shard or in the next one.
-    fn behind(&self, seat: usize, table: TableId, reach: Option<Place>) -> Option<Vec<u8>> {
+    fn behind(&self, seat: usize, table: TableId, reach: Option<RoutingOrder>) -> Option<Vec<u8>> {
         match reach {
             Some((_, key, sort)) => Some(Cursor::behind(RowKeyBuf { table, key, sort }).write()),
             None => self.seats[seat].hi.map(|hi| Cursor::at(hi).write()),
@@ -220,7 +220,7 @@ impl Memory {
     }
 }
 
-fn place(row: &RowKeyBuf) -> Place {
+fn place(row: &RowKeyBuf) -> RoutingOrder {
     (row.as_ref().position(), row.key.clone(), row.sort.clone())
 }
 

@@ -4,7 +4,7 @@
 use shardine_model::entry::{RaisedRow, RefusedRow};
 use shardine_model::{Answer, Conflict, Entry, ErrorCode, RowKey, RowKeyBuf, TableId, Version, limits};
 
-use super::queue::{Place, Sent};
+use super::queue::{Sent, Urgency};
 use crate::actions::{Actions, Caller, Class, Trouble};
 use crate::gather::Then;
 use crate::replica::Replica;
@@ -57,7 +57,7 @@ impl Replica {
         self.propose(&entry, Vec::new(), then);
     }
 
-    pub(crate) fn finish_raised(&mut self, rows: Vec<(RowKeyBuf, Place)>, actions: &mut Actions) {
+    pub(crate) fn finish_raised(&mut self, rows: Vec<(RowKeyBuf, Urgency)>, actions: &mut Actions) {
         let now = self.time.monotonic_ms;
         for (row, place) in rows {
             self.writeback.tables.entry(row.table).or_default().file(row, place, now);
@@ -95,7 +95,7 @@ impl Replica {
             if !is_listed && is_current {
                 let queue = self.writeback.tables.entry(row.table).or_default();
                 queue.unlisted += 1;
-                queue.file(row, Place::PutOff { until_ms: now + UNLISTED_PAUSE_MS }, now);
+                queue.file(row, Urgency::PutOff { until_ms: now + UNLISTED_PAUSE_MS }, now);
             }
         }
         self.try_kicks(actions);

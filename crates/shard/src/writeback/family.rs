@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use shardine_model::{Entry, RowKeyBuf, Table, Version};
 
-use super::queue::{Place, Sent};
+use super::queue::{Sent, Urgency};
 use crate::actions::{Class, Trouble};
 use crate::gather::Then;
 use crate::replica::Replica;
@@ -49,7 +49,7 @@ impl Replica {
             }
             let waited = now.saturating_sub(sent.since_ms);
             let until_ms = now + waited.clamp(ORPHAN_FIRST_MS, ORPHAN_LAST_MS);
-            queue.file(row, Place::PutOff { until_ms }, sent.since_ms);
+            queue.file(row, Urgency::PutOff { until_ms }, sent.since_ms);
         }
         self.forget_unborn(&unborn);
     }

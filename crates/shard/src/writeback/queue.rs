@@ -36,7 +36,7 @@ pub(crate) struct Queue {
 type Order = (u64, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Urgency {
     Patient,
     Urgent,
     PutOff { until_ms: u64 },
@@ -44,7 +44,7 @@ pub(crate) enum Place {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    pub place: Place,
+    pub place: Urgency,
     /// When the row became dirty, as far as this leader knows.
     pub since_ms: u64,
     number: u64,
@@ -53,15 +53,15 @@ pub(crate) struct Mark {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub version: Version,
-    pub place: Place,
+    pub place: Urgency,
     pub since_ms: u64,
 }
 
 impl Mark {
     fn order(&self) -> Order {
         match self.place {
-            Place::Patient | Place::Urgent => (self.since_ms, self.number),
-            Place::PutOff { until_ms } => (until_ms, self.number),
+            Urgency::Patient | Urgency::Urgent => (self.since_ms, self.number),
+            Urgency::PutOff { until_ms } => (until_ms, self.number),
         }
     }
 }
@@ -78,13 +78,13 @@ impl Queue {
     /// Marks a row that has changed.
     pub fn mark(&mut self, row: RowKeyBuf, now_ms: u64) {
         if !self.marks.contains(&row) {
-            self.file(row, Place::Patient, now_ms);
+            self.file(row, Urgency::Patient, now_ms);
         }
     }
 
     /// Marks a row that somebody waits for.
     pub fn hurry(&mut self, row: RowKeyBuf, now_ms: u64) {
-        self.file(row, Place::Urgent, now_ms);
+        self.file(row, Urgency::Urgent, now_ms);
     }
 
     /// Everything that is dirty now is due. Rows that are marked as changed need not be touched for that.
@@ -94,19 +94,19 @@ impl Queue {
 
     /// Whether a call is enough for the row.
     pub fn heeds_calls(&self, row: &RowKeyBuf) -> bool {
-        self.marks.get(row).is_some_and(|mark| mark.place == Place::Patient)
+        self.marks.get(row).is_some_and(|mark| mark.place == Urgency::Patient)
     }
 
     /// If this version is under way already, sees to it that it is urgent should it have to go again.
     pub fn hurry_sent(&mut self, row: &RowKeyBuf, version: Version) -> bool {
         let sent = self.under_way.get_mut(row).filter(|sent| sent.version == version);
-        sent.map(|sent| sent.place = Place::Urgent).is_some()
+        sent.map(|sent| sent.place = Urgency::Urgent).is_some()
     }
 
     /// Gives a row a place. One that has a mark already keeps the older of both times, and urgency once it is urgent.
-    pub fn file(&mut self, row: RowKeyBuf, place: Place, since_ms: u64) {
+    pub fn file(&mut self, row: RowKeyBuf, place: Urgency, since_ms: u64) {
         let known = self.unmark(&row);
-        let place = if known.is_some_and(|mark| mark.place == Place::Urgent) { Place::Urgent } else { place };
+        let place = if known.is_some_and(|mark| mark.place == Urgency::Urgent) { Urgency::Urgent } else { place };
         let since_ms = known.map_or(since_ms, |mark| mark.since_ms.min(since_ms));
         self.next_number += 1;
         let mark = Mark { place, since_ms, number: self.next_number };
@@ -120,11 +120,11 @@ impl Queue {
         Some(mark)
     }
 
-    fn list(&mut self, place: Place) -> &mut BTreeMap<Order, RowKeyBuf> {
+    fn list(&mut self, place: Urgency) -> &mut BTreeMap<Order, RowKeyBuf> {
         match place {
-            Place::Patient => &mut self.patient,
-            Place::Urgent => &mut self.urgent,
-            Place::PutOff { .. } => &mut self.put_off,
+            Urgency::Patient => &mut self.patient,
+            Urgency::Urgent => &mut self.urgent,
+            Urgency::PutOff { .. } => &mut self.put_off,
         }
     }
 

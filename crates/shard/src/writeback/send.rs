@@ -4,7 +4,7 @@ use shardine_model::{Entry, RowKey, RowKeyBuf, Table, TableId, Version, WriteMod
 use shardine_records::{Lookup, Records};
 
 use super::dead_letters::Rejections;
-use super::queue::{Place, Queue, Sent};
+use super::queue::{Queue, Sent, Urgency};
 use crate::actions::{Actions, FlushResult, FlushRow, SqlWrite, Trouble};
 use crate::gather::Then;
 use crate::replica::Replica;
@@ -59,7 +59,7 @@ impl Replica {
         {
             let Some(flush) = dirty_image(&self.records, row) else { continue };
             // What SQL has refused goes there again when it has changed, or when somebody asks for it.
-            if mark.place == Place::Patient && self.records.is_dead(&flush.row, flush.version) {
+            if mark.place == Urgency::Patient && self.records.is_dead(&flush.row, flush.version) {
                 continue;
             }
             bytes += flush.fields.packed.len();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use shardine_model::entry::SettledRow;
 use shardine_model::{Answer, Entry, ErrorCode, RowKeyBuf, Version};
 
-use super::queue::Place;
+use super::queue::Urgency;
 use crate::actions::{Actions, Caller, LoadedRow, Question, SqlLoad};
 use crate::gather::Then;
 use crate::replica::Replica;
@@ -91,7 +91,7 @@ impl Replica {
             Some(caller) => actions.answers.push((caller, Answer::Failed(code))),
             None => {
                 let queue = self.writeback.tables.entry(row.table).or_default();
-                queue.file(row.clone(), Place::PutOff { until_ms: now + ASK_AGAIN_MS }, now);
+                queue.file(row.clone(), Urgency::PutOff { until_ms: now + ASK_AGAIN_MS }, now);
             }
         }
         true

@@ -26,11 +26,11 @@ pub struct Rig {
     pub url: Url,
     done: Receiver<Done>,
     next_ticket: AtomicU64,
-    place: Place,
+    place: Target,
 }
 
 /// The database itself, to be looked at behind Shardine's back.
-enum Place {
+enum Target {
     Sqlite { _dir: TempDir },
     Server { database: Database, _shared: Option<Box<Shared>> },
 }
@@ -46,22 +46,22 @@ impl Rig {
     pub fn sqlite(adjust: impl Fn(&mut Options)) -> Rig {
         let dir = TempDir::new().unwrap();
         let url = Url::Sqlite(dir.path().join("rows.db"));
-        Self::at(url, Place::Sqlite { _dir: dir }, adjust)
+        Self::at(url, Target::Sqlite { _dir: dir }, adjust)
     }
 
     pub fn server(kind: Kind, adjust: impl Fn(&mut Options)) -> Rig {
         let shared = Shared::database(kind).unwrap();
         let database = shared.database.clone();
-        Self::at(database.url().parse().unwrap(), Place::Server { database, _shared: Some(Box::new(shared)) }, adjust)
+        Self::at(database.url().parse().unwrap(), Target::Server { database, _shared: Some(Box::new(shared)) }, adjust)
     }
 
     /// On a server of the test's own, which may be treated badly.
     pub fn on(server: &SqlServer, adjust: impl Fn(&mut Options)) -> Rig {
         let database = server.database().unwrap();
-        Self::at(database.url().parse().unwrap(), Place::Server { database, _shared: None }, adjust)
+        Self::at(database.url().parse().unwrap(), Target::Server { database, _shared: None }, adjust)
     }
 
-    fn at(url: Url, place: Place, adjust: impl Fn(&mut Options)) -> Rig {
+    fn at(url: Url, place: Target, adjust: impl Fn(&mut Options)) -> Rig {
         let (handle, done) = start(&url, adjust);
         Rig { handle, url, done, next_ticket: AtomicU64::new(1), place }
     }
@@ -81,34 +81,34 @@ impl Rig {
     /// The statement in the words of this rig's database.
     pub fn say(&self, sqlite: &'static str, postgres: &'static str, mysql: &'static str) -> &'static str {
         match &self.place {
-            Place::Sqlite { .. } => sqlite,
-            Place::Server { database, .. } if database.kind == Kind::Postgres => postgres,
-            Place::Server { .. } => mysql,
+            Target::Sqlite { .. } => sqlite,
+            Target::Server { database, .. } if database.kind == Kind::Postgres => postgres,
+            Target::Server { .. } => mysql,
         }
     }
 
     pub fn sql(&self, batch: &str) {
         match &self.place {
-            Place::Sqlite { .. } => self.direct().execute_batch(batch).unwrap(),
-            Place::Server { database, .. } => drop(database.sql(batch).unwrap()),
+            Target::Sqlite { .. } => self.direct().execute_batch(batch).unwrap(),
+            Target::Server { database, .. } => drop(database.sql(batch).unwrap()),
         }
     }
 
     /// Runs statements whose locks stay until what is given back is dropped.
     pub fn hold(&self, statements: &str) -> Held {
-        let Place::Server { database, .. } = &self.place else { panic!("a file has no sessions") };
+        let Target::Server { database, .. } = &self.place else { panic!("a file has no sessions") };
         database.hold(statements).unwrap()
     }
 
     /// The one value that a query gives, as text.
     pub fn ask(&self, query: &str) -> String {
         match &self.place {
-            Place::Sqlite { .. } => match self.direct().query_row(query, [], |row| row.get(0)).unwrap() {
+            Target::Sqlite { .. } => match self.direct().query_row(query, [], |row| row.get(0)).unwrap() {
                 Stored::Integer(value) => value.to_string(),
                 Stored::Text(value) => value,
                 other => panic!("{other:?} has no plain text form"),
             },
-            Place::Server { database, .. } => database.sql(query).unwrap().trim_end_matches('\n').to_owned(),
+            Target::Server { database, .. } => database.sql(query).unwrap().trim_end_matches('\n').to_owned(),
         }
     }
 

@@ -9,7 +9,7 @@ use shardine_router::{LocalEngine, Response};
 use smallvec::SmallVec;
 
 use super::Queued;
-use crate::address::Place;
+use crate::address::ResolvedKey;
 use crate::command::change::Order;
 use crate::command::many;
 use crate::command::own;
@@ -102,7 +102,7 @@ fn submit<H: LocalEngine>(
     Ok(Submitted { parts, is_empty })
 }
 
-fn places_of<'a, H: LocalEngine>(item: &'a Queued, engine: &H) -> Result<SmallVec<[Place<'a>; 2]>, Failure> {
+fn places_of<'a, H: LocalEngine>(item: &'a Queued, engine: &H) -> Result<SmallVec<[ResolvedKey<'a>; 2]>, Failure> {
     match item.verb.kind() {
         Kind::ReadMany | Kind::ChangeMany => many::places(item.verb, item.line.line(), engine),
         Kind::Read | Kind::Change => {
@@ -116,7 +116,7 @@ fn places_of<'a, H: LocalEngine>(item: &'a Queued, engine: &H) -> Result<SmallVe
 /// Appends the batch items of one queued command. A faulty one adds nothing and answers with its error, as in Redis.
 fn compile<'a, H: LocalEngine>(
     item: &'a Queued,
-    places: &'a [Place<'a>],
+    places: &'a [ResolvedKey<'a>],
     engine: &H,
     commands: &mut Vec<BatchItem<'a>>,
 ) -> Result<Part, Failure> {
@@ -146,7 +146,7 @@ fn compile<'a, H: LocalEngine>(
     })
 }
 
-fn rehearse<H: LocalEngine>(verb: Verb, line: Line<'_>, place: &Place<'_>, engine: &H) -> Result<(), Failure> {
+fn rehearse<H: LocalEngine>(verb: Verb, line: Line<'_>, place: &ResolvedKey<'_>, engine: &H) -> Result<(), Failure> {
     let context = Context { protocol: wire::Protocol::Resp2, now: engine.now(), chance: 1, applied: None };
     read::answer(Ask { verb, line, table: place.typed() }, Found::NEVER, context, &mut Vec::new())
 }

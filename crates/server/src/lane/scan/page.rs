@@ -8,7 +8,7 @@ use shardine_router::{ScanPage, ScannedRow};
 use super::cursor::Cursor;
 
 /// Routing order `(position, key, table, sort)`; inside one partition, sort order.
-type Place = (Position, Box<[u8]>, TableId, Box<[u8]>);
+type ScanOrder = (Position, Box<[u8]>, TableId, Box<[u8]>);
 
 /// How far a page can speak for what it covers. All of one scan's are of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) struct Draft {
     whole_positions: bool,
     descending: bool,
     /// `None` is a row that memory knows to be gone.
-    rows: BTreeMap<Place, Option<ScannedRow>>,
+    rows: BTreeMap<ScanOrder, Option<ScannedRow>>,
     /// `None` is to the end of the shard, or of the partition's range.
     reach: Option<Reach>,
 }
@@ -106,7 +106,7 @@ impl Draft {
         page
     }
 
-    fn covers(&self, place: &Place) -> bool {
+    fn covers(&self, place: &ScanOrder) -> bool {
         match &self.reach {
             None => true,
             Some(Reach::Position(last)) => place.0 <= *last,
@@ -134,6 +134,6 @@ impl Draft {
     }
 }
 
-fn place(row: RowKey<'_>) -> Place {
+fn place(row: RowKey<'_>) -> ScanOrder {
     (row.position(), row.key.into(), row.table, row.sort.into())
 }

@@ -63,14 +63,14 @@ pub fn check(history: &History, rows: &[Row]) -> Result<(), Violation> {
     Ok(())
 }
 
-struct Place<'a> {
+struct VersionedTouch<'a> {
     magnitude: u64,
     is_change: bool,
     touch: &'a Touch<'a>,
 }
 
 fn check_row(row: usize, touches: &[Touch<'_>]) -> Result<(), Violation> {
-    let mut places: Vec<Place<'_>> = touches.iter().filter_map(place).collect();
+    let mut places: Vec<VersionedTouch<'_>> = touches.iter().filter_map(place).collect();
     places.sort_by_key(|place| (place.magnitude, !place.is_change, place.touch.invoked));
     for pair in places.windows(2) {
         if pair[0].magnitude == pair[1].magnitude && pair[1].is_change {
@@ -82,7 +82,7 @@ fn check_row(row: usize, touches: &[Touch<'_>]) -> Result<(), Violation> {
         }
     }
     // From the newest on: nothing with a smaller version may begin after something with a larger one has ended.
-    let mut earliest_end: Option<&Place<'_>> = None;
+    let mut earliest_end: Option<&VersionedTouch<'_>> = None;
     let mut group_start = places.len();
     while group_start > 0 {
         let end = group_start;
@@ -105,11 +105,11 @@ fn check_row(row: usize, touches: &[Touch<'_>]) -> Result<(), Violation> {
     Ok(())
 }
 
-fn place<'a>(touch: &'a Touch<'a>) -> Option<Place<'a>> {
+fn place<'a>(touch: &'a Touch<'a>) -> Option<VersionedTouch<'a>> {
     let saw = touch.saw?;
     // Version 0 is a row that was never made, or whose tombstone was purged: it stands anywhere.
     let version = saw.version().filter(|version| *version != Version::NEVER)?;
     // A time to live that was there already changes nothing.
     let is_change = matches!(saw, Saw::Changed { .. }) && !matches!(touch.ask, Ask::Touch { .. });
-    Some(Place { magnitude: version.magnitude(), is_change, touch })
+    Some(VersionedTouch { magnitude: version.magnitude(), is_change, touch })
 }

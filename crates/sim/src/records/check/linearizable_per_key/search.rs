@@ -27,7 +27,7 @@ pub enum Verdict {
 
 /// Which calls have been placed: all steady ones below `first`, those marked in `window` above it, and the marked floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct SearchState {
     first: usize,
     window: u128,
     floats: u128,
@@ -51,7 +51,7 @@ pub fn search(start: State, calls: &[Call<'_>], tolerance: Tolerance) -> Verdict
 
 impl Search<'_> {
     fn run(&self, start: State) -> Verdict {
-        let begin = Place { first: 0, window: 0, floats: 0, state: start };
+        let begin = SearchState { first: 0, window: 0, floats: 0, state: start };
         let mut visited = HashSet::from([begin]);
         let mut open = vec![begin];
         let mut best = (0, begin);
@@ -72,13 +72,13 @@ impl Search<'_> {
         Verdict::Impossible { placed: best.0, stuck: self.describe(&best.1) }
     }
 
-    fn is_complete(&self, place: &Place) -> bool {
+    fn is_complete(&self, place: &SearchState) -> bool {
         let float_is_due = |(number, call): (usize, &&Call<'_>)| !call.optional && place.floats & (1 << number) == 0;
         place.first == self.steady.len() && !self.floats.iter().enumerate().any(float_is_due)
     }
 
     /// The calls that may come next by time: those that began before any unplaced one ended. `None` if the window is full.
-    fn candidates(&self, place: &Place) -> Option<(Vec<usize>, Vec<usize>)> {
+    fn candidates(&self, place: &SearchState) -> Option<(Vec<usize>, Vec<usize>)> {
         let open_floats = (0..self.floats.len()).filter(|number| place.floats & (1 << number) == 0);
         let mut end = u64::MAX;
         for number in open_floats.clone() {
@@ -104,17 +104,17 @@ impl Search<'_> {
     }
 
     /// Steady calls are pushed last and so tried first; optional ones only when nothing else leads on.
-    fn next_places(&self, place: &Place) -> Option<Vec<Place>> {
+    fn next_places(&self, place: &SearchState) -> Option<Vec<SearchState>> {
         let (steady, floats) = self.candidates(place)?;
         let mut next = Vec::new();
         for number in floats {
             for state in self.outcomes(place.state, self.floats[number]).into_iter().flatten() {
-                next.push(Place { floats: place.floats | 1 << number, state, ..*place });
+                next.push(SearchState { floats: place.floats | 1 << number, state, ..*place });
             }
         }
         for number in steady.into_iter().rev() {
             for state in self.outcomes(place.state, self.steady[number]).into_iter().flatten() {
-                let mut placed = Place { state, ..*place };
+                let mut placed = SearchState { state, ..*place };
                 placed.window |= 1 << (number - place.first);
                 while placed.window & 1 == 1 {
                     (placed.first, placed.window) = (placed.first + 1, placed.window >> 1);
@@ -138,7 +138,7 @@ impl Search<'_> {
         [if must_be_gone { None } else { apply(state) }, if may_be_gone { apply(gone) } else { None }]
     }
 
-    fn describe(&self, place: &Place) -> String {
+    fn describe(&self, place: &SearchState) -> String {
         let Some((steady, floats)) = self.candidates(place) else { return String::new() };
         let calls = steady.iter().map(|number| self.steady[*number]).chain(floats.iter().map(|n| self.floats[*n]));
         let words: Vec<String> = calls

@@ -6,13 +6,13 @@ use shardine_model::{ErrorCode, Refusal, Table, Value};
 use shardine_service::address;
 
 /// `/v1/tables/{table}/…/{key}`.
-pub(crate) struct Place {
+pub(crate) struct RecordPath {
     pub table: String,
     /// Empty where the path has none.
     pub key: Vec<u8>,
 }
 
-impl Place {
+impl RecordPath {
     pub(crate) fn of(uri: &Uri) -> Result<Self, Refusal> {
         // The route was matched, so the segments are there: "", v1, tables, table, kind, key.
         let mut segments = uri.path().split('/').skip(3);
