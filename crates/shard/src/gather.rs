@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::actions::Caller;
 use crate::hold::Hold;
-use crate::writeback::Place;
+use crate::writeback::Urgency;
 
 /// Fingerprints of rows that are being changed: a read of one of them must not overtake (record-cache 58).
 #[derive(Debug, Default)]
@@ -145,7 +145,7 @@ pub(crate) enum Then {
     /// These rows were refused by SQL; where the list of dead letters is full they are tried again later.
     Refused(Vec<(RowKeyBuf, Version)>),
     /// These rows went above what SQL holds, and go there again as urgently as before.
-    Raised(Vec<(RowKeyBuf, Place)>),
+    Raised(Vec<(RowKeyBuf, Urgency)>),
     /// SQL's row has taken the place of memory's, unless somebody changed that one meanwhile.
     Settled(RowKeyBuf),
 }
