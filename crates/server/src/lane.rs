@@ -149,7 +149,7 @@ impl Lane {
             self.core.perform();
             self.deliver();
             self.core.ask_sql();
-            if !self.core.flush_if_free() && !self.core.has_answers() {
+            if !self.core.propose_if_free() && !self.core.has_answers() {
                 return;
             }
         }

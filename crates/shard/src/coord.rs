@@ -2,7 +2,7 @@
 //! What is its own is how commands are gathered, applied and answered (`shardine-coord`).
 //!
 //! Requests of streams come in by [`Replica::start`], [`Replica::ask`], [`Replica::call`] and [`Replica::close`];
-//! [`Replica::flush`] proposes what has gathered; the rest is as in [`crate::Replica`].
+//! [`Replica::propose_gathered`] proposes what has gathered; the rest is as in [`crate::Replica`].
 
 mod apply;
 
@@ -260,14 +260,14 @@ impl Replica {
         self.hand_out(actions);
     }
 
-    /// Whether there is something for [`Replica::flush`] to do.
+    /// Whether there is something for [`Replica::propose_gathered`] to do.
     #[must_use]
     pub fn wants_flush(&self) -> bool {
         self.out.wants_flush()
     }
 
     /// Proposes what has gathered. The host calls it when its log is free to take the next write.
-    pub fn flush(&mut self, actions: &mut Actions) {
+    pub fn propose_gathered(&mut self, actions: &mut Actions) {
         while let Some(entry) = self.out.take_entry() {
             #[cfg(feature = "mutants")]
             if self.expires_without_the_log(&entry) {

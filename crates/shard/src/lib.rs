@@ -1,7 +1,7 @@
 //! One replica of one shard: the pure core. Events go in by method calls, actions come out in [`Actions`], and the host
 //! performs them in order. The same code runs in the server and under the simulator.
 //!
-//! The walk of a write: [`Replica::submit`] adds the encoded request to the entry being gathered; [`Replica::flush`]
+//! The walk of a write: [`Replica::submit`] adds the encoded request to the entry being gathered; [`Replica::propose_gathered`]
 //! proposes it; `drain` hands the log write to the host; [`Replica::persisted`] lets the group commit; `apply` executes it
 //! and answers. Never touches a socket, a disk or a clock: time is an argument.
 //!

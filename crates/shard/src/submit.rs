@@ -61,7 +61,7 @@ impl Replica {
     }
 
     /// Proposes what has gathered. The host calls it when its log is free to take the next write.
-    pub fn flush(&mut self, actions: &mut Actions) {
+    pub fn propose_gathered(&mut self, actions: &mut Actions) {
         self.start_read_round();
         self.propose_news();
         while let Some(entry) = self.gathering.take() {
@@ -74,7 +74,7 @@ impl Replica {
         self.drain(actions);
     }
 
-    /// Whether there is something for [`Replica::flush`] to do.
+    /// Whether there is something for [`Replica::propose_gathered`] to do.
     #[must_use]
     pub fn wants_flush(&self) -> bool {
         !self.gathering.is_empty() || self.reads.wants_round() || self.loads.has_news()

@@ -135,7 +135,7 @@ impl<T: Tenant> World<T> {
         replica.set_time(now);
         work(replica, &mut actions);
         if replica.wants_flush() && (self.ground.eager || disk.is_idle()) {
-            replica.flush(&mut actions);
+            replica.propose_gathered(&mut actions);
         }
         T::end_turn(replica, &mut actions, now.monotonic_ms);
         let wants_cut = replica.is_cutting() && !cut_asked[group];

@@ -21,7 +21,7 @@ pub trait Member {
     fn step(&mut self, message: Message, actions: &mut Self::Actions);
     fn persisted(&mut self, number: u64, actions: &mut Self::Actions);
     fn wants_flush(&self) -> bool;
-    fn flush(&mut self, actions: &mut Self::Actions);
+    fn propose_gathered(&mut self, actions: &mut Self::Actions);
     fn is_cutting(&self) -> bool;
     fn snapshot_step(&mut self, bytes: usize, actions: &mut Self::Actions);
     fn snapshot_saved(&mut self, index: u64);

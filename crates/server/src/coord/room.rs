@@ -246,7 +246,7 @@ impl Room {
             }
             self.each(|replica, actions| {
                 if replica.wants_flush() {
-                    replica.flush(actions);
+                    replica.propose_gathered(actions);
                 }
             });
             self.perform();

@@ -214,7 +214,7 @@ impl Core {
     }
 
     /// One log write for all shards of the lane, if the last one is done. Says whether anything was started.
-    pub fn flush_if_free(&mut self) -> bool {
+    pub fn propose_if_free(&mut self) -> bool {
         if self.journal.is_busy() {
             return false;
         }
@@ -222,7 +222,7 @@ impl Core {
             let wants = self.seats[seat].replica.as_ref().is_ok_and(Replica::wants_flush);
             if wants {
                 self.counters.entries += 1;
-                self.with_replica(seat, |replica, actions| replica.flush(actions));
+                self.with_replica(seat, |replica, actions| replica.propose_gathered(actions));
             }
         }
         if self.queued.is_empty() {

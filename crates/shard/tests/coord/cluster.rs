@@ -59,7 +59,7 @@ impl Cluster {
         let mut actions = Actions::default();
         let replica = self.replicas.get_mut(&id).unwrap();
         act(replica, &mut actions);
-        replica.flush(&mut actions);
+        replica.propose_gathered(&mut actions);
         let mut letters = self.perform(id, actions);
         while let Some(letter) = letters.pop() {
             let (from, to) = (letter.from(), letter.to());
@@ -85,7 +85,7 @@ impl Cluster {
             if replica.is_cutting() {
                 replica.snapshot_step(usize::MAX, &mut actions);
             }
-            replica.flush(&mut actions);
+            replica.propose_gathered(&mut actions);
             if actions.persists.is_empty() {
                 break;
             }

@@ -144,7 +144,7 @@ impl Cluster {
             let is_free = !self.stuck_disks.contains(&node) && !self.busy_hosts.contains(&node);
             if self.node(node).wants_flush() && is_free {
                 moved = true;
-                self.on(node, |replica, actions| replica.flush(actions));
+                self.on(node, |replica, actions| replica.propose_gathered(actions));
             }
             if self.node(node).wants_sql() {
                 moved = true;

@@ -30,7 +30,7 @@ fn record_cache_34_a_proposal_under_a_snapshot_is_in_doubt() {
     // Executed by the others, under a leader that this one never hears of until a snapshot covers it.
     let open = cluster.submit(1, "incr kv:a n 1");
     cluster.stick_disk(1);
-    cluster.on(1, |replica, actions| replica.flush(actions));
+    cluster.on(1, |replica, actions| replica.propose_gathered(actions));
     cluster.deliver_to_followers(1);
     cluster.cut_off(1);
     cluster.elect(2);
@@ -55,10 +55,10 @@ fn record_cache_62_those_who_wait_for_a_shard_that_stops_are_told() {
     cluster.stick_disk(2);
     cluster.stick_disk(3);
     let before = cluster.submit(1, "set kv:a f=1");
-    cluster.on(1, |replica, actions| replica.flush(actions));
+    cluster.on(1, |replica, actions| replica.propose_gathered(actions));
     let unreadable = cluster.propose(1, &Entry::Commands { proposed_at: Timestamp(1), requests: b"no request" });
     let behind = cluster.submit(1, "set kv:b f=1");
-    cluster.on(1, |replica, actions| replica.flush(actions));
+    cluster.on(1, |replica, actions| replica.propose_gathered(actions));
     cluster.settle();
     cluster.keep_busy(1, true);
     let gathered = cluster.submit(1, "set kv:c f=1");

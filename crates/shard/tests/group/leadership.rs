@@ -56,7 +56,7 @@ fn w6_an_entry_of_a_lost_term_is_applied_like_any_other() {
     // The next write reaches a majority, but its leader is cut off before it hears so.
     let write = cluster.submit(1, "set users:lili age=2");
     cluster.stick_disk(1);
-    cluster.on(1, |replica, actions| replica.flush(actions));
+    cluster.on(1, |replica, actions| replica.propose_gathered(actions));
     cluster.deliver_to_followers(1);
     cluster.cut_off(1);
     cluster.elect(2);

@@ -121,7 +121,7 @@ fn record_cache_108_a_change_that_outlives_its_leader_is_told() {
     cluster.sql_finds_nothing();
     let change = cluster.submit(1, "set users:lili age=1");
     cluster.stick_disk(1);
-    cluster.on(1, |replica, actions| replica.flush(actions));
+    cluster.on(1, |replica, actions| replica.propose_gathered(actions));
     cluster.deliver_to_followers(1);
     cluster.cut_off(1);
     cluster.elect(2);

@@ -92,7 +92,7 @@ impl Teller for Desk {
             }
             "turn" => {
                 self.is_turning = false;
-                self.perform(|replica, actions| replica.flush(actions))
+                self.perform(|replica, actions| replica.propose_gathered(actions))
             }
             "disk" => self.disk(),
             "settle" => self.settle(),
@@ -291,7 +291,7 @@ impl Desk {
     fn settle(&mut self) -> Vec<String> {
         let mut told = Vec::new();
         while self.replica.wants_flush() || !self.unwritten.is_empty() {
-            told.extend(self.perform(|replica, actions| replica.flush(actions)));
+            told.extend(self.perform(|replica, actions| replica.propose_gathered(actions)));
             told.extend(self.disk());
         }
         told
@@ -381,7 +381,7 @@ impl Desk {
         if self.is_turning || !is_free || !self.replica.wants_flush() {
             return Vec::new();
         }
-        self.perform(|replica, actions| replica.flush(actions))
+        self.perform(|replica, actions| replica.propose_gathered(actions))
     }
 
     fn sql_fails(&mut self, class: &str) -> Vec<String> {

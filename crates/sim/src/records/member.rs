@@ -27,7 +27,7 @@ impl Member for Replica {
         Self::wants_flush(self)
     }
 
-    fn flush(&mut self, actions: &mut Actions) {
+    fn propose_gathered(&mut self, actions: &mut Actions) {
         Self::flush(self, actions);
     }
 
