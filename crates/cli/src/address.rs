@@ -5,13 +5,13 @@ use shardine_proto::v1;
 use shardine_service::address;
 
 use crate::complaint::Complaint;
-use crate::session::Session;
+use crate::connection::Connection;
 use crate::value;
 
 /// Reads `table:key` or `table:key@sort`.
-pub async fn row(session: &mut Session, typed: &str) -> Result<(v1::Table, v1::Row), Complaint> {
+pub async fn row(connection: &mut Connection, typed: &str) -> Result<(v1::Table, v1::Row), Complaint> {
     let (name, rest) = address::split_table(typed).map_err(Complaint::from_usage)?;
-    let table = session.table(name).await?;
+    let table = connection.table(name).await?;
     let (key, sort) = address::split_sort(rest, &sort_types(&table)).map_err(Complaint::from_usage)?;
     let sort = sort.into_iter().map(value::from_model).collect();
     let row = v1::Row { table: name.to_owned(), key: key.as_bytes().to_vec(), sort };

@@ -6,7 +6,7 @@ use shardine_proto::v1;
 
 use crate::args::ServerArgs;
 use crate::complaint::Complaint;
-use crate::session::Session;
+use crate::connection::Connection;
 use crate::show::{self, Output};
 use crate::{address, value};
 
@@ -55,8 +55,9 @@ pub struct ExplainArgs {
 }
 
 pub async fn status(args: StatusArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&args.server).await?;
-    let reply = session.cluster.status(v1::StatusRequest {}).await.map_err(|status| Complaint::from_status(&status))?;
+    let mut connection = Connection::open(&args.server).await?;
+    let reply =
+        connection.cluster.status(v1::StatusRequest {}).await.map_err(|status| Complaint::from_status(&status))?;
     let status = reply.into_inner();
     output.print(|| status_text(&status), || status_json(&status));
     Ok(())
@@ -66,27 +67,28 @@ pub async fn shards(args: ShardsArgs, output: Output) -> Result<(), Complaint> {
     let server = match args.action {
         None => args.server,
         Some(ShardsAction::Suspend(args)) => {
-            let mut session = Session::open(&args.server).await?;
+            let mut connection = Connection::open(&args.server).await?;
             let request = v1::SuspendShardsRequest { shard: args.shard };
-            session.cluster.suspend_shards(request).await.map_err(|status| Complaint::from_status(&status))?;
+            connection.cluster.suspend_shards(request).await.map_err(|status| Complaint::from_status(&status))?;
             args.server
         }
         Some(ShardsAction::Resume(args)) => {
-            let mut session = Session::open(&args.server).await?;
+            let mut connection = Connection::open(&args.server).await?;
             let request = v1::ResumeShardsRequest { shard: args.shard };
-            session.cluster.resume_shards(request).await.map_err(|status| Complaint::from_status(&status))?;
+            connection.cluster.resume_shards(request).await.map_err(|status| Complaint::from_status(&status))?;
             args.server
         }
     };
-    let mut session = Session::open(&server).await?;
-    let reply = session.cluster.shards(v1::ShardsRequest {}).await.map_err(|status| Complaint::from_status(&status))?;
+    let mut connection = Connection::open(&server).await?;
+    let reply =
+        connection.cluster.shards(v1::ShardsRequest {}).await.map_err(|status| Complaint::from_status(&status))?;
     let shards = reply.into_inner().shards;
     output.print(|| shards_text(&shards), || json!({ "shards": shards.iter().map(shard_json).collect::<Vec<_>>() }));
     Ok(())
 }
 
 pub async fn explain(args: ExplainArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&args.server).await?;
+    let mut connection = Connection::open(&args.server).await?;
     let what = if args.scan {
         let (table, partition) = match args.what.split_once(':') {
             Some((table, key)) => (table, Some(key.as_bytes().to_vec())),
@@ -94,11 +96,11 @@ pub async fn explain(args: ExplainArgs, output: Output) -> Result<(), Complaint>
         };
         v1::explain_request::What::Scan(v1::ScanShape { table: table.to_owned(), partition })
     } else {
-        let (_, row) = address::row(&mut session, &args.what).await?;
+        let (_, row) = address::row(&mut connection, &args.what).await?;
         v1::explain_request::What::Row(row)
     };
     let request = v1::ExplainRequest { what: Some(what) };
-    let reply = session.cluster.explain(request).await.map_err(|status| Complaint::from_status(&status))?;
+    let reply = connection.cluster.explain(request).await.map_err(|status| Complaint::from_status(&status))?;
     let reply = reply.into_inner();
     output.print(|| explain_text(&args.what, args.scan, &reply), || explain_json(args.scan, &reply));
     Ok(())

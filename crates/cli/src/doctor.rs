@@ -14,7 +14,7 @@ use shardine_proto::v1;
 use crate::args::ServerArgs;
 use crate::cluster::{is_well, size};
 use crate::complaint::Complaint;
-use crate::session::Session;
+use crate::connection::Connection;
 use crate::show::{self, Output};
 
 /// Files that one node may want: 10,000 Redis connections, 16,000 of gRPC, 2,048 of HTTP, log and snapshots.
@@ -89,8 +89,8 @@ pub async fn run(args: DoctorArgs, output: Output) -> Result<(), Complaint> {
 }
 
 async fn ask(server: &ServerArgs) -> Result<v1::StatusReply, Complaint> {
-    let mut session = Session::open(server).await?;
-    let reply = session.cluster.status(v1::StatusRequest {}).await;
+    let mut connection = Connection::open(server).await?;
+    let reply = connection.cluster.status(v1::StatusRequest {}).await;
     Ok(reply.map_err(|status| Complaint::from_status(&status))?.into_inner())
 }
 

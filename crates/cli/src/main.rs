@@ -8,8 +8,8 @@
 // In the order in which a command meets them.
 mod args;
 mod complaint;
+mod connection;
 mod progress;
-mod session;
 mod show;
 // One per group of commands.
 mod bench;

@@ -8,7 +8,7 @@ use shardine_proto::v1;
 
 use crate::args::ServerArgs;
 use crate::complaint::Complaint;
-use crate::session::Session;
+use crate::connection::Connection;
 use crate::show::{self, Output};
 use crate::{address, value};
 
@@ -29,14 +29,14 @@ pub struct GetArgs {
 }
 
 pub async fn get(args: GetArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&args.server).await?;
-    let (table, row) = address::row(&mut session, &args.key).await?;
+    let mut connection = Connection::open(&args.server).await?;
+    let (table, row) = address::row(&mut connection, &args.key).await?;
     for field in &args.fields {
         value::type_of(&table, field)?;
     }
     let GetArgs { fields, stale, max_age_ms, .. } = args;
     let request = v1::GetRequest { row: Some(row), fields, known_version: None, stale, max_age_ms };
-    let reply = session.records.get(request).await.map_err(|status| Complaint::from_status(&status))?;
+    let reply = connection.records.get(request).await.map_err(|status| Complaint::from_status(&status))?;
     let record = reply.into_inner().record.unwrap_or_default();
     output.print(|| show::record_text(&record), || show::record_json(&record));
     Ok(())
@@ -75,12 +75,12 @@ pub struct ScanArgs {
 }
 
 pub async fn scan(args: ScanArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&args.server).await?;
+    let mut connection = Connection::open(&args.server).await?;
     let (name, partition) = match args.scope.split_once(':') {
         Some((table, key)) => (table, Some(key.as_bytes().to_vec())),
         None => (args.scope.as_str(), None),
     };
-    let table = session.table(name).await?;
+    let table = connection.table(name).await?;
     let bound = |including: &Option<String>, excluding: &Option<String>| match (including, excluding) {
         (Some(typed), _) => address::bound(&table, typed, false).map(Some),
         (None, Some(typed)) => address::bound(&table, typed, true).map(Some),
@@ -99,7 +99,7 @@ pub async fn scan(args: ScanArgs, output: Output) -> Result<(), Complaint> {
         cursor: cursor.unwrap_or_default(),
         fields: args.fields,
     };
-    let page = session.records.scan(request).await.map_err(|status| Complaint::from_status(&status))?.into_inner();
+    let page = connection.records.scan(request).await.map_err(|status| Complaint::from_status(&status))?.into_inner();
     let next = (!page.next.is_empty()).then(|| URL_SAFE_NO_PAD.encode(&page.next));
     output.print(
         || page_text(&page.records),

@@ -8,8 +8,8 @@ use shardine_proto::v1;
 use crate::address;
 use crate::args::ServerArgs;
 use crate::complaint::Complaint;
+use crate::connection::Connection;
 use crate::progress::Progress;
-use crate::session::Session;
 use crate::show::{self, Output};
 
 #[derive(Args)]
@@ -67,9 +67,9 @@ pub async fn writeback(args: WritebackArgs, output: Output) -> Result<(), Compla
 }
 
 async fn dead_letters(table: Option<String>, server: ServerArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&server).await?;
+    let mut connection = Connection::open(&server).await?;
     let request = v1::DeadLettersRequest { table: table.unwrap_or_default() };
-    let reply = session.cluster.dead_letters(request).await.map_err(|status| Complaint::from_status(&status))?;
+    let reply = connection.cluster.dead_letters(request).await.map_err(|status| Complaint::from_status(&status))?;
     let letters = reply.into_inner().letters;
     output.print(
         || letters_text(&letters),
@@ -80,14 +80,14 @@ async fn dead_letters(table: Option<String>, server: ServerArgs, output: Output)
 
 async fn retry(what: Option<String>, server: ServerArgs, output: Output) -> Result<(), Complaint> {
     use v1::retry_dead_letters_request::Scope;
-    let mut session = Session::open(&server).await?;
+    let mut connection = Connection::open(&server).await?;
     let scope = match what {
         None => Scope::All(true),
-        Some(key) if key.contains(':') => Scope::Row(address::row(&mut session, &key).await?.1),
+        Some(key) if key.contains(':') => Scope::Row(address::row(&mut connection, &key).await?.1),
         Some(table) => Scope::Table(table),
     };
     let request = v1::RetryDeadLettersRequest { scope: Some(scope) };
-    session.cluster.retry_dead_letters(request).await.map_err(|status| Complaint::from_status(&status))?;
+    connection.cluster.retry_dead_letters(request).await.map_err(|status| Complaint::from_status(&status))?;
     output.print(|| "SQL has taken them".to_owned(), || json!({ "retried": true }));
     Ok(())
 }
@@ -98,10 +98,10 @@ async fn discard(key: &str, yes: bool, server: ServerArgs, output: Output) -> Re
         let cause = "the change that SQL does not take would be lost";
         return Err(Complaint::misused(format!("{key} was not discarded"), cause, "--yes"));
     }
-    let mut session = Session::open(&server).await?;
-    let (_, row) = address::row(&mut session, key).await?;
+    let mut connection = Connection::open(&server).await?;
+    let (_, row) = address::row(&mut connection, key).await?;
     let request = v1::DiscardDeadLetterRequest { row: Some(row) };
-    session.cluster.discard_dead_letter(request).await.map_err(|status| Complaint::from_status(&status))?;
+    connection.cluster.discard_dead_letter(request).await.map_err(|status| Complaint::from_status(&status))?;
     output.print(|| format!("discarded; {key} is as SQL has it"), || json!({ "discarded": key }));
     Ok(())
 }
@@ -130,8 +130,8 @@ fn letter_json(letter: &v1::DeadLetter) -> Json {
 }
 
 async fn status(server: ServerArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&server).await?;
-    let reply = session.cluster.writeback_status(v1::WritebackStatusRequest {}).await;
+    let mut connection = Connection::open(&server).await?;
+    let reply = connection.cluster.writeback_status(v1::WritebackStatusRequest {}).await;
     let reply = reply.map_err(|status| Complaint::from_status(&status))?.into_inner();
     output.print(|| writeback_text(&reply), || writeback_json(&reply));
     Ok(())
@@ -217,15 +217,15 @@ impl Tally {
 
 /// Differences are printed as they are found, the sums at the end.
 pub async fn verify(args: VerifyArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&args.server).await?;
+    let mut connection = Connection::open(&args.server).await?;
     let tables = match args.table {
         Some(table) => vec![table],
-        None => sql_tables(&mut session).await?,
+        None => sql_tables(&mut connection).await?,
     };
     let mut sums = Vec::new();
     let mut progress = Progress::new(output);
     for table in tables {
-        let tally = verify_table(&mut session, &table, args.page, &mut progress, output).await?;
+        let tally = verify_table(&mut connection, &table, args.page, &mut progress, output).await?;
         sums.push((table, tally));
     }
     progress.finish();
@@ -241,15 +241,15 @@ pub async fn verify(args: VerifyArgs, output: Output) -> Result<(), Complaint> {
     }
 }
 
-async fn sql_tables(session: &mut Session) -> Result<Vec<String>, Complaint> {
+async fn sql_tables(connection: &mut Connection) -> Result<Vec<String>, Complaint> {
     let reply =
-        session.tables.list(v1::ListTablesRequest {}).await.map_err(|status| Complaint::from_status(&status))?;
+        connection.tables.list(v1::ListTablesRequest {}).await.map_err(|status| Complaint::from_status(&status))?;
     let tables = reply.into_inner().tables.into_iter().filter(|table| table.backing() == v1::Backing::Sql);
     Ok(tables.map(|table| table.name).collect())
 }
 
 async fn verify_table(
-    session: &mut Session,
+    connection: &mut Connection,
     table: &str,
     limit: u32,
     progress: &mut Progress,
@@ -260,7 +260,7 @@ async fn verify_table(
     loop {
         let request = v1::VerifyRequest { table: table.to_owned(), limit, cursor };
         let page =
-            session.cluster.verify(request).await.map_err(|status| Complaint::from_status(&status))?.into_inner();
+            connection.cluster.verify(request).await.map_err(|status| Complaint::from_status(&status))?.into_inner();
         tally.equal += page.equal;
         tally.dirty += page.dirty;
         tally.not_in_memory += page.not_in_memory;

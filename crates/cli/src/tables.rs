@@ -7,7 +7,7 @@ use shardine_service::text;
 
 use crate::args::ServerArgs;
 use crate::complaint::Complaint;
-use crate::session::Session;
+use crate::connection::Connection;
 use crate::show::{self, Output};
 use crate::sql_args::{self, SqlArgs};
 use crate::warm::WarmArgs;
@@ -100,21 +100,21 @@ pub async fn run(args: TableArgs, output: Output) -> Result<(), Complaint> {
                     Backing::None => v1::Backing::None.into(),
                 },
             };
-            let reply = Session::open(&server).await?.tables.create(request).await;
+            let reply = Connection::open(&server).await?.tables.create(request).await;
             print_one(&reply.map_err(|status| Complaint::from_status(&status))?.into_inner(), output);
         }
         TableCommand::List { server } => {
-            let reply = Session::open(&server).await?.tables.list(v1::ListTablesRequest {}).await;
+            let reply = Connection::open(&server).await?.tables.list(v1::ListTablesRequest {}).await;
             let tables = reply.map_err(|status| Complaint::from_status(&status))?.into_inner().tables;
             output.print(|| list_text(&tables), || json!({ "tables": tables.iter().map(json_of).collect::<Vec<_>>() }));
         }
         TableCommand::Show { name, server } => {
-            let table = Session::open(&server).await?.table(&name).await?;
+            let table = Connection::open(&server).await?.table(&name).await?;
             print_one(&table, output);
         }
         TableCommand::AddField { table, field: typed, server } => {
             let request = v1::AddFieldRequest { table, field: Some(field(&typed)?) };
-            let reply = Session::open(&server).await?.tables.add_field(request).await;
+            let reply = Connection::open(&server).await?.tables.add_field(request).await;
             print_one(&reply.map_err(|status| Complaint::from_status(&status))?.into_inner(), output);
         }
         TableCommand::Warm(args) => warm::run(args, output).await?,
@@ -123,7 +123,7 @@ pub async fn run(args: TableArgs, output: Output) -> Result<(), Complaint> {
                 confirm(&name)?;
             }
             let request = v1::DropTableRequest { name: name.clone() };
-            let reply = Session::open(&server).await?.tables.drop(request).await;
+            let reply = Connection::open(&server).await?.tables.drop(request).await;
             reply.map_err(|status| Complaint::from_status(&status))?;
             output.print(|| format!("dropped {name}"), || json!({ "dropped": name }));
         }

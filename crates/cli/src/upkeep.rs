@@ -7,7 +7,7 @@ use shardine_proto::v1;
 use crate::address;
 use crate::args::ServerArgs;
 use crate::complaint::Complaint;
-use crate::session::Session;
+use crate::connection::Connection;
 use crate::show::Output;
 
 #[derive(Args)]
@@ -22,10 +22,10 @@ pub struct KickArgs {
 }
 
 pub async fn kick(args: KickArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&args.server).await?;
-    let (_, row) = address::row(&mut session, &args.key).await?;
+    let mut connection = Connection::open(&args.server).await?;
+    let (_, row) = address::row(&mut connection, &args.key).await?;
     let request = v1::KickRequest { row: Some(row), nowait: args.nowait };
-    session.records.kick(request).await.map_err(|status| Complaint::from_status(&status))?;
+    connection.records.kick(request).await.map_err(|status| Complaint::from_status(&status))?;
     output.print(|| "kicked".to_owned(), || json!({ "kicked": true }));
     Ok(())
 }
@@ -43,17 +43,17 @@ pub struct FlushArgs {
 }
 
 pub async fn flush(args: FlushArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&args.server).await?;
+    let mut connection = Connection::open(&args.server).await?;
     let scope = match &args.what {
         Some(key) if key.contains(':') => {
-            let (_, row) = address::row(&mut session, key).await?;
+            let (_, row) = address::row(&mut connection, key).await?;
             v1::flush_request::Scope::Row(row)
         }
         Some(table) => v1::flush_request::Scope::Table(table.clone()),
         None => v1::flush_request::Scope::All(true),
     };
     let request = v1::FlushRequest { scope: Some(scope), version: args.version };
-    session.records.flush(request).await.map_err(|status| Complaint::from_status(&status))?;
+    connection.records.flush(request).await.map_err(|status| Complaint::from_status(&status))?;
     output.print(|| "SQL has it".to_owned(), || json!({ "flushed": true }));
     Ok(())
 }

@@ -10,8 +10,8 @@ use shardine_proto::v1;
 use crate::address;
 use crate::args::ServerArgs;
 use crate::complaint::Complaint;
+use crate::connection::Connection;
 use crate::progress::Progress;
-use crate::session::Session;
 use crate::show::Output;
 
 /// Rows of one step at most; the server takes no more.
@@ -58,14 +58,14 @@ impl Walk {
 }
 
 pub async fn run(args: WarmArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&args.server).await?;
+    let mut connection = Connection::open(&args.server).await?;
     let mut walk = Walk { began: Instant::now(), rate: args.rate, rows: 0, loaded: 0, missing: 0, is_full: false };
     let mut progress = Progress::new(output);
     match &args.keys {
-        None => warm_table(&mut session, &args.name, &mut walk, &mut progress).await?,
+        None => warm_table(&mut connection, &args.name, &mut walk, &mut progress).await?,
         Some(file) => {
             let keys = read_keys(file)?;
-            warm_keys(&mut session, &args.name, &keys, &mut walk, &mut progress).await?;
+            warm_keys(&mut connection, &args.name, &keys, &mut walk, &mut progress).await?;
         }
     }
     progress.finish();
@@ -81,7 +81,7 @@ pub async fn run(args: WarmArgs, output: Output) -> Result<(), Complaint> {
 }
 
 async fn warm_table(
-    session: &mut Session,
+    connection: &mut Connection,
     table: &str,
     walk: &mut Walk,
     progress: &mut Progress,
@@ -90,7 +90,8 @@ async fn warm_table(
     loop {
         let limit = walk.step_rows() as u32;
         let request = v1::WarmTableRequest { table: table.to_owned(), rows: Vec::new(), limit, cursor };
-        let reply = session.tables.warm(request).await.map_err(|status| Complaint::from_status(&status))?.into_inner();
+        let reply =
+            connection.tables.warm(request).await.map_err(|status| Complaint::from_status(&status))?.into_inner();
         walk.take(&reply).await;
         let share = (reply.progress * 1_000.0) as u64;
         progress.show(share, Some(1_000), &format!("parts of {table}, {} rows, {} from SQL", walk.rows, walk.loaded));
@@ -102,7 +103,7 @@ async fn warm_table(
 }
 
 async fn warm_keys(
-    session: &mut Session,
+    connection: &mut Connection,
     table: &str,
     keys: &[String],
     walk: &mut Walk,
@@ -111,10 +112,11 @@ async fn warm_keys(
     for step in keys.chunks(walk.step_rows() as usize) {
         let mut rows = Vec::with_capacity(step.len());
         for key in step {
-            rows.push(address::row(session, &format!("{table}:{key}")).await?.1);
+            rows.push(address::row(connection, &format!("{table}:{key}")).await?.1);
         }
         let request = v1::WarmTableRequest { table: table.to_owned(), rows, limit: 0, cursor: Vec::new() };
-        let reply = session.tables.warm(request).await.map_err(|status| Complaint::from_status(&status))?.into_inner();
+        let reply =
+            connection.tables.warm(request).await.map_err(|status| Complaint::from_status(&status))?.into_inner();
         walk.take(&reply).await;
         progress.show(walk.rows, Some(keys.len() as u64), "keys");
         if walk.is_full {

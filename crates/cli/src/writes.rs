@@ -8,7 +8,7 @@ use tonic::{Response, Status};
 
 use crate::args::ServerArgs;
 use crate::complaint::Complaint;
-use crate::session::Session;
+use crate::connection::Connection;
 use crate::show::{self, Output};
 use crate::{address, operation, value};
 
@@ -73,34 +73,34 @@ pub struct FieldsArgs {
 }
 
 impl FieldsArgs {
-    async fn open(&self) -> Result<(Session, v1::Row, Vec<v1::Field>), Complaint> {
-        let mut session = Session::open(&self.server).await?;
-        let (table, row) = address::row(&mut session, &self.key).await?;
+    async fn open(&self) -> Result<(Connection, v1::Row, Vec<v1::Field>), Complaint> {
+        let mut connection = Connection::open(&self.server).await?;
+        let (table, row) = address::row(&mut connection, &self.key).await?;
         let fields =
             self.fields.iter().map(|typed| value::parse_assignment(&table, typed)).collect::<Result<_, _>>()?;
-        Ok((session, row, fields))
+        Ok((connection, row, fields))
     }
 }
 
 pub async fn set(args: FieldsArgs, output: Output) -> Result<(), Complaint> {
-    let (mut session, row, fields) = args.open().await?;
+    let (mut connection, row, fields) = args.open().await?;
     let (terms, delivery) = (args.terms.terms(), args.terms.delivery());
     let request = v1::SetRequest { row: Some(row), fields, terms, delivery };
-    changed(session.records.set(request).await, output)
+    changed(connection.records.set(request).await, output)
 }
 
 pub async fn insert(args: FieldsArgs, output: Output) -> Result<(), Complaint> {
-    let (mut session, row, fields) = args.open().await?;
+    let (mut connection, row, fields) = args.open().await?;
     let (terms, delivery) = (args.terms.terms(), args.terms.delivery());
     let request = v1::InsertRequest { row: Some(row), fields, terms, delivery };
-    changed(session.records.insert(request).await, output)
+    changed(connection.records.insert(request).await, output)
 }
 
 pub async fn replace(args: FieldsArgs, output: Output) -> Result<(), Complaint> {
-    let (mut session, row, fields) = args.open().await?;
+    let (mut connection, row, fields) = args.open().await?;
     let (terms, delivery) = (args.terms.terms(), args.terms.delivery());
     let request = v1::ReplaceRequest { row: Some(row), fields, terms, delivery };
-    changed(session.records.replace(request).await, output)
+    changed(connection.records.replace(request).await, output)
 }
 
 #[derive(Args)]
@@ -120,8 +120,8 @@ pub struct UpdateArgs {
 }
 
 pub async fn update(args: UpdateArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&args.server).await?;
-    let (table, row) = address::row(&mut session, &args.key).await?;
+    let mut connection = Connection::open(&args.server).await?;
+    let (table, row) = address::row(&mut connection, &args.key).await?;
     let operations = args.operations.iter().map(|typed| operation::parse(&table, typed)).collect::<Result<_, _>>()?;
     let mut terms = args.terms.terms().unwrap_or_default();
     terms.r#return = v1::Return::New.into();
@@ -132,7 +132,7 @@ pub async fn update(args: UpdateArgs, output: Output) -> Result<(), Complaint> {
         terms: Some(terms),
         delivery: args.terms.delivery(),
     };
-    changed(session.records.update(request).await, output)
+    changed(connection.records.update(request).await, output)
 }
 
 #[derive(Args)]
@@ -150,8 +150,8 @@ pub struct IncrArgs {
 }
 
 pub async fn incr(args: IncrArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&args.server).await?;
-    let (table, row) = address::row(&mut session, &args.key).await?;
+    let mut connection = Connection::open(&args.server).await?;
+    let (table, row) = address::row(&mut connection, &args.key).await?;
     let kind = value::type_of(&table, &args.field)?;
     // An unsigned field takes a negative amount, too; only what no number can spell is left to the server to refuse.
     let kinds = [FieldType::Int64, FieldType::Uint64, FieldType::Float64];
@@ -164,7 +164,7 @@ pub async fn incr(args: IncrArgs, output: Output) -> Result<(), Complaint> {
         terms: args.terms.terms(),
         delivery: args.terms.delivery(),
     };
-    let reply = session.records.incr(request).await.map_err(|status| Complaint::from_status(&status))?.into_inner();
+    let reply = connection.records.incr(request).await.map_err(|status| Complaint::from_status(&status))?.into_inner();
     output.print(
         || value::text(reply.value.as_ref()),
         || {
@@ -197,8 +197,8 @@ pub struct CasArgs {
 }
 
 pub async fn cas(args: CasArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&args.server).await?;
-    let (table, row) = address::row(&mut session, &args.key).await?;
+    let mut connection = Connection::open(&args.server).await?;
+    let (table, row) = address::row(&mut connection, &args.key).await?;
     let request = v1::CasRequest {
         row: Some(row),
         old: Some(value::parse(&table, &args.field, &args.old)?),
@@ -208,7 +208,7 @@ pub async fn cas(args: CasArgs, output: Output) -> Result<(), Complaint> {
         terms: args.terms.terms(),
         delivery: args.terms.delivery(),
     };
-    changed(session.records.cas(request).await, output)
+    changed(connection.records.cas(request).await, output)
 }
 
 #[derive(Args)]
@@ -225,15 +225,16 @@ pub struct DelArgs {
 }
 
 pub async fn delete(args: DelArgs, output: Output) -> Result<(), Complaint> {
-    let mut session = Session::open(&args.server).await?;
-    let (_, row) = address::row(&mut session, &args.key).await?;
+    let mut connection = Connection::open(&args.server).await?;
+    let (_, row) = address::row(&mut connection, &args.key).await?;
     let request = v1::DeleteRequest {
         row: Some(row),
         return_record: args.return_record,
         terms: args.terms.terms(),
         delivery: args.terms.delivery(),
     };
-    let reply = session.records.delete(request).await.map_err(|status| Complaint::from_status(&status))?.into_inner();
+    let reply =
+        connection.records.delete(request).await.map_err(|status| Complaint::from_status(&status))?.into_inner();
     output.print(
         || {
             let word = if reply.existed { "deleted" } else { "was not there" };

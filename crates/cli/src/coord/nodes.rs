@@ -10,7 +10,7 @@ use shardine_proto::v1;
 use super::{answer, client};
 use crate::args::ServerArgs;
 use crate::complaint::Complaint;
-use crate::session::Session;
+use crate::connection::Connection;
 use crate::show::{self, Output};
 
 #[derive(Subcommand)]

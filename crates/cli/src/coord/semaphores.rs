@@ -135,7 +135,7 @@ pub async fn run(command: SemCommand, output: Output) -> Result<ExitCode, Compla
     match command {
         SemCommand::Acquire(args) => return acquire(args, output).await,
         SemCommand::List { after, page, place } => {
-            let mut server = crate::session::Session::open(&place.server).await?;
+            let mut server = crate::connection::Connection::open(&place.server).await?;
             let request = v1::CoordSemaphoresRequest { node: place.node, after, limit: page.limit };
             let reply = server.cluster.coord_semaphores(request).await;
             let found = reply.map_err(|status| Complaint::from_status(&status))?.into_inner().semaphores;

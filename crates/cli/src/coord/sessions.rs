@@ -6,7 +6,7 @@ use shardine_proto::v1;
 
 use super::{PageArgs, PlaceArgs};
 use crate::complaint::Complaint;
-use crate::session::Session;
+use crate::connection::Connection;
 use crate::show::{self, Output};
 use crate::value;
 

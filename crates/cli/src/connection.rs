@@ -19,7 +19,7 @@ use crate::complaint::Complaint;
 
 type Carrier = InterceptedService<Channel, Envelope>;
 
-pub struct Session {
+pub struct Connection {
     pub records: RecordsClient<Carrier>,
     pub tables: TablesClient<Carrier>,
     pub cluster: ClusterClient<Carrier>,
@@ -43,7 +43,7 @@ impl Interceptor for Envelope {
     }
 }
 
-impl Session {
+impl Connection {
     pub async fn open(args: &ServerArgs) -> Result<Self, Complaint> {
         let address = args.server.trim_start_matches("http://");
         let token = args.token.as_ref().map(|token| MetadataValue::try_from(format!("Bearer {token}"))).transpose();
