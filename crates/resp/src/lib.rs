@@ -1,23 +1,23 @@
 //! The Redis door: bytes in, commands to the engine, bytes out. No sockets, no threads, no clock.
 //!
-//! A [`Session`] is one connection. The host hands it what it has read; the session cuts it into commands, asks the
+//! A [`RespConnection`] is one connection. The host hands it what it has read; the connection cuts it into commands, asks the
 //! engine, and appends replies to the host's buffer in the order of the commands, whatever order the answers come in.
 //! What it speaks is told in `docs/redis.md`.
 
-// A newcomer reads: session, frame, verb, command, queue, waiting.
+// A newcomer reads: connection, frame, verb, command, queue, waiting.
 pub mod address;
 mod command;
+mod connection;
 mod failure;
 pub mod frame;
 mod glob;
 mod options;
 mod queue;
-mod session;
 mod value;
 mod verb;
 mod waiting;
 mod wire;
 
+pub use connection::{Flow, Received, RespConnection};
 pub use options::{Options, Password};
-pub use session::{Flow, Received, Session};
 pub use wire::Protocol;

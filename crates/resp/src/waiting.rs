@@ -12,9 +12,9 @@ use crate::command::many::{Elements, Sum};
 use crate::command::read::{self, Ask, Context, Found};
 use crate::command::reply_format::{RenderContext, ReplyFormat, failure_of, one_reply};
 use crate::command::transaction::{Exec, Watching};
+use crate::connection::Watched;
 use crate::failure::Failure;
 use crate::frame::OwnedLine;
-use crate::session::Watched;
 use crate::verb::Verb;
 
 /// One command's wait. The hot one is small and owns nothing.

@@ -191,7 +191,7 @@ fn conversations() -> Seeds {
             &["WATCH {t}a", "MULTI", "SET {t}a 1", "INCR {t}a", "HGET {t}a value", "EXEC", "MULTI", "DISCARD", "EXEC"],
         ),
         (
-            "session",
+            "connection",
             &[
                 "HELLO 3 AUTH default x SETNAME me",
                 "HELLO 3",

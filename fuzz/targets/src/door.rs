@@ -9,7 +9,7 @@ use shardine_model::{
 };
 use shardine_records::{Lookup, Records, Scan, ScanFrom, Sink, read_reply};
 use shardine_resp::frame::{Args, Limits, Parsed, parse};
-use shardine_resp::{Flow, Options, Session};
+use shardine_resp::{Flow, Options, RespConnection};
 use shardine_router::{Call, LocalEngine, Read, Response, ScanCall, ScanPage, ScannedRow, Ticket};
 
 use crate::replica;
@@ -57,15 +57,15 @@ pub fn resp_session(data: &[u8]) {
 
 fn conversation(data: &[u8], piece: usize) -> Vec<u8> {
     let mut room = Room { state: replica(1), responses: VecDeque::new() };
-    let mut session = Session::new(1, Arc::new(Options::default()));
+    let mut connection = RespConnection::new(1, Arc::new(Options::default()));
     let (mut said, mut out, mut start, mut end) = (Vec::new(), Vec::new(), 0, piece.min(data.len()));
     loop {
-        let received = session.receive(&data[start..end], &mut room, &mut out);
+        let received = connection.receive(&data[start..end], &mut room, &mut out);
         start += received.consumed;
         let mut flow = received.flow;
         let mut is_answered = false;
         while let Some((sequence, response)) = room.responses.pop_front() {
-            flow = session.complete(sequence, response, &mut room, &mut out);
+            flow = connection.complete(sequence, response, &mut room, &mut out);
             is_answered = true;
         }
         let is_written = !out.is_empty();
@@ -73,7 +73,7 @@ fn conversation(data: &[u8], piece: usize) -> Vec<u8> {
         match flow {
             Flow::Close => return said,
             Flow::Continue if received.flow == Flow::Continue && end == data.len() => {
-                assert_eq!(session.waiting(), 0, "everything that was asked is answered");
+                assert_eq!(connection.waiting(), 0, "everything that was asked is answered");
                 return said;
             }
             Flow::Continue if received.flow == Flow::Continue => end = (end + piece).min(data.len()),

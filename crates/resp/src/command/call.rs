@@ -12,9 +12,9 @@ use crate::command::info;
 use crate::command::read::Context;
 use crate::command::reply_format::failure_of;
 use crate::command::scan::{Keys, Page, RandomKey, RecordPage};
+use crate::connection::{RespConnection, Step};
 use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX};
 use crate::frame::{Line, OwnedLine};
-use crate::session::{Session, Step};
 use crate::value::{integer, is};
 use crate::verb::Verb;
 use crate::waiting::{Progress, Waiting};
@@ -37,23 +37,23 @@ pub(crate) enum Asked {
 }
 
 pub(crate) fn call<H: LocalEngine>(
-    session: &mut Session,
+    connection: &mut RespConnection,
     verb: Verb,
     line: Line<'_>,
     engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
     // A status needs no order, and a health check should not wait behind slow commands.
-    if verb != Verb::Info && session.waiting() > 0 {
+    if verb != Verb::Info && connection.waiting() > 0 {
         return Step::NotYet;
     }
-    match plan(session, verb, line, engine) {
-        Err(failure) => session.fail(&failure, out),
+    match plan(connection, verb, line, engine) {
+        Err(failure) => connection.fail(&failure, out),
         Ok((call, asked)) => {
-            let id = session.queue.wait(session.protocol, Waiting::Call(Box::new(asked)));
-            engine.call(call, session.ticket(id, 0));
+            let id = connection.queue.wait(connection.protocol, Waiting::Call(Box::new(asked)));
+            engine.call(call, connection.ticket(id, 0));
             if verb != Verb::Info {
-                session.blocked = Some(id);
+                connection.blocked = Some(id);
             }
             Step::Taken
         }
@@ -61,7 +61,7 @@ pub(crate) fn call<H: LocalEngine>(
 }
 
 fn plan<H: LocalEngine>(
-    session: &mut Session,
+    connection: &mut RespConnection,
     verb: Verb,
     line: Line<'_>,
     engine: &H,
@@ -70,16 +70,16 @@ fn plan<H: LocalEngine>(
         Verb::Dbsize => Ok((Call::Count { table: None }, Asked::Count)),
         Verb::Flushdb | Verb::Flushall => flush_kv(line),
         Verb::Info => {
-            let about = info::About::of(session);
+            let about = info::About::of(connection);
             Ok((Call::Status, Asked::Info { sections: line.to_owned(), about }))
         }
         Verb::Scan => Page::plan(line, engine).map(|(call, page)| (Call::Scan(call), Asked::Page(page))),
         Verb::Keys => {
-            let (call, keys) = Keys::plan(line, engine, session.options.keys_rows_max);
+            let (call, keys) = Keys::plan(line, engine, connection.options.keys_rows_max);
             Ok((Call::Scan(call), Asked::Keys(keys)))
         }
         Verb::Randomkey => {
-            let (call, random) = RandomKey::plan(session.context(engine).chance);
+            let (call, random) = RandomKey::plan(connection.context(engine).chance);
             Ok((Call::Scan(call), Asked::RandomKey(random)))
         }
         Verb::RecScan => {

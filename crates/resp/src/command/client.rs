@@ -1,28 +1,28 @@
 //! `CLIENT …`: what a connection says about itself. Knows no other connection.
 
+use crate::connection::RespConnection;
 use crate::failure::{Failure, SYNTAX};
 use crate::frame::Line;
-use crate::session::Session;
 use crate::value::{is, quote};
 use crate::wire;
 
 /// Bytes of a name or of library information; it is kept for the life of the connection.
 const NAME_BYTES_MAX: usize = 256;
 
-pub(super) fn answer(session: &mut Session, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+pub(super) fn answer(connection: &mut RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     let (what, words) = (line.word(1), line.len());
     match words {
-        2 if is(what, "ID") => wire::integer(out, i64::from(session.connection)),
-        2 if is(what, "GETNAME") && session.name.is_empty() => wire::null(out, session.protocol),
-        2 if is(what, "GETNAME") => wire::bulk(out, &session.name),
-        2 if is(what, "INFO") => wire::text(out, &describe(session), session.protocol),
-        _ if is(what, "LIST") => wire::text(out, &describe(session), session.protocol),
+        2 if is(what, "ID") => wire::integer(out, i64::from(connection.connection)),
+        2 if is(what, "GETNAME") && connection.name.is_empty() => wire::null(out, connection.protocol),
+        2 if is(what, "GETNAME") => wire::bulk(out, &connection.name),
+        2 if is(what, "INFO") => wire::text(out, &describe(connection), connection.protocol),
+        _ if is(what, "LIST") => wire::text(out, &describe(connection), connection.protocol),
         3 if is(what, "SETNAME") => {
-            set_name(session, line.word(2))?;
+            set_name(connection, line.word(2))?;
             wire::ok(out);
         }
         4 if is(what, "SETINFO") => {
-            set_library(session, line.word(2), line.word(3))?;
+            set_library(connection, line.word(2), line.word(3))?;
             wire::ok(out);
         }
         // There is nothing to evict and no access time to keep: what they ask for is so already.
@@ -36,18 +36,18 @@ pub(super) fn answer(session: &mut Session, line: Line<'_>, out: &mut Vec<u8>) -
     Ok(())
 }
 
-pub(super) fn set_name(session: &mut Session, name: &[u8]) -> Result<(), Failure> {
-    session.name = checked(name, "Client names")?;
+pub(super) fn set_name(connection: &mut RespConnection, name: &[u8]) -> Result<(), Failure> {
+    connection.name = checked(name, "Client names")?;
     Ok(())
 }
 
-fn set_library(session: &mut Session, which: &[u8], value: &[u8]) -> Result<(), Failure> {
+fn set_library(connection: &mut RespConnection, which: &[u8], value: &[u8]) -> Result<(), Failure> {
     let index = match which {
         word if is(word, "LIB-NAME") => 0,
         word if is(word, "LIB-VER") => 1,
         other => return Err(Failure::line(format!("ERR Unrecognized option {} (bad_request)", quote(other)))),
     };
-    session.library[index] = checked(value, "Library names and versions")?;
+    connection.library[index] = checked(value, "Library names and versions")?;
     Ok(())
 }
 
@@ -58,19 +58,19 @@ fn checked(text: &[u8], what: &str) -> Result<Vec<u8>, Failure> {
     Err(Failure::line(format!("ERR {what} cannot contain spaces, newlines or special characters. (bad_request)")))
 }
 
-/// The line of `CLIENT LIST`. Libraries expect every name that Redis has; what the session cannot know is zero, and so is
+/// The line of `CLIENT LIST`. Libraries expect every name that Redis has; what the connection cannot know is zero, and so is
 /// what waits to be sent, which would only tell how the network cut the commands before this one.
-fn describe(session: &Session) -> String {
-    let [library, version] = &session.library;
+fn describe(connection: &RespConnection) -> String {
+    let [library, version] = &connection.library;
     format!(
         "id={} addr=?:0 laddr=?:0 fd=0 name={} age=0 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi={} watch={} qbuf=0 \
          qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=rw cmd=client user=default \
          redir=-1 resp={} lib-name={} lib-ver={}\n",
-        session.connection,
-        String::from_utf8_lossy(&session.name),
-        session.transaction.as_ref().map_or(-1, |transaction| transaction.len() as i64),
-        session.watched.len(),
-        session.protocol.number(),
+        connection.connection,
+        String::from_utf8_lossy(&connection.name),
+        connection.transaction.as_ref().map_or(-1, |transaction| transaction.len() as i64),
+        connection.watched.len(),
+        connection.protocol.number(),
         String::from_utf8_lossy(library),
         String::from_utf8_lossy(version),
     )

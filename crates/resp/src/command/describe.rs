@@ -1,15 +1,15 @@
 //! `COMMAND` and `CONFIG GET`: what client libraries and redis-benchmark ask about a server when they connect.
 
+use crate::connection::RespConnection;
 use crate::failure::{Failure, SYNTAX};
 use crate::frame::Line;
 use crate::glob;
-use crate::session::Session;
 use crate::value::{is, quote};
 use crate::verb::{Kind, Verb};
 use crate::wire::{self, Protocol};
 
-pub(super) fn command(session: &Session, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
-    let protocol = session.protocol;
+pub(super) fn command(connection: &RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let protocol = connection.protocol;
     match line.word(1) {
         _ if line.len() == 1 => write_all(Verb::ALL.iter().map(|&verb| Some(verb)), protocol, out),
         word if is(word, "COUNT") => wire::integer(out, Verb::ALL.len() as i64),
@@ -90,7 +90,7 @@ const SETTINGS: [(&str, &str); 12] = [
     ("timeout", "0"),
 ];
 
-pub(super) fn config(session: &Session, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+pub(super) fn config(connection: &RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     match line.word(1) {
         word if is(word, "GET") && line.len() > 2 => {}
         word if is(word, "GET") => return Err(SYNTAX),
@@ -106,7 +106,7 @@ pub(super) fn config(session: &Session, line: Line<'_>, out: &mut Vec<u8>) -> Re
     }
     let wanted = |name: &str| line.words(2).any(|word| glob::matches(&word.to_ascii_lowercase(), name.as_bytes()));
     let found: Vec<_> = SETTINGS.iter().filter(|(name, _)| wanted(name)).collect();
-    wire::map(out, found.len(), session.protocol);
+    wire::map(out, found.len(), connection.protocol);
     for (name, value) in found {
         wire::bulk(out, name.as_bytes());
         wire::bulk(out, value.as_bytes());

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use shardine_router::{EngineStatus, LocalEngine};
 
+use crate::connection::RespConnection;
 use crate::frame::Line;
 use crate::options::REDIS_VERSION;
-use crate::session::Session;
 use crate::value::is;
 
 /// What the text needs to know of the connection that asked.
@@ -16,8 +16,8 @@ pub(crate) struct About {
 }
 
 impl About {
-    pub(super) fn of(session: &Session) -> Self {
-        Self { port: session.options.port, version: session.options.version.clone() }
+    pub(super) fn of(connection: &RespConnection) -> Self {
+        Self { port: connection.options.port, version: connection.options.version.clone() }
     }
 }
 

@@ -13,9 +13,9 @@ use crate::address::ResolvedKey;
 use crate::command::change::{self, Decision, Order};
 use crate::command::read::{Context, Found};
 use crate::command::reply_format::{RenderContext, ReplyFormat};
+use crate::connection::{RespConnection, Step};
 use crate::failure::Failure;
 use crate::frame::{Line, OwnedLine};
-use crate::session::{Session, Step};
 use crate::verb::Verb;
 use crate::waiting::{Progress, Waiting, found_in};
 use crate::wire;
@@ -42,7 +42,7 @@ enum Stage {
 }
 
 pub(crate) fn start<H: LocalEngine>(
-    session: &mut Session,
+    connection: &mut RespConnection,
     verb: Verb,
     line: Line<'_>,
     place: &ResolvedKey<'_>,
@@ -52,17 +52,17 @@ pub(crate) fn start<H: LocalEngine>(
     let order = Order { verb, line, place, now: engine.now() };
     // A rehearsal on nothing finds the faults of the command before anything is read for it.
     if let Err(failure) = change::decide(order, Found::NEVER, &mut Vec::new()) {
-        return session.fail(&failure, out);
+        return connection.fail(&failure, out);
     }
     let (line, table, row) = (line.to_owned(), place.table.clone(), place.row().to_owned());
     let mut look = Look { verb, line, table, row, stage: Stage::Looking, looks: 0 };
-    let id = session.queue.next_id();
-    let context = session.context(engine);
-    match look.look(context, session.ticket(id, 0), engine) {
-        Progress::Reply(bytes) => session.queue.reply(out, |out| out.extend_from_slice(&bytes)),
+    let id = connection.queue.next_id();
+    let context = connection.context(engine);
+    match look.look(context, connection.ticket(id, 0), engine) {
+        Progress::Reply(bytes) => connection.queue.reply(out, |out| out.extend_from_slice(&bytes)),
         Progress::Wait | Progress::Watch(_) => {
-            session.queue.wait(session.protocol, Waiting::Look(Box::new(look)));
-            session.blocked = Some(id);
+            connection.queue.wait(connection.protocol, Waiting::Look(Box::new(look)));
+            connection.blocked = Some(id);
         }
     }
     Step::Taken

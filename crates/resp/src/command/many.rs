@@ -12,9 +12,9 @@ use crate::address::{self, ResolvedKey};
 use crate::command::change::{self, Order};
 use crate::command::read::{self, Ask, Context, Found};
 use crate::command::reply_format::{ReplyFormat, wrong_arity};
+use crate::connection::{RespConnection, Step};
 use crate::failure::Failure;
 use crate::frame::Line;
-use crate::session::{Session, Step};
 use crate::verb::Verb;
 use crate::waiting::{Progress, Waiting, changed_in, found_in};
 use crate::wire;
@@ -29,54 +29,54 @@ pub(crate) fn places<'a, H: LocalEngine>(verb: Verb, line: Line<'a>, engine: &H)
 }
 
 pub(crate) fn read<H: LocalEngine>(
-    session: &mut Session,
+    connection: &mut RespConnection,
     verb: Verb,
     line: Line<'_>,
     engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
     match places(verb, line, engine) {
-        Err(failure) => session.fail(&failure, out),
-        Ok(places) if verb == Verb::Mget => read_elements(session, &places, line, engine, out),
-        Ok(places) => count_live(session, &places, engine, out),
+        Err(failure) => connection.fail(&failure, out),
+        Ok(places) if verb == Verb::Mget => read_elements(connection, &places, line, engine, out),
+        Ok(places) => count_live(connection, &places, engine, out),
     }
 }
 
 fn count_live<H: LocalEngine>(
-    session: &mut Session,
+    connection: &mut RespConnection,
     places: &[ResolvedKey<'_>],
     engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
     let mut sum = Sum { counts: Counts::Rows, missing: 0, total: 0, failure: None };
-    let id = session.queue.next_id();
+    let id = connection.queue.next_id();
     for (part, place) in places.iter().enumerate() {
         match engine.read(place.row()) {
             Read::Live(_) => sum.total += 1,
             Read::Absent { .. } => {}
             Read::Later => {
-                session.ask_late(id, part, place, engine);
+                connection.ask_late(id, part, place, engine);
                 sum.missing += 1;
             }
         }
     }
     if sum.missing == 0 {
-        session.queue.reply(out, |out| wire::integer(out, sum.total));
+        connection.queue.reply(out, |out| wire::integer(out, sum.total));
     } else {
-        session.queue.wait(session.protocol, Waiting::Sum(Box::new(sum)));
+        connection.queue.wait(connection.protocol, Waiting::Sum(Box::new(sum)));
     }
     Step::Taken
 }
 
 fn read_elements<H: LocalEngine>(
-    session: &mut Session,
+    connection: &mut RespConnection,
     places: &[ResolvedKey<'_>],
     line: Line<'_>,
     engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
-    let context = session.context(engine);
-    let id = session.queue.next_id();
+    let context = connection.context(engine);
+    let id = connection.queue.next_id();
     let mut elements = Elements { chunks: vec![Vec::new()], tables: Vec::new(), missing: 0 };
     wire::array(&mut elements.chunks[0], places.len());
     for (part, place) in places.iter().enumerate() {
@@ -84,7 +84,7 @@ fn read_elements<H: LocalEngine>(
             Read::Live(view) => Found::Live(view),
             Read::Absent { version, sql_version } => Found::Absent { version, sql_version },
             Read::Later => {
-                session.ask_late(id, part, place, engine);
+                connection.ask_late(id, part, place, engine);
                 elements.leave_open(part, place.table.clone());
                 continue;
             }
@@ -93,35 +93,35 @@ fn read_elements<H: LocalEngine>(
         elements.write(ask, found, context);
     }
     if elements.missing == 0 {
-        session.queue.reply(out, |out| out.extend_from_slice(&elements.chunks[0]));
+        connection.queue.reply(out, |out| out.extend_from_slice(&elements.chunks[0]));
     } else {
-        session.queue.wait(session.protocol, Waiting::Elements(Box::new(elements)));
+        connection.queue.wait(connection.protocol, Waiting::Elements(Box::new(elements)));
     }
     Step::Taken
 }
 
 pub(crate) fn change<H: LocalEngine>(
-    session: &mut Session,
+    connection: &mut RespConnection,
     verb: Verb,
     line: Line<'_>,
     engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
     if verb == Verb::Mset && line.len().is_multiple_of(2) {
-        return session.fail(&wrong_arity(verb.name()), out);
+        return connection.fail(&wrong_arity(verb.name()), out);
     }
     let places = match places(verb, line, engine) {
         Ok(places) => places,
-        Err(failure) => return session.fail(&failure, out),
+        Err(failure) => return connection.fail(&failure, out),
     };
-    if !places.iter().all(|place| session.may_change(place)) {
+    if !places.iter().all(|place| connection.may_change(place)) {
         return Step::NotYet;
     }
     let mut plans: SmallVec<[_; 2]> = SmallVec::new();
     for (index, place) in places.iter().enumerate() {
         match plan_one(Order { verb, line, place, now: engine.now() }, index) {
             Ok(plan) => plans.push(plan),
-            Err(failure) => return session.fail(&failure, out),
+            Err(failure) => return connection.fail(&failure, out),
         }
     }
     let format = if verb == Verb::Mset { ReplyFormat::Ok } else { ReplyFormat::Changed };
@@ -131,9 +131,9 @@ pub(crate) fn change<H: LocalEngine>(
         let counts = if verb == Verb::Mset { Counts::Nothing } else { Counts::Changes };
         Waiting::Sum(Box::new(Sum { counts, missing: plans.len(), total: 0, failure: None }))
     };
-    let id = session.queue.wait(session.protocol, waiting);
+    let id = connection.queue.wait(connection.protocol, waiting);
     for (part, (command, _)) in plans.into_iter().enumerate() {
-        engine.submit(&Request::one(command), session.ticket(id, part));
+        engine.submit(&Request::one(command), connection.ticket(id, part));
     }
     Step::Taken
 }

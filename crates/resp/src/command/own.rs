@@ -3,34 +3,39 @@
 use shardine_router::LocalEngine;
 
 use crate::command::{client, describe};
+use crate::connection::{RespConnection, Step};
 use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX, WRONG_PASSWORD};
 use crate::frame::Line;
 use crate::options::REDIS_VERSION;
-use crate::session::{Session, Step};
 use crate::value::{integer, is};
 use crate::verb::Verb;
 use crate::wire::{self, Protocol};
 
 pub(crate) fn run<H: LocalEngine>(
-    session: &mut Session,
+    connection: &mut RespConnection,
     verb: Verb,
     line: Line<'_>,
     engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
     if verb == Verb::Ping && line.len() == 1 {
-        session.queue.reply(out, |out| out.extend_from_slice(b"+PONG\r\n"));
+        connection.queue.reply(out, |out| out.extend_from_slice(b"+PONG\r\n"));
         return Step::Taken;
     }
-    let reply = bytes(session, verb, line, engine);
-    session.queue.reply(out, |out| out.extend_from_slice(&reply));
+    let reply = bytes(connection, verb, line, engine);
+    connection.queue.reply(out, |out| out.extend_from_slice(&reply));
     Step::Taken
 }
 
 /// The reply by itself, wherever it will stand: in line, or in the array of an `EXEC`.
-pub(crate) fn bytes<H: LocalEngine>(session: &mut Session, verb: Verb, line: Line<'_>, engine: &H) -> Vec<u8> {
+pub(crate) fn bytes<H: LocalEngine>(
+    connection: &mut RespConnection,
+    verb: Verb,
+    line: Line<'_>,
+    engine: &H,
+) -> Vec<u8> {
     let mut out = Vec::new();
-    if let Err(failure) = answer(session, verb, line, engine, &mut out) {
+    if let Err(failure) = answer(connection, verb, line, engine, &mut out) {
         out.clear();
         failure.write(&mut out);
     }
@@ -38,7 +43,7 @@ pub(crate) fn bytes<H: LocalEngine>(session: &mut Session, verb: Verb, line: Lin
 }
 
 fn answer<H: LocalEngine>(
-    session: &mut Session,
+    connection: &mut RespConnection,
     verb: Verb,
     line: Line<'_>,
     engine: &H,
@@ -50,8 +55,8 @@ fn answer<H: LocalEngine>(
             wire::bulk(out, line.word(1));
             Ok(())
         }
-        Verb::Hello => hello(session, line, out),
-        Verb::Auth => auth(session, line, out),
+        Verb::Hello => hello(connection, line, out),
+        Verb::Auth => auth(connection, line, out),
         Verb::Select => select(line, out),
         Verb::Time => {
             time(engine, out);
@@ -59,13 +64,13 @@ fn answer<H: LocalEngine>(
         }
         Verb::Wait => wait(line, out),
         Verb::Unwatch => {
-            session.watched.clear();
+            connection.watched.clear();
             wire::ok(out);
             Ok(())
         }
-        Verb::Client => client::answer(session, line, out),
-        Verb::Command => describe::command(session, line, out),
-        Verb::Config => describe::config(session, line, out),
+        Verb::Client => client::answer(connection, line, out),
+        Verb::Command => describe::command(connection, line, out),
+        Verb::Config => describe::config(connection, line, out),
         Verb::RecCall => Err(Failure::unsupported("REC.CALL is not offered: Shardine runs no stored functions yet")),
         other => Err(Failure::unsupported(other.name())),
     }
@@ -80,9 +85,9 @@ fn ping(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn hello(session: &mut Session, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+fn hello(connection: &mut RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     let protocol = match (line.len(), line.word(1)) {
-        (1, _) => session.protocol,
+        (1, _) => connection.protocol,
         (_, b"2") => Protocol::Resp2,
         (_, b"3") => Protocol::Resp3,
         _ => return Err(Failure::line("NOPROTO unsupported protocol version (unsupported)")),
@@ -99,24 +104,24 @@ fn hello(session: &mut Session, line: Line<'_>, out: &mut Vec<u8>) -> Result<(),
         }
     }
     if let Some((user, password)) = credentials {
-        log_in(session, user, password)?;
+        log_in(connection, user, password)?;
     }
-    if !session.is_authenticated {
+    if !connection.is_authenticated {
         let line = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
                     <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \
                     the same time (unauthenticated)";
         return Err(Failure::line(line));
     }
     if let Some(name) = name {
-        client::set_name(session, name)?;
+        client::set_name(connection, name)?;
     }
-    session.protocol = protocol;
-    greet(session, out);
+    connection.protocol = protocol;
+    greet(connection, out);
     Ok(())
 }
 
-fn greet(session: &Session, out: &mut Vec<u8>) {
-    wire::map(out, 7, session.protocol);
+fn greet(connection: &RespConnection, out: &mut Vec<u8>) {
+    wire::map(out, 7, connection.protocol);
     let mut text = |name: &str, value: &str| {
         wire::bulk(out, name.as_bytes());
         wire::bulk(out, value.as_bytes());
@@ -127,22 +132,22 @@ fn greet(session: &Session, out: &mut Vec<u8>) {
     text("mode", "standalone");
     text("role", "master");
     wire::bulk(out, b"proto");
-    wire::integer(out, session.protocol.number());
+    wire::integer(out, connection.protocol.number());
     wire::bulk(out, b"id");
-    wire::integer(out, i64::from(session.connection));
+    wire::integer(out, i64::from(connection.connection));
     wire::bulk(out, b"modules");
     wire::array(out, 0);
 }
 
-fn auth(session: &mut Session, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+fn auth(connection: &mut RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     match line.len() {
-        2 if session.options.password.is_none() => {
+        2 if connection.options.password.is_none() => {
             let line = "ERR AUTH <password> called without any password configured for the default user. Are you sure \
                         your configuration is correct? (bad_request)";
             return Err(Failure::line(line));
         }
-        2 => log_in(session, b"default", line.word(1))?,
-        3 => log_in(session, line.word(1), line.word(2))?,
+        2 => log_in(connection, b"default", line.word(1))?,
+        3 => log_in(connection, line.word(1), line.word(2))?,
         _ => return Err(SYNTAX),
     }
     wire::ok(out);
@@ -150,12 +155,12 @@ fn auth(session: &mut Session, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), 
 }
 
 /// There is one user. Without a password on the server, every password of that user is right, as in Redis.
-fn log_in(session: &mut Session, user: &[u8], password: &[u8]) -> Result<(), Failure> {
-    let fits = session.options.password.as_ref().is_none_or(|expected| expected.matches(password));
+fn log_in(connection: &mut RespConnection, user: &[u8], password: &[u8]) -> Result<(), Failure> {
+    let fits = connection.options.password.as_ref().is_none_or(|expected| expected.matches(password));
     if !fits || user != b"default" {
         return Err(WRONG_PASSWORD);
     }
-    session.is_authenticated = true;
+    connection.is_authenticated = true;
     Ok(())
 }
 

@@ -7,10 +7,10 @@ use shardine_router::{LocalEngine, Read, Response};
 
 use crate::command::many;
 use crate::command::read::Found;
+use crate::connection::{RespConnection, Step, Watched};
 use crate::failure::Failure;
 use crate::frame::{Line, OwnedLine};
 use crate::options::WATCH_MAX;
-use crate::session::{Session, Step, Watched};
 use crate::value::is;
 use crate::verb::{Kind, Verb};
 use crate::waiting::{Progress, Waiting, found_in};
@@ -39,12 +39,12 @@ struct Queued {
 }
 
 /// Puts a command aside until `EXEC`.
-pub(crate) fn enqueue(session: &mut Session, verb: Verb, line: Line<'_>, out: &mut Vec<u8>) -> Step {
+pub(crate) fn enqueue(connection: &mut RespConnection, verb: Verb, line: Line<'_>, out: &mut Vec<u8>) -> Step {
     if let Some(failure) = unfit(verb, line) {
-        return session.fail(&failure, out);
+        return connection.fail(&failure, out);
     }
-    let bytes_max = session.options.queue_bytes_max;
-    let Some(transaction) = &mut session.transaction else { return Step::Taken };
+    let bytes_max = connection.options.queue_bytes_max;
+    let Some(transaction) = &mut connection.transaction else { return Step::Taken };
     let line = line.to_owned();
     transaction.bytes += line.size();
     if transaction.queued.len() == limits::BATCH_COMMANDS_MAX || transaction.bytes > bytes_max {
@@ -52,12 +52,12 @@ pub(crate) fn enqueue(session: &mut Session, verb: Verb, line: Line<'_>, out: &m
         transaction.queued = Vec::new();
         let limit = limits::BATCH_COMMANDS_MAX;
         let sentence = format!("a transaction holds at most {limit} commands and {bytes_max} bytes");
-        return session.fail(&Failure::new(ErrorCode::TooLarge, sentence), out);
+        return connection.fail(&Failure::new(ErrorCode::TooLarge, sentence), out);
     }
     if !transaction.is_spoilt {
         transaction.queued.push(Queued { verb, line });
     }
-    session.queue.reply(out, |out| wire::simple(out, "QUEUED"));
+    connection.queue.reply(out, |out| wire::simple(out, "QUEUED"));
     Step::Taken
 }
 
@@ -74,79 +74,85 @@ fn unfit(verb: Verb, line: Line<'_>) -> Option<Failure> {
 }
 
 pub(crate) fn control<H: LocalEngine>(
-    session: &mut Session,
+    connection: &mut RespConnection,
     verb: Verb,
     line: Line<'_>,
     engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
     match verb {
-        Verb::Multi => multi(session, out),
-        Verb::Exec => exec::exec(session, engine, out),
-        Verb::Discard => discard(session, out),
-        Verb::Watch => watch(session, verb, line, engine, out),
-        Verb::Reset => reset(session, out),
-        _ => quit(session, out),
+        Verb::Multi => multi(connection, out),
+        Verb::Exec => exec::exec(connection, engine, out),
+        Verb::Discard => discard(connection, out),
+        Verb::Watch => watch(connection, verb, line, engine, out),
+        Verb::Reset => reset(connection, out),
+        _ => quit(connection, out),
     }
 }
 
-fn multi(session: &mut Session, out: &mut Vec<u8>) -> Step {
-    if session.transaction.is_some() {
-        session.queue.reply(out, |out| wire::error(out, "ERR MULTI calls can not be nested (bad_request)"));
+fn multi(connection: &mut RespConnection, out: &mut Vec<u8>) -> Step {
+    if connection.transaction.is_some() {
+        connection.queue.reply(out, |out| wire::error(out, "ERR MULTI calls can not be nested (bad_request)"));
         return Step::Taken;
     }
-    session.transaction = Some(Box::default());
-    session.queue.reply(out, wire::ok);
+    connection.transaction = Some(Box::default());
+    connection.queue.reply(out, wire::ok);
     Step::Taken
 }
 
-fn discard(session: &mut Session, out: &mut Vec<u8>) -> Step {
-    if session.transaction.take().is_none() {
-        return session.fail(&Failure::line("ERR DISCARD without MULTI (bad_request)"), out);
+fn discard(connection: &mut RespConnection, out: &mut Vec<u8>) -> Step {
+    if connection.transaction.take().is_none() {
+        return connection.fail(&Failure::line("ERR DISCARD without MULTI (bad_request)"), out);
     }
-    session.watched.clear();
-    session.queue.reply(out, wire::ok);
+    connection.watched.clear();
+    connection.queue.reply(out, wire::ok);
     Step::Taken
 }
 
-fn quit(session: &mut Session, out: &mut Vec<u8>) -> Step {
-    session.queue.reply(out, wire::ok);
-    session.is_closing = true;
+fn quit(connection: &mut RespConnection, out: &mut Vec<u8>) -> Step {
+    connection.queue.reply(out, wire::ok);
+    connection.is_closing = true;
     Step::Taken
 }
 
-fn reset(session: &mut Session, out: &mut Vec<u8>) -> Step {
-    session.transaction = None;
-    session.watched.clear();
-    session.name.clear();
-    session.protocol = Protocol::Resp2;
-    session.is_authenticated = session.options.password.is_none();
-    session.queue.reply(out, |out| wire::simple(out, "RESET"));
+fn reset(connection: &mut RespConnection, out: &mut Vec<u8>) -> Step {
+    connection.transaction = None;
+    connection.watched.clear();
+    connection.name.clear();
+    connection.protocol = Protocol::Resp2;
+    connection.is_authenticated = connection.options.password.is_none();
+    connection.queue.reply(out, |out| wire::simple(out, "RESET"));
     Step::Taken
 }
 
-fn watch<H: LocalEngine>(session: &mut Session, verb: Verb, line: Line<'_>, engine: &mut H, out: &mut Vec<u8>) -> Step {
-    if session.transaction.is_some() {
-        session.queue.reply(out, |out| wire::error(out, "ERR WATCH inside MULTI is not allowed (bad_request)"));
+fn watch<H: LocalEngine>(
+    connection: &mut RespConnection,
+    verb: Verb,
+    line: Line<'_>,
+    engine: &mut H,
+    out: &mut Vec<u8>,
+) -> Step {
+    if connection.transaction.is_some() {
+        connection.queue.reply(out, |out| wire::error(out, "ERR WATCH inside MULTI is not allowed (bad_request)"));
         return Step::Taken;
     }
     let places = match many::places(verb, line, engine) {
         Ok(places) => places,
-        Err(failure) => return session.fail(&failure, out),
+        Err(failure) => return connection.fail(&failure, out),
     };
-    if session.watched.len() + places.len() > WATCH_MAX {
+    if connection.watched.len() + places.len() > WATCH_MAX {
         let failure = Failure::new(ErrorCode::TooLarge, format!("a connection watches at most {WATCH_MAX} keys"));
-        return session.fail(&failure, out);
+        return connection.fail(&failure, out);
     }
     let mut watching = Watching { rows: Vec::new(), missing: 0 };
-    let id = session.queue.next_id();
+    let id = connection.queue.next_id();
     for (part, place) in places.iter().enumerate() {
         let row = place.row().to_owned();
         let version = match engine.read(place.row()) {
             Read::Live(view) => view.version,
             Read::Absent { version, .. } => version,
             Read::Later => {
-                session.ask_late(id, part, place, engine);
+                connection.ask_late(id, part, place, engine);
                 watching.missing += 1;
                 Version::NEVER
             }
@@ -154,11 +160,11 @@ fn watch<H: LocalEngine>(session: &mut Session, verb: Verb, line: Line<'_>, engi
         watching.rows.push(Watched { row, version });
     }
     if watching.missing == 0 {
-        session.watched.append(&mut watching.rows);
-        session.queue.reply(out, wire::ok);
+        connection.watched.append(&mut watching.rows);
+        connection.queue.reply(out, wire::ok);
     } else {
-        session.queue.wait(session.protocol, Waiting::Watch(Box::new(watching)));
-        session.blocked = Some(id);
+        connection.queue.wait(connection.protocol, Waiting::Watch(Box::new(watching)));
+        connection.blocked = Some(id);
     }
     Step::Taken
 }

@@ -1,4 +1,4 @@
-//! Nothing that a client sends makes the session panic, stall, or grow without bound.
+//! Nothing that a client sends makes the connection panic, stall, or grow without bound.
 
 use proptest::prelude::*;
 use shardine_resp::{Flow, Options};
@@ -161,7 +161,7 @@ proptest! {
             prop_assert_eq!(flow, Flow::Continue, "{:?}", line);
             prop_assert_eq!(count_replies(&door.out), Some(1), "{:?} {:?}", line, door.take());
             door.out.clear();
-            prop_assert_eq!(door.session.waiting(), 0);
+            prop_assert_eq!(door.connection.waiting(), 0);
         }
     }
 }

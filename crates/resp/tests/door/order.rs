@@ -16,13 +16,13 @@ fn replies_are_held_behind_a_waiting_one() {
 
     let received = door.receive(&pipeline(&["SET a 1", "PING", "GET b", "SET b 2", "PING"]));
 
-    assert_eq!((received.flow, door.session.waiting()), (Flow::Continue, 2));
+    assert_eq!((received.flow, door.connection.waiting()), (Flow::Continue, 2));
     assert_eq!(door.take(), "");
     door.deliver(1);
     assert_eq!(door.take(), "");
     door.deliver(0);
     assert_eq!(door.take(), "+OK|+PONG|$-1|+OK|+PONG|");
-    assert_eq!((door.session.waiting(), door.session.held_bytes()), (0, 0));
+    assert_eq!((door.connection.waiting(), door.connection.held_bytes()), (0, 0));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_full_line_or_buffer_pauses() {
     let mut door = Door::with(Options { pipeline_max: 2, ..Options::default() });
     let input = pipeline(&["SET a 1", "SET b 1", "SET c 1"]);
     let received = door.receive(&input);
-    assert_eq!((received.flow, door.session.waiting()), (Flow::Pause, 2));
+    assert_eq!((received.flow, door.connection.waiting()), (Flow::Pause, 2));
 
     let mut door = Door::with(Options { out_bytes_soft_max: 10, ..Options::default() });
     let received = door.receive(&pipeline(&["PING", "PING", "PING"]));

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use shardine_resp::{Flow, Options, Received, Session};
+use shardine_resp::{Flow, Options, Received, RespConnection};
 
 use crate::engine::FakeHall;
 
 pub struct Door {
-    pub session: Session,
+    pub connection: RespConnection,
     pub engine: FakeHall,
     pub out: Vec<u8>,
 }
@@ -34,7 +34,7 @@ impl Door {
     }
 
     pub fn with(options: Options) -> Self {
-        Self { session: Session::new(7, Arc::new(options)), engine: FakeHall::new(), out: Vec::new() }
+        Self { connection: RespConnection::new(7, Arc::new(options)), engine: FakeHall::new(), out: Vec::new() }
     }
 
     pub fn late() -> Self {
@@ -45,13 +45,13 @@ impl Door {
 
     /// Hands bytes in and leaves the engine's responses where they are.
     pub fn receive(&mut self, input: &[u8]) -> Received {
-        self.session.receive(input, &mut self.engine, &mut self.out)
+        self.connection.receive(input, &mut self.engine, &mut self.out)
     }
 
     /// Delivers the oldest response, or the one at `index`.
     pub fn deliver(&mut self, index: usize) -> Flow {
         let (sequence, response) = self.engine.responses.remove(index);
-        self.session.complete(sequence, response, &mut self.engine, &mut self.out)
+        self.connection.complete(sequence, response, &mut self.engine, &mut self.out)
     }
 
     /// Sends bytes and goes on until everything is answered, as a host does.

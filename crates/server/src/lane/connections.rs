@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use shardine_resp::{Flow, Options, Session};
+use shardine_resp::{Flow, Options, RespConnection};
 use shardine_router::{Response, Ticket};
 use slab::Slab;
 
@@ -28,7 +28,7 @@ const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
 struct Connection {
     stream: TcpStream,
     id: u32,
-    session: Session,
+    resp: RespConnection,
     /// Bytes of commands that are not complete.
     input: Vec<u8>,
     out: Vec<u8>,
@@ -113,7 +113,7 @@ impl Connections {
         entry.insert(Connection {
             stream,
             id,
-            session: Session::new(id, Arc::clone(&self.options)),
+            resp: RespConnection::new(id, Arc::clone(&self.options)),
             input: Vec::new(),
             out: Vec::new(),
             written: 0,
@@ -190,7 +190,7 @@ impl Connections {
         let Some(connection) = self.open.get_mut(place).filter(|connection| connection.id == ticket.connection) else {
             return;
         };
-        let flow = connection.session.complete(ticket.sequence, response, core, &mut connection.out);
+        let flow = connection.resp.complete(ticket.sequence, response, core, &mut connection.out);
         connection.is_closing |= flow == Flow::Close;
         list(&mut self.listed, connection, place);
     }
@@ -208,12 +208,12 @@ impl Connections {
                 connection.offer_again(core);
                 connection.write();
                 // Nothing will call for a connection that waits for neither an answer nor the socket: it goes on by itself.
-                let waits = connection.session.waiting() > 0 || !connection.out.is_empty();
+                let waits = connection.resp.waiting() > 0 || !connection.out.is_empty();
                 if (connection.is_paused && !waits) || (connection.is_readable && !connection.is_paused) {
                     self.readable.push(place);
                 }
             }
-            let is_idle = connection.out.is_empty() && connection.session.waiting() == 0;
+            let is_idle = connection.out.is_empty() && connection.resp.waiting() == 0;
             let is_closed = connection.is_closing && connection.out.is_empty();
             if connection.is_over || is_closed || (self.is_closing && is_idle) {
                 self.open.remove(place);
@@ -225,7 +225,7 @@ impl Connections {
     pub fn close_idle(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         let idle = |connection: &Connection| {
-            connection.session.waiting() == 0 && now_ms.saturating_sub(connection.active_ms) > IDLE_MS_MAX
+            connection.resp.waiting() == 0 && now_ms.saturating_sub(connection.active_ms) > IDLE_MS_MAX
         };
         self.open.retain(|_, connection| !idle(connection));
     }
@@ -245,13 +245,13 @@ impl Connection {
             self.input.extend_from_slice(bytes);
             return self.offer_again(core);
         }
-        let received = self.session.receive(bytes, core, &mut self.out);
+        let received = self.resp.receive(bytes, core, &mut self.out);
         self.take_flow(received.flow);
         self.input.extend_from_slice(&bytes[received.consumed..]);
     }
 
     fn offer_again(&mut self, core: &mut Core) {
-        let received = self.session.receive(&self.input, core, &mut self.out);
+        let received = self.resp.receive(&self.input, core, &mut self.out);
         self.take_flow(received.flow);
         if received.consumed == self.input.len() {
             self.input.clear();

@@ -15,9 +15,9 @@ use crate::command::many;
 use crate::command::own;
 use crate::command::read::{self, Ask, Context, Found};
 use crate::command::reply_format::{RenderContext, ReplyFormat, failure_of};
+use crate::connection::{RespConnection, Step, Watched};
 use crate::failure::{ABORTED, CROSS_PARTITION, Failure};
 use crate::frame::Line;
-use crate::session::{Session, Step, Watched};
 use crate::verb::{Kind, Verb};
 use crate::waiting::{Progress, Waiting, found_in_reply};
 use crate::wire;
@@ -39,29 +39,29 @@ pub(crate) struct Exec {
     parts: Vec<Part>,
 }
 
-pub(super) fn exec<H: LocalEngine>(session: &mut Session, engine: &mut H, out: &mut Vec<u8>) -> Step {
-    if session.transaction.is_none() {
-        return session.fail(&Failure::line("ERR EXEC without MULTI (bad_request)"), out);
+pub(super) fn exec<H: LocalEngine>(connection: &mut RespConnection, engine: &mut H, out: &mut Vec<u8>) -> Step {
+    if connection.transaction.is_none() {
+        return connection.fail(&Failure::line("ERR EXEC without MULTI (bad_request)"), out);
     }
-    if session.has_late_reads() {
+    if connection.has_late_reads() {
         return Step::NotYet;
     }
-    let Some(transaction) = session.transaction.take() else { return Step::Taken };
-    let watched = std::mem::take(&mut session.watched);
+    let Some(transaction) = connection.transaction.take() else { return Step::Taken };
+    let watched = std::mem::take(&mut connection.watched);
     if transaction.is_spoilt {
-        return session.fail(&ABORTED, out);
+        return connection.fail(&ABORTED, out);
     }
     let queued = transaction.queued;
-    match submit(session, &queued, &watched, engine) {
-        Err(failure) => session.fail(&failure, out),
+    match submit(connection, &queued, &watched, engine) {
+        Err(failure) => connection.fail(&failure, out),
         Ok(Submitted { parts, is_empty: false }) => {
-            session.queue.wait(session.protocol, Waiting::Exec(Box::new(Exec { queued, parts })));
+            connection.queue.wait(connection.protocol, Waiting::Exec(Box::new(Exec { queued, parts })));
             Step::Taken
         }
         Ok(Submitted { parts, is_empty: true }) => {
-            let context = session.context(engine);
+            let context = connection.context(engine);
             let exec = Exec { queued, parts };
-            session.queue.reply(out, |out| exec.write(&[], context, engine.catalogue(), out));
+            connection.queue.reply(out, |out| exec.write(&[], context, engine.catalogue(), out));
             Step::Taken
         }
     }
@@ -75,7 +75,7 @@ struct Submitted {
 
 /// Makes the batch and submits it under the next slot, which the caller then takes.
 fn submit<H: LocalEngine>(
-    session: &mut Session,
+    connection: &mut RespConnection,
     queued: &[Queued],
     watched: &[Watched],
     engine: &mut H,
@@ -86,7 +86,7 @@ fn submit<H: LocalEngine>(
     for (item, places) in queued.iter().zip(&places) {
         let part = match places {
             Ok(places) if item.verb.kind() != Kind::Own => compile(item, places, engine, &mut commands),
-            Ok(_) => Ok(Part::Bytes(own::bytes(session, item.verb, item.line.line(), engine))),
+            Ok(_) => Ok(Part::Bytes(own::bytes(connection, item.verb, item.line.line(), engine))),
             Err(failure) => Err(failure.clone()),
         };
         parts.push(part.unwrap_or_else(|failure| Part::Bytes(bytes_of(&failure))));
@@ -96,7 +96,7 @@ fn submit<H: LocalEngine>(
     let is_empty = commands.is_empty() && conditions.is_empty();
     if !is_empty {
         let batch = Batch { mode: BatchMode::EachItsOwn, conditions, commands };
-        let ticket = session.ticket(session.queue.next_id(), 0);
+        let ticket = connection.ticket(connection.queue.next_id(), 0);
         engine.submit(&Request { origin: None, body: Body::Batch(batch) }, ticket);
     }
     Ok(Submitted { parts, is_empty })

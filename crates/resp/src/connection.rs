@@ -47,7 +47,7 @@ pub(crate) struct Watched {
 
 /// The state of one connection. Invariants: replies leave in the order of their commands; while `blocked` is set,
 /// nothing is executed, because what comes next depends on the answer of that slot.
-pub struct Session {
+pub struct RespConnection {
     pub(crate) connection: u32,
     pub(crate) options: Arc<Options>,
     args: Args,
@@ -73,7 +73,7 @@ pub(crate) enum Step {
     NotYet,
 }
 
-impl Session {
+impl RespConnection {
     #[must_use]
     pub fn new(connection: u32, options: Arc<Options>) -> Self {
         // An odd multiplier spreads neighbouring connections; xorshift must not begin at zero.
