@@ -3,10 +3,10 @@
 //! The two are one dialect with a few words of difference (record-cache 97); the server says which it is when a
 //! connection is made. As for PostgreSQL, each connection has a small runtime of its own, so every wait has a limit.
 
+mod connection;
 mod fault;
 mod read;
 mod schema;
-mod session;
 mod text;
 mod write;
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 use mysql_async::Opts;
 use shardine_model::{FieldId, RowKeyBuf, Table, Version};
 
-use self::session::Session;
+use self::connection::Connection;
 use crate::database::{Connector, Database, Role};
 use crate::error::Error;
 use crate::job::{Drift, FlushRow, Found, ScanJob};
@@ -41,11 +41,11 @@ impl Connector for Mysql {
     }
 
     fn connect(&self, role: Role) -> Result<Box<dyn Database>, Error> {
-        Ok(Box::new(Session::open(&self.config, self.statement_timeout, role)?))
+        Ok(Box::new(Connection::open(&self.config, self.statement_timeout, role)?))
     }
 }
 
-impl Database for Session {
+impl Database for Connection {
     fn is_in_place(&mut self) -> bool {
         self.is_alive()
     }

@@ -3,11 +3,11 @@
 //! The driver is asynchronous and a worker is not: each connection has a small runtime of its own, which runs while a job
 //! does. So every wait has a time limit, also when the server is stopped in the middle of a statement.
 
+mod connection;
 mod fault;
 mod read;
 mod schema;
 mod secure;
-mod session;
 mod text;
 mod write;
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 use shardine_model::{FieldId, RowKeyBuf, Table, Version};
 use tokio_postgres::Config;
 
-use self::session::Session;
+use self::connection::Connection;
 use crate::database::{Connector, Database, Role};
 use crate::error::Error;
 use crate::job::{Drift, FlushRow, Found, ScanJob};
@@ -35,11 +35,11 @@ impl Connector for Postgres {
     }
 
     fn connect(&self, role: Role) -> Result<Box<dyn Database>, Error> {
-        Ok(Box::new(Session::open(&self.config, &self.tls, self.statement_timeout, role)?))
+        Ok(Box::new(Connection::open(&self.config, &self.tls, self.statement_timeout, role)?))
     }
 }
 
-impl Database for Session {
+impl Database for Connection {
     fn is_in_place(&mut self) -> bool {
         self.is_alive()
     }

@@ -3,7 +3,7 @@
 use mysql_async::{Row, Value as Stored};
 use shardine_model::{Field, FieldType, RowKeyBuf, Table, ValueRef, Version, limits};
 
-use super::session::Session;
+use super::connection::Connection;
 use super::text::MysqlText;
 use crate::columns;
 use crate::dialect::Dialect;
@@ -13,14 +13,14 @@ use crate::key::{self, KeyValue};
 use crate::pages::{self, Page, Parameter};
 use crate::row::{self, Cell};
 
-pub(super) fn load(session: &mut Session, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error> {
+pub(super) fn load(connection: &mut Connection, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error> {
     let Some(last) = rows.last() else { return Ok(Found::default()) };
     // Doubling sizes keep the number of statements to prepare small; the last key fills up what is left, and asking
     // twice for a row returns it once.
     let size = rows.len().next_power_of_two().min(limits::LOAD_ROWS_MAX);
     let asked = rows.iter().chain(std::iter::repeat(last)).take(size);
     let query = format!("SELECT {} {}", MysqlText.names(&columns::selected(table)), held_by_key(table, size));
-    let answers = session.query(&query, addresses(table, asked))?;
+    let answers = connection.query(&query, addresses(table, asked))?;
     Found::gather(rows, &answers, |found, answer| take(found, table, answer))
 }
 
@@ -52,7 +52,7 @@ pub(super) fn addresses<'a>(table: &Table, rows: impl Iterator<Item = &'a RowKey
     values
 }
 
-pub(super) fn scan(session: &mut Session, job: &ScanJob) -> Result<(Found, Option<RowKeyBuf>), Error> {
+pub(super) fn scan(connection: &mut Connection, job: &ScanJob) -> Result<(Found, Option<RowKeyBuf>), Error> {
     let selected = MysqlText.names(&columns::selected(&job.table));
     let (query, parameters) = pages::select(&MysqlText, job, &selected)?;
     let parameters = parameters.into_iter().map(|parameter| match parameter {
@@ -60,7 +60,7 @@ pub(super) fn scan(session: &mut Session, job: &ScanJob) -> Result<(Found, Optio
         Parameter::Bytes(bytes) => Stored::Bytes(bytes),
         Parameter::Text(text) => Stored::Bytes(text.into_bytes()),
     });
-    let answers = session.query(&query, parameters.collect())?;
+    let answers = connection.query(&query, parameters.collect())?;
     let position = |answer: &Row| match answer.as_ref(pages::position_at(&job.table)) {
         Some(Stored::Int(position)) => Some(*position),
         _ => None,

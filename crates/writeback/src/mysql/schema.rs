@@ -4,7 +4,7 @@
 use mysql_async::Value as Stored;
 use shardine_model::{FieldId, Table};
 
-use super::session::Session;
+use super::connection::Connection;
 use super::text::MysqlText;
 use crate::columns::{self, Column, POSITION, Part};
 use crate::dialect::Dialect;
@@ -15,14 +15,14 @@ use crate::job::Drift;
 /// The names of both end here.
 const NAME_MAX: usize = 64;
 
-pub(super) fn create(session: &mut Session, table: &Table) -> Result<(), Error> {
+pub(super) fn create(connection: &mut Connection, table: &Table) -> Result<(), Error> {
     let create = drift::create_table(&MysqlText, table)?;
     // Made with its index in one go: there is no `CREATE INDEX IF NOT EXISTS` that both know.
     let with_index = create.strip_suffix(')').unwrap_or(&create);
     let options = "ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin";
-    session.run(&format!("{with_index}, {}) {options}", index(table)))?;
+    connection.run(&format!("{with_index}, {}) {options}", index(table)))?;
     // The table may have been there before, made by somebody else for something else.
-    agree(check(session, table, &[])?)
+    agree(check(connection, table, &[])?)
 }
 
 fn index(table: &Table) -> String {
@@ -33,19 +33,19 @@ fn index(table: &Table) -> String {
     format!("INDEX {} ({POSITION}, {address})", MysqlText.quoted(&index))
 }
 
-pub(super) fn check(session: &mut Session, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
-    let existing = existing_columns(session, table)?;
+pub(super) fn check(connection: &mut Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+    let existing = existing_columns(connection, table)?;
     if existing.is_empty() {
         return Ok(vec![Drift::NoTable { table: table.name.clone() }]);
     }
     let mut drift = drift::compare(&MysqlText, table, &existing)?;
     if columns::is_mapped(table) {
-        drift.extend(unfit(session, table, parents)?);
+        drift.extend(unfit(connection, table, parents)?);
     }
     Ok(drift)
 }
 
-fn unfit(session: &mut Session, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+fn unfit(connection: &mut Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
     const FOREIGN_KEYS: &str = "\
         SELECT constraint_name, referenced_table_name, \
                delete_rule IN ('NO ACTION', 'RESTRICT') AND update_rule IN ('NO ACTION', 'RESTRICT') \
@@ -55,9 +55,9 @@ fn unfit(session: &mut Session, table: &Table, parents: &[String]) -> Result<Vec
                              WHERE table_schema = DATABASE() AND table_name = ? AND column_name = ?";
     let text = |text: &str| Stored::Bytes(text.as_bytes().to_vec());
     let (name, key) = (columns::table_name(table), columns::address(table)[0].name);
-    let keys = session.query(FOREIGN_KEYS, vec![text(name)])?;
+    let keys = connection.query(FOREIGN_KEYS, vec![text(name)])?;
     let keys = keys.into_iter().map(foreign_key).collect::<Result<_, _>>()?;
-    let collation = session.query(COLLATION, vec![text(name), text(key)])?;
+    let collation = connection.query(COLLATION, vec![text(name), text(key)])?;
     let collation = collation.first().and_then(|answer| answer.get::<Option<String>, _>(0)).flatten();
     Ok(drift::unfit(table, parents, keys, collation))
 }
@@ -69,33 +69,33 @@ fn foreign_key(answer: mysql_async::Row) -> Result<ForeignKey, Error> {
 }
 
 /// SQL first, then the definition (record-cache 129): rows that are there already read as the default.
-pub(super) fn add_field(session: &mut Session, table: &Table, field: FieldId) -> Result<(), Error> {
+pub(super) fn add_field(connection: &mut Connection, table: &Table, field: FieldId) -> Result<(), Error> {
     let Some(field) = table.field_by_id(field) else {
         return Err(Error::definition(format!("table {} has no field {field} to add", table.name)));
     };
-    let existing = existing_columns(session, table)?;
+    let existing = existing_columns(connection, table)?;
     if existing.is_empty() {
         return agree(vec![Drift::NoTable { table: table.name.clone() }]);
     }
     let column = Column { part: Part::Field(field), name: &field.name };
     match existing.iter().find(|found| found.name.eq_ignore_ascii_case(&field.name)) {
         Some(found) => agree(drift::compare_type(&MysqlText, table, &column, found).into_iter().collect()),
-        None => session.run(&drift::add_column(&MysqlText, table, &column)?),
+        None => connection.run(&drift::add_column(&MysqlText, table, &column)?),
     }
 }
 
 /// The rows go with it: whoever asks has been asked whether they mean it.
-pub(super) fn drop_table(session: &mut Session, table: &Table) -> Result<(), Error> {
-    let existing = existing_columns(session, table)?;
+pub(super) fn drop_table(connection: &mut Connection, table: &Table) -> Result<(), Error> {
+    let existing = existing_columns(connection, table)?;
     if existing.is_empty() {
         return Ok(());
     }
     drift::check_ours(table, &existing)?;
-    session.run(&format!("DROP TABLE {}", MysqlText.quoted(columns::table_name(table))))
+    connection.run(&format!("DROP TABLE {}", MysqlText.quoted(columns::table_name(table))))
 }
 
 /// The columns of a table of this connection's database; none if there is no such table.
-fn existing_columns(session: &mut Session, table: &Table) -> Result<Vec<Existing>, Error> {
+fn existing_columns(connection: &mut Connection, table: &Table) -> Result<Vec<Existing>, Error> {
     const SELECT: &str = "\
         SELECT c.column_name, c.column_type, c.is_nullable = 'NO', \
                c.column_default IS NOT NULL OR c.extra LIKE '%auto_increment%', coalesce(k.ordinal_position, 0), \
@@ -104,7 +104,7 @@ fn existing_columns(session: &mut Session, table: &Table) -> Result<Vec<Existing
         LEFT JOIN information_schema.key_column_usage k ON k.constraint_name = 'PRIMARY' \
              AND k.table_schema = c.table_schema AND k.table_name = c.table_name AND k.column_name = c.column_name \
         WHERE c.table_schema = DATABASE() AND c.table_name = ? ORDER BY c.ordinal_position";
-    let answers = session.query(SELECT, vec![Stored::Bytes(columns::table_name(table).as_bytes().to_vec())])?;
+    let answers = connection.query(SELECT, vec![Stored::Bytes(columns::table_name(table).as_bytes().to_vec())])?;
     let mut existing = Vec::new();
     for answer in answers {
         let (name, declared_type, not_null, has_default, key_place, found): (String, String, bool, bool, u32, String) =

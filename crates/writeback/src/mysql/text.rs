@@ -51,7 +51,7 @@ impl Dialect for MysqlText {
             Value::Float(value) => format!("{value:e}"),
             Value::Str(value) => {
                 let quoted = quoted_text(value)?;
-                // MySQL keeps an expression as a text with backslashes in it, which it cannot read again in a session
+                // MySQL keeps an expression as a text with backslashes in it, which it cannot read again in a connection
                 // without them.
                 let is_plain = !value.contains(['\'', '\\']);
                 if is_plain {

@@ -4,8 +4,8 @@ use mysql_async::Value as Stored;
 use shardine_model::{RowKeyBuf, Table, ValueRef, Version, limits};
 
 use super::Flavour;
+use super::connection::Connection;
 use super::read::{addresses, held_by_key, row_key, version};
-use super::session::Session;
 use super::text::MysqlText;
 use crate::batch::Batch;
 use crate::columns::{self, Part};
@@ -17,51 +17,54 @@ use crate::row;
 /// Marks in one prepared statement end at this number.
 const MARKS_MAX: usize = 65_535;
 
-pub(super) fn write(session: &mut Session, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
+pub(super) fn write(connection: &mut Connection, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
     let mut batch = Batch::new(rows);
     let ordered = batch.by_key();
     if columns::tombstones_keep_fields(table) {
         let (live, dead): (Vec<_>, Vec<_>) = ordered.iter().partition(|flush| flush.version.is_live());
-        in_transaction(session, |session| {
-            write_rows(session, table, &live, &mut batch)?;
-            bury(session, table, &dead, &mut batch)
+        in_transaction(connection, |connection| {
+            write_rows(connection, table, &live, &mut batch)?;
+            bury(connection, table, &dead, &mut batch)
         })?;
-    } else if session.flavour == Flavour::MariaDb && statement_rows(table, rows.len()) == rows.len() {
+    } else if connection.flavour == Flavour::MariaDb && statement_rows(table, rows.len()) == rows.len() {
         // A transaction by itself, which saves two ways to the server and back.
-        write_statement(session, table, &ordered, &mut batch)?;
+        write_statement(connection, table, &ordered, &mut batch)?;
     } else {
-        in_transaction(session, |session| write_rows(session, table, &ordered, &mut batch))?;
+        in_transaction(connection, |connection| write_rows(connection, table, &ordered, &mut batch))?;
     }
     Ok(batch.into_versions())
 }
 
-fn in_transaction<T>(session: &mut Session, work: impl FnOnce(&mut Session) -> Result<T, Error>) -> Result<T, Error> {
-    session.run("START TRANSACTION")?;
-    let outcome = work(session).inspect_err(|_| {
+fn in_transaction<T>(
+    connection: &mut Connection,
+    work: impl FnOnce(&mut Connection) -> Result<T, Error>,
+) -> Result<T, Error> {
+    connection.run("START TRANSACTION")?;
+    let outcome = work(connection).inspect_err(|_| {
         // Nothing of it may stay for the next job. On a lost connection this fails too, and the server sees to it.
-        let _ = session.run("ROLLBACK");
+        let _ = connection.run("ROLLBACK");
     })?;
-    session.run("COMMIT")?;
+    connection.run("COMMIT")?;
     Ok(outcome)
 }
 
 /// Deletes tombstones, each only at its version. Row by row: there are few, and none is in a hurry.
-pub(super) fn purge(session: &mut Session, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error> {
+pub(super) fn purge(connection: &mut Connection, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error> {
     let version = columns::version(table).map(|column| MysqlText.quoted(column.name)).unwrap_or_default();
     let (name, address) = (MysqlText.quoted(columns::table_name(table)), by_address(table));
     let delete = format!("DELETE FROM {name} WHERE {address} AND {version} = ? AND {version} < 0");
-    in_transaction(session, |session| {
+    in_transaction(connection, |connection| {
         rows.iter().try_for_each(|(row, version)| {
             let mut values = addresses(table, std::iter::once(row));
             values.push(Stored::Int(version.0));
-            session.query(&delete, values).map(drop)
+            connection.query(&delete, values).map(drop)
         })
     })
 }
 
 /// Writes tombstones that keep what their rows held. Not by an upsert: MySQL looks at the foreign keys of the new row before
 /// it finds that there is one already. What is not there yet is inserted like any row.
-fn bury(session: &mut Session, table: &Table, rows: &[&FlushRow], batch: &mut Batch<'_>) -> Result<(), Error> {
+fn bury(connection: &mut Connection, table: &Table, rows: &[&FlushRow], batch: &mut Batch<'_>) -> Result<(), Error> {
     let Some(version) = columns::version(table).map(|column| MysqlText.quoted(column.name)) else { return Ok(()) };
     let (name, address) = (MysqlText.quoted(columns::table_name(table)), by_address(table));
     let update = format!("UPDATE {name} SET {version} = ? WHERE {address} AND ABS({version}) < ?");
@@ -69,20 +72,25 @@ fn bury(session: &mut Session, table: &Table, rows: &[&FlushRow], batch: &mut Ba
         let mut values = vec![Stored::Int(flush.version.0)];
         values.extend(addresses(table, std::iter::once(&flush.row)));
         values.push(Stored::UInt(flush.version.magnitude()));
-        session.query(&update, values)?;
-        read_back(session, table, &[flush], batch)?;
+        connection.query(&update, values)?;
+        read_back(connection, table, &[flush], batch)?;
         if !batch.knows(&flush.row) {
-            write_statement(session, table, &[flush], batch)?;
+            write_statement(connection, table, &[flush], batch)?;
         }
     }
     Ok(())
 }
 
-fn write_rows(session: &mut Session, table: &Table, rows: &[&FlushRow], batch: &mut Batch<'_>) -> Result<(), Error> {
+fn write_rows(
+    connection: &mut Connection,
+    table: &Table,
+    rows: &[&FlushRow],
+    batch: &mut Batch<'_>,
+) -> Result<(), Error> {
     let mut left = rows;
     while !left.is_empty() {
         let (rows, rest) = left.split_at(statement_rows(table, left.len()));
-        write_statement(session, table, rows, batch)?;
+        write_statement(connection, table, rows, batch)?;
         left = rest;
     }
     Ok(())
@@ -96,7 +104,7 @@ fn statement_rows(table: &Table, count: usize) -> usize {
 }
 
 fn write_statement(
-    session: &mut Session,
+    connection: &mut Connection,
     table: &Table,
     rows: &[&FlushRow],
     batch: &mut Batch<'_>,
@@ -105,19 +113,24 @@ fn write_statement(
     for flush in rows {
         push_row(&mut values, table, flush)?;
     }
-    let upsert = upsert(session.flavour, table, rows.len());
-    let answers = session.query(&upsert, values)?;
-    if session.flavour == Flavour::Mysql {
+    let upsert = upsert(connection.flavour, table, rows.len());
+    let answers = connection.query(&upsert, values)?;
+    if connection.flavour == Flavour::Mysql {
         // It cannot say what a row holds after a write, and a count of changed rows is no proof (record-cache 96).
-        return read_back(session, table, rows, batch);
+        return read_back(connection, table, rows, batch);
     }
     note(table, &answers, batch)
 }
 
 /// Asks what SQL holds of these rows.
-fn read_back(session: &mut Session, table: &Table, rows: &[&FlushRow], batch: &mut Batch<'_>) -> Result<(), Error> {
+fn read_back(
+    connection: &mut Connection,
+    table: &Table,
+    rows: &[&FlushRow],
+    batch: &mut Batch<'_>,
+) -> Result<(), Error> {
     let select = format!("SELECT {} {}", held_names(table), held_by_key(table, rows.len()));
-    let answers = session.query(&select, addresses(table, rows.iter().map(|flush| &flush.row)))?;
+    let answers = connection.query(&select, addresses(table, rows.iter().map(|flush| &flush.row)))?;
     note(table, &answers, batch)
 }
 

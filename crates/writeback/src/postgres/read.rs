@@ -4,8 +4,8 @@ use shardine_model::{Field, FieldType, RowKeyBuf, Table, ValueRef, Version};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
+use super::connection::Connection;
 use super::fault::classify;
-use super::session::Session;
 use super::text::{PostgresText, key_type, read_form};
 use crate::columns;
 use crate::dialect::Dialect;
@@ -15,14 +15,14 @@ use crate::key::{self, KeyValue};
 use crate::pages::{self, Page, Parameter};
 use crate::row::{self, Cell};
 
-pub(super) fn load(session: &mut Session, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error> {
-    let answers = query_by_key(session, table, &select(table), rows)?;
+pub(super) fn load(connection: &mut Connection, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error> {
+    let answers = query_by_key(connection, table, &select(table), rows)?;
     Found::gather(rows, &answers, |found, answer| take(found, table, answer))
 }
 
 /// Runs a query that is built on `held_by_key`.
 pub(super) fn query_by_key(
-    session: &mut Session,
+    connection: &mut Connection,
     table: &Table,
     query: &str,
     rows: &[RowKeyBuf],
@@ -30,7 +30,7 @@ pub(super) fn query_by_key(
     let keys = key_array(table, rows.iter());
     let sorts: Vec<&[u8]> = rows.iter().map(|row| &row.sort[..]).collect();
     let arrays: [&(dyn ToSql + Sync); 2] = [&*keys, &sorts];
-    session.query(query, &arrays[..columns::address(table).len()])
+    connection.query(query, &arrays[..columns::address(table).len()])
 }
 
 /// Keys as an array of the type in which they are given. Those that the column cannot hold were left out long before.
@@ -79,7 +79,7 @@ fn read_forms(table: &Table, prefix: &str) -> String {
     forms.join(", ")
 }
 
-pub(super) fn scan(session: &mut Session, job: &ScanJob) -> Result<(Found, Option<RowKeyBuf>), Error> {
+pub(super) fn scan(connection: &mut Connection, job: &ScanJob) -> Result<(Found, Option<RowKeyBuf>), Error> {
     let (query, parameters) = pages::select(&PostgresText, job, &read_forms(&job.table, ""))?;
     let parameters: Vec<&(dyn ToSql + Sync)> = parameters
         .iter()
@@ -89,7 +89,7 @@ pub(super) fn scan(session: &mut Session, job: &ScanJob) -> Result<(Found, Optio
             Parameter::Text(text) => text,
         })
         .collect();
-    let answers = session.query(&query, &parameters)?;
+    let answers = connection.query(&query, &parameters)?;
     let position = |answer: &Row| answer.try_get(pages::position_at(&job.table)).ok();
     Page::of(job, &answers, position, |found, answer| take(found, &job.table, answer))
 }

@@ -3,8 +3,8 @@
 use shardine_model::{FieldId, Table};
 use tokio_postgres::Row;
 
+use super::connection::Connection;
 use super::fault::classify;
-use super::session::Session;
 use super::text::PostgresText;
 use crate::columns::{self, Column, POSITION, Part};
 use crate::dialect::Dialect;
@@ -12,11 +12,11 @@ use crate::drift::{self, Existing, ForeignKey, agree};
 use crate::error::Error;
 use crate::job::Drift;
 
-pub(super) fn create(session: &mut Session, table: &Table) -> Result<(), Error> {
-    session.run(&drift::create_table(&PostgresText, table)?)?;
+pub(super) fn create(connection: &mut Connection, table: &Table) -> Result<(), Error> {
+    connection.run(&drift::create_table(&PostgresText, table)?)?;
     // The table may have been there before, made by somebody else for something else.
-    agree(check(session, table, &[])?)?;
-    session.run(&create_index(table))
+    agree(check(connection, table, &[])?)?;
+    connection.run(&create_index(table))
 }
 
 fn create_index(table: &Table) -> String {
@@ -28,13 +28,13 @@ fn create_index(table: &Table) -> String {
     format!("CREATE INDEX IF NOT EXISTS {index} ON {name} ({POSITION}, {address})")
 }
 
-pub(super) fn check(session: &mut Session, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
-    match existing_columns(session, table)? {
+pub(super) fn check(connection: &mut Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+    match existing_columns(connection, table)? {
         None => Ok(vec![Drift::NoTable { table: table.name.clone() }]),
         Some(existing) => {
             let mut drift = drift::compare(&PostgresText, table, &existing)?;
             if columns::is_mapped(table) {
-                drift.extend(unfit(session, table, parents)?);
+                drift.extend(unfit(connection, table, parents)?);
             }
             Ok(drift)
         }
@@ -42,7 +42,7 @@ pub(super) fn check(session: &mut Session, table: &Table, parents: &[String]) ->
 }
 
 /// Texts are equal here when their bytes are, unless somebody made a collation that says otherwise.
-fn unfit(session: &mut Session, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+fn unfit(connection: &mut Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
     const FOREIGN_KEYS: &str = "\
         SELECT conname::text, confrelid::regclass::text, confdeltype IN ('a', 'r') AND confupdtype IN ('a', 'r') \
         FROM pg_constraint WHERE conrelid = to_regclass($1) AND contype = 'f' ORDER BY conname";
@@ -51,9 +51,9 @@ fn unfit(session: &mut Session, table: &Table, parents: &[String]) -> Result<Vec
         WHERE a.attrelid = to_regclass($1) AND a.attname = $2 AND NOT l.collisdeterministic";
     let name = PostgresText.quoted(columns::table_name(table));
     let key = columns::address(table)[0].name;
-    let keys = session.query(FOREIGN_KEYS, &[&name])?;
+    let keys = connection.query(FOREIGN_KEYS, &[&name])?;
     let keys: Result<Vec<ForeignKey>, _> = keys.iter().map(foreign_key).collect();
-    let collation = session.query(COLLATION, &[&name, &key])?;
+    let collation = connection.query(COLLATION, &[&name, &key])?;
     let collation = collation.first().map(|answer| answer.try_get(0)).transpose().map_err(classify)?;
     Ok(drift::unfit(table, parents, keys.map_err(classify)?, collation))
 }
@@ -69,29 +69,29 @@ fn foreign_key(answer: &Row) -> Result<ForeignKey, tokio_postgres::Error> {
 }
 
 /// SQL first, then the definition (record-cache 129): rows that are there already read as the default.
-pub(super) fn add_field(session: &mut Session, table: &Table, field: FieldId) -> Result<(), Error> {
+pub(super) fn add_field(connection: &mut Connection, table: &Table, field: FieldId) -> Result<(), Error> {
     let Some(field) = table.field_by_id(field) else {
         return Err(Error::definition(format!("table {} has no field {field} to add", table.name)));
     };
-    let Some(existing) = existing_columns(session, table)? else {
+    let Some(existing) = existing_columns(connection, table)? else {
         return agree(vec![Drift::NoTable { table: table.name.clone() }]);
     };
     let column = Column { part: Part::Field(field), name: &field.name };
     match existing.iter().find(|found| found.name.eq_ignore_ascii_case(&field.name)) {
         Some(found) => agree(drift::compare_type(&PostgresText, table, &column, found).into_iter().collect()),
-        None => session.run(&drift::add_column(&PostgresText, table, &column)?),
+        None => connection.run(&drift::add_column(&PostgresText, table, &column)?),
     }
 }
 
 /// The rows go with it: whoever asks has been asked whether they mean it.
-pub(super) fn drop_table(session: &mut Session, table: &Table) -> Result<(), Error> {
-    let Some(existing) = existing_columns(session, table)? else { return Ok(()) };
+pub(super) fn drop_table(connection: &mut Connection, table: &Table) -> Result<(), Error> {
+    let Some(existing) = existing_columns(connection, table)? else { return Ok(()) };
     drift::check_ours(table, &existing)?;
-    session.run(&format!("DROP TABLE {}", PostgresText.quoted(columns::table_name(table))))
+    connection.run(&format!("DROP TABLE {}", PostgresText.quoted(columns::table_name(table))))
 }
 
 /// The columns of the table that the name leads to on this connection's search path.
-fn existing_columns(session: &mut Session, table: &Table) -> Result<Option<Vec<Existing>>, Error> {
+fn existing_columns(connection: &mut Connection, table: &Table) -> Result<Option<Vec<Existing>>, Error> {
     const SELECT: &str = "\
         SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
                a.atthasdef OR a.attidentity <> '', \
@@ -100,7 +100,7 @@ fn existing_columns(session: &mut Session, table: &Table) -> Result<Option<Vec<E
         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
         LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary \
         WHERE c.oid = to_regclass($1) ORDER BY a.attnum";
-    let answers = session.query(SELECT, &[&PostgresText.quoted(columns::table_name(table))])?;
+    let answers = connection.query(SELECT, &[&PostgresText.quoted(columns::table_name(table))])?;
     if answers.is_empty() {
         return Ok(None);
     }

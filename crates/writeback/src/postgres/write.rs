@@ -4,9 +4,9 @@ use shardine_model::{FieldType, RowKeyBuf, Table, Value, ValueRef, Version};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::connection::Connection;
 use super::fault::classify;
 use super::read::{held_by_key, key_array, query_by_key, row_key};
-use super::session::Session;
 use super::text::{PostgresText, key_type, read_form, wire_type};
 use crate::batch::Batch;
 use crate::columns::{self, Column, Part};
@@ -15,16 +15,16 @@ use crate::error::Error;
 use crate::job::FlushRow;
 use crate::row;
 
-pub(super) fn write(session: &mut Session, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
+pub(super) fn write(connection: &mut Connection, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
     let mut batch = Batch::new(rows);
     let arrays = arrays(table, &batch.by_key())?;
     let parameters: Vec<&(dyn ToSql + Sync)> = arrays.iter().map(|array| &**array as &(dyn ToSql + Sync)).collect();
-    note(&mut batch, table, &session.query(&upsert(table), &parameters)?)?;
+    note(&mut batch, table, &connection.query(&upsert(table), &parameters)?)?;
 
     let unchanged = batch.unknown();
     if !unchanged.is_empty() {
         let select = format!("SELECT {} {}", held_forms(table), held_by_key(table));
-        note(&mut batch, table, &query_by_key(session, table, &select, &unchanged)?)?;
+        note(&mut batch, table, &query_by_key(connection, table, &select, &unchanged)?)?;
     }
     Ok(batch.into_versions())
 }
@@ -46,7 +46,7 @@ fn held_forms(table: &Table) -> String {
 }
 
 /// Deletes tombstones, each only at its version.
-pub(super) fn purge(session: &mut Session, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error> {
+pub(super) fn purge(connection: &mut Connection, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error> {
     let keys = key_array(table, rows.iter().map(|(row, _)| row));
     let sorts: Vec<&[u8]> = rows.iter().map(|(row, _)| &row.sort[..]).collect();
     let versions: Vec<i64> = rows.iter().map(|(_, version)| version.0).collect();
@@ -60,7 +60,7 @@ pub(super) fn purge(session: &mut Session, table: &Table, rows: &[(RowKeyBuf, Ve
             "DELETE FROM {name} AS held USING unnest($1::bytea[], $2::bytea[], $3::bigint[]) AS old (key, sort, version) \
              WHERE {key} = old.key AND {sort} = old.sort AND {same_version}"
         );
-        session.query(&delete, &[&*keys, &sorts, &versions])?;
+        connection.query(&delete, &[&*keys, &sorts, &versions])?;
     } else {
         let delete = format!(
             "DELETE FROM {name} AS held USING unnest($1::{}[], $2::bigint[]) AS old (key, version) \
@@ -68,7 +68,7 @@ pub(super) fn purge(session: &mut Session, table: &Table, rows: &[(RowKeyBuf, Ve
             key_type(table),
             address[0]
         );
-        session.query(&delete, &[&*keys, &versions])?;
+        connection.query(&delete, &[&*keys, &versions])?;
     }
     Ok(())
 }

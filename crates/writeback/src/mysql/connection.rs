@@ -16,30 +16,30 @@ use crate::error::Error;
 /// Statements kept ready by the driver. A table in steady use has up to eleven sizes of write and nine of read.
 const STATEMENTS_MAX: usize = 256;
 
-pub(super) struct Session {
+pub(super) struct Connection {
     pub(super) flavour: Flavour,
     runtime: Runtime,
-    /// Taken when the session ends.
+    /// Taken when the connection ends.
     conn: Option<Conn>,
     limit: Duration,
     used: Instant,
 }
 
-impl Session {
+impl Connection {
     pub(super) fn open(config: &Opts, statement_timeout: Duration, role: Role) -> Result<Self, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::retryable(format!("cannot start a runtime for SQL: {error}")))?;
         let config = OptsBuilder::from_opts(config.clone()).stmt_cache_size(STATEMENTS_MAX).prefer_socket(false);
         let limit = statement_timeout + GRACE;
         let conn = within(&runtime, limit, Conn::new(config))?;
-        let mut session = Self { flavour: Flavour::Mysql, runtime, conn: Some(conn), limit, used: Instant::now() };
-        let version = session.query("SELECT VERSION()", Vec::new())?;
+        let mut connection = Self { flavour: Flavour::Mysql, runtime, conn: Some(conn), limit, used: Instant::now() };
+        let version = connection.query("SELECT VERSION()", Vec::new())?;
         let version = version.first().and_then(|row| row.get::<String, _>(0)).unwrap_or_default();
-        session.flavour = if version.contains("MariaDB") { Flavour::MariaDb } else { Flavour::Mysql };
-        for setting in settings(session.flavour, statement_timeout, role) {
-            session.run(&setting)?;
+        connection.flavour = if version.contains("MariaDB") { Flavour::MariaDb } else { Flavour::Mysql };
+        for setting in settings(connection.flavour, statement_timeout, role) {
+            connection.run(&setting)?;
         }
-        Ok(session)
+        Ok(connection)
     }
 
     pub(super) fn is_alive(&mut self) -> bool {
@@ -48,7 +48,7 @@ impl Session {
 
     /// Runs one statement that nothing is bound to.
     pub(super) fn run(&mut self, statement: &str) -> Result<(), Error> {
-        let conn = self.conn.as_mut().expect("until the session ends");
+        let conn = self.conn.as_mut().expect("until the connection ends");
         let outcome = within(&self.runtime, self.limit, conn.query_drop(statement));
         self.used = Instant::now();
         outcome
@@ -56,14 +56,14 @@ impl Session {
 
     pub(super) fn query(&mut self, text: &str, parameters: Vec<Value>) -> Result<Vec<Row>, Error> {
         let parameters = if parameters.is_empty() { Params::Empty } else { Params::Positional(parameters) };
-        let conn = self.conn.as_mut().expect("until the session ends");
+        let conn = self.conn.as_mut().expect("until the connection ends");
         let rows = within(&self.runtime, self.limit, conn.exec(text, parameters))?;
         self.used = Instant::now();
         Ok(rows)
     }
 }
 
-impl Drop for Session {
+impl Drop for Connection {
     fn drop(&mut self) {
         // The driver closes a connection on the runtime it lives in.
         let _inside = self.runtime.enter();

@@ -20,7 +20,7 @@ use crate::tls::{Mode, Tls};
 /// Statements kept ready. Past it all are let go: a table in steady use has three.
 const STATEMENTS_MAX: usize = 256;
 
-pub(super) struct Session {
+pub(super) struct Connection {
     runtime: Runtime,
     client: Client,
     statements: HashMap<String, Statement>,
@@ -30,7 +30,7 @@ pub(super) struct Session {
 
 pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-impl Session {
+impl Connection {
     pub(super) fn open(config: &Config, tls: &Tls, statement_timeout: Duration, role: Role) -> Result<Self, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::retryable(format!("cannot start a runtime for SQL: {error}")))?;
@@ -39,9 +39,9 @@ impl Session {
             Mode::Disable => connect(&runtime, config, NoTls, limit)?,
             Mode::Require | Mode::VerifyFull => connect(&runtime, config, Secure(Arc::new(tls.client()?)), limit)?,
         };
-        let mut session = Self { runtime, client, statements: HashMap::new(), limit, used: Instant::now() };
-        session.run(&settings(statement_timeout, role))?;
-        Ok(session)
+        let mut connection = Self { runtime, client, statements: HashMap::new(), limit, used: Instant::now() };
+        connection.run(&settings(statement_timeout, role))?;
+        Ok(connection)
     }
 
     pub(super) fn is_alive(&mut self) -> bool {
