@@ -12,7 +12,7 @@ mod gate;
 mod limiter;
 mod nodes;
 mod rights;
-mod session;
+mod session_stream;
 // What all of them use.
 mod convert;
 mod envelope;

@@ -92,7 +92,7 @@ impl CoordinationService for Coordination {
         request: Request<Streaming<SessionRequest>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
         let pass = pass_of(request.extensions()).clone();
-        let answers = session::serve(Arc::clone(&self.engine), request.into_inner(), pass);
+        let answers = session_stream::serve(Arc::clone(&self.engine), request.into_inner(), pass);
         Ok(Response::new(Box::pin(answers)))
     }
 

@@ -48,9 +48,9 @@ pub(crate) fn serve(
                 let opening = opening_of(start);
                 let timeout_ms = opening.timeout_ms;
                 let id = engine.open(opening, Box::new(move |message| drop(hear.send(message))));
-                let held = Held { engine, id };
+                let open = OpenStream { engine, id };
                 let pings = Pings::default();
-                Session { held, requests, heard, answers, pings, timeout_ms, rights }.run().await;
+                SessionStream { open, requests, heard, answers, pings, timeout_ms, rights }.run().await;
             }
             Some(Err(status)) => drop(answers.send(Err(status)).await),
             None => {}
@@ -71,19 +71,19 @@ async fn first_message(
 }
 
 /// Tells the engine when the stream is over, however it ends.
-struct Held {
+struct OpenStream {
     engine: Arc<dyn CoordEngine>,
     id: StreamId,
 }
 
-impl Drop for Held {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.engine.close(self.id);
     }
 }
 
-struct Session {
-    held: Held,
+struct SessionStream {
+    open: OpenStream,
     requests: Streaming<SessionRequest>,
     heard: UnboundedReceiver<Message>,
     answers: Sender<Answer>,
@@ -100,7 +100,7 @@ enum End {
     Failure(Refusal),
 }
 
-impl Session {
+impl SessionStream {
     async fn run(mut self) {
         let end = match self.started().await {
             Ok(()) => self.talk().await,
@@ -165,7 +165,7 @@ impl Session {
                 if let Err(refusal) = self.rights.check_ask(&ask) {
                     return self.say(response_of(ask.refused(refusal))).await;
                 }
-                self.held.engine.ask(self.held.id, ask);
+                self.open.engine.ask(self.open.id, ask);
                 Ok(())
             }
         }
