@@ -46,13 +46,13 @@ pub const SCAN_ROWS_MAX: usize = 10_000;
 pub const SCAN_BYTES_MAX: usize = 4 << 20;
 
 /// Results kept for one client that numbers its requests. A client may have that many unanswered at once.
-pub const SESSION_RESULTS_MAX: usize = 128;
+pub const REMEMBERED_RESULTS_MAX: usize = 128;
 
 /// Clients with kept results per shard; the one unused for longest is forgotten.
-pub const SESSIONS_MAX: usize = 10_000;
+pub const REMEMBERED_CLIENTS_MAX: usize = 10_000;
 
 /// Bytes of one kept result; a larger one is kept without its row.
-pub const SESSION_RESULT_BYTES_MAX: usize = 16 << 10;
+pub const REMEMBERED_RESULT_BYTES_MAX: usize = 16 << 10;
 
 /// Commands that may wait for one key's load.
 pub const LOAD_WAITERS_MAX: usize = 10_000;

@@ -111,11 +111,11 @@ impl Records {
         if self.mutant == Some(crate::Mutant::NoDedup) {
             return self.execute(&request.body, sink);
         }
-        if let Some(answer) = self.sessions.recall(origin) {
+        if let Some(answer) = self.remembered.recall(origin) {
             return Ok(answer);
         }
         let answer = self.execute(&request.body, sink)?;
-        self.sessions.remember(origin, &answer);
+        self.remembered.remember(origin, &answer);
         Ok(answer)
     }
 

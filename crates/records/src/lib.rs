@@ -15,8 +15,8 @@ mod merge;
 #[cfg(feature = "mutants")]
 mod mutant;
 mod record;
+mod remembered;
 mod scan;
-mod sessions;
 mod slabs;
 mod snapshot;
 mod state;

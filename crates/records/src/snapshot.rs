@@ -12,7 +12,7 @@ use shardine_model::{NodeId, Position, RowKey, Table, TableId, Timestamp, Versio
 use crate::command::content_of;
 use crate::index::Index;
 use crate::record::Versions;
-use crate::sessions::Sessions;
+use crate::remembered::Remembered;
 use crate::state::{Lease, Records};
 
 const SNAPSHOT_FORMAT: u8 = 1;
@@ -133,7 +133,7 @@ impl Records {
         }
         put_varint(out, self.catalogue.definitions().count() as u64);
         self.catalogue.definitions().for_each(|table| table.encode(out));
-        self.sessions.encode(out);
+        self.remembered.encode(out);
         // Said only where it holds: every other head is what it was before there was such a thing.
         if self.suspended {
             out.push(HEAD_SUSPENDED);
@@ -163,7 +163,7 @@ impl Records {
         for _ in 0..reader.count("table count")? {
             self.put_table(Table::decode(reader)?);
         }
-        self.sessions = Sessions::decode(reader)?;
+        self.remembered = Remembered::decode(reader)?;
         while !reader.is_empty() {
             match reader.u8("head mark")? {
                 HEAD_SUSPENDED => self.suspended = true,

@@ -16,7 +16,7 @@ use crate::absents::Absents;
 use crate::dead_letters::DeadLetter;
 use crate::index::Index;
 use crate::record::{Big, Partition, Slot, Versions, Wide, view};
-use crate::sessions::Sessions;
+use crate::remembered::Remembered;
 use crate::slabs::Slabs;
 use crate::snapshot::Cut;
 
@@ -25,7 +25,7 @@ use crate::snapshot::Cut;
 pub struct Records {
     pub(crate) catalogue: Catalogue,
     pub(crate) index: Index,
-    pub(crate) sessions: Sessions,
+    pub(crate) remembered: Remembered,
     /// The highest version among purged tombstones of a table: a new record begins above it, so that no version of a
     /// forgotten one returns (record-cache 4).
     pub(crate) floors: BTreeMap<TableId, u64>,
@@ -133,7 +133,7 @@ impl Records {
         Self {
             catalogue,
             index: Index::new(seed),
-            sessions: Sessions::default(),
+            remembered: Remembered::default(),
             floors: BTreeMap::new(),
             letters: BTreeMap::new(),
             clock: Timestamp(0),

@@ -9,44 +9,44 @@ use shardine_model::command::Origin;
 use shardine_model::{Answer, ClientId, ErrorCode, limits};
 
 #[derive(Debug, Default)]
-pub(crate) struct Sessions {
-    clients: BTreeMap<ClientId, Session>,
+pub(crate) struct Remembered {
+    clients: BTreeMap<ClientId, ClientResults>,
     /// By last use, for forgetting the one unused for longest. The clock is a counter of uses, the same on every replica.
     by_use: BTreeSet<(u64, ClientId)>,
     uses: u64,
 }
 
 #[derive(Debug, Default)]
-struct Session {
+struct ClientResults {
     used: u64,
     /// Every number up to this one was answered and its result is forgotten.
     forgotten: u64,
     results: VecDeque<(u64, Box<[u8]>)>,
 }
 
-impl Sessions {
+impl Remembered {
     /// The kept result of a request, if it was executed before. A result that is no longer kept is in doubt.
     pub fn recall(&self, origin: Origin) -> Option<Answer> {
-        let session = self.clients.get(&origin.client)?;
-        if origin.sequence <= session.forgotten {
+        let client_results = self.clients.get(&origin.client)?;
+        if origin.sequence <= client_results.forgotten {
             return Some(Answer::Failed(ErrorCode::InDoubt));
         }
-        let (_, stored) = session.results.iter().find(|(sequence, _)| *sequence == origin.sequence)?;
+        let (_, stored) = client_results.results.iter().find(|(sequence, _)| *sequence == origin.sequence)?;
         Some(Answer::decode(&mut Reader::new(stored)).expect("results are stored by this code"))
     }
 
     pub fn remember(&mut self, origin: Origin, answer: &Answer) {
         self.uses += 1;
-        let session = self.clients.entry(origin.client).or_default();
-        self.by_use.remove(&(session.used, origin.client));
-        session.used = self.uses;
-        self.by_use.insert((session.used, origin.client));
-        session.results.push_back((origin.sequence, stored_form(answer)));
-        if session.results.len() > limits::SESSION_RESULTS_MAX {
-            let (sequence, _) = session.results.pop_front().expect("a full queue has a front");
-            session.forgotten = session.forgotten.max(sequence);
+        let client_results = self.clients.entry(origin.client).or_default();
+        self.by_use.remove(&(client_results.used, origin.client));
+        client_results.used = self.uses;
+        self.by_use.insert((client_results.used, origin.client));
+        client_results.results.push_back((origin.sequence, stored_form(answer)));
+        if client_results.results.len() > limits::REMEMBERED_RESULTS_MAX {
+            let (sequence, _) = client_results.results.pop_front().expect("a full queue has a front");
+            client_results.forgotten = client_results.forgotten.max(sequence);
         }
-        if self.clients.len() > limits::SESSIONS_MAX {
+        if self.clients.len() > limits::REMEMBERED_CLIENTS_MAX {
             let (_, client) = self.by_use.pop_first().expect("every client is filed by use");
             self.clients.remove(&client);
         }
@@ -55,12 +55,12 @@ impl Sessions {
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.clients.len() as u64);
         for (used, client) in &self.by_use {
-            let session = &self.clients[client];
+            let client_results = &self.clients[client];
             put_varint(out, *used);
             put_varint(out, client.0);
-            put_varint(out, session.forgotten);
-            put_varint(out, session.results.len() as u64);
-            for (sequence, result) in &session.results {
+            put_varint(out, client_results.forgotten);
+            put_varint(out, client_results.results.len() as u64);
+            for (sequence, result) in &client_results.results {
                 put_varint(out, *sequence);
                 put_bytes(out, result);
             }
@@ -68,22 +68,23 @@ impl Sessions {
     }
 
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut sessions = Self::default();
-        for _ in 0..reader.count("session count")? {
-            let used = reader.varint("session use")?;
+        let mut remembered = Self::default();
+        for _ in 0..reader.count("client_results count")? {
+            let used = reader.varint("client_results use")?;
             let client = ClientId(reader.varint("client id")?);
-            let mut session = Session { used, forgotten: reader.varint("forgotten")?, results: VecDeque::new() };
+            let mut client_results =
+                ClientResults { used, forgotten: reader.varint("forgotten")?, results: VecDeque::new() };
             for _ in 0..reader.count("result count")? {
                 let sequence = reader.varint("sequence")?;
                 let stored = reader.bytes("result")?;
                 Answer::decode(&mut Reader::new(stored))?;
-                session.results.push_back((sequence, stored.into()));
+                client_results.results.push_back((sequence, stored.into()));
             }
-            sessions.uses = sessions.uses.max(used);
-            sessions.by_use.insert((used, client));
-            sessions.clients.insert(client, session);
+            remembered.uses = remembered.uses.max(used);
+            remembered.by_use.insert((used, client));
+            remembered.clients.insert(client, client_results);
         }
-        Ok(sessions)
+        Ok(remembered)
     }
 }
 
@@ -91,7 +92,7 @@ impl Sessions {
 fn stored_form(answer: &Answer) -> Box<[u8]> {
     let mut out = Vec::new();
     answer.encode(&mut out);
-    if out.len() > limits::SESSION_RESULT_BYTES_MAX {
+    if out.len() > limits::REMEMBERED_RESULT_BYTES_MAX {
         out.clear();
         without_rows(answer.clone()).encode(&mut out);
     }
