@@ -27,7 +27,7 @@ use crate::exchange::refused;
 use crate::log_thread::{self, LogNews, Synced};
 use crate::snapshot_thread;
 
-pub(crate) type Done = Box<dyn FnOnce(NodeReply) + Send>;
+pub(crate) type RespondNode = Box<dyn FnOnce(NodeReply) + Send>;
 
 pub(crate) enum CoordMessage {
     Open {
@@ -43,7 +43,7 @@ pub(crate) enum CoordMessage {
     Call {
         ticket: Ticket,
         call: NodeCall,
-        done: Done,
+        done: RespondNode,
     },
     /// Whoever called has left.
     Withdraw(Ticket),
@@ -171,7 +171,7 @@ impl CoordEngine for Desk {
         let _ = self.messages.send(CoordMessage::Close(stream));
     }
 
-    fn call(&self, call: NodeCall, done: Done) -> Ticket {
+    fn call(&self, call: NodeCall, done: RespondNode) -> Ticket {
         let ticket = Ticket(self.number());
         let _ = self.messages.send(CoordMessage::Call { ticket, call, done });
         ticket

@@ -14,7 +14,7 @@ use shardine_store::LogStore;
 
 use crate::clock;
 use crate::coord::Window;
-use crate::lane_message::{Done, Inbox, LaneMessage, LaneStatus, ShardCall, ShardDone};
+use crate::lane_message::{Inbox, LaneMessage, LaneStatus, Respond, ShardCall, ShardDone};
 use crate::schema_manager::SchemaRequest;
 
 /// Shared by lanes and doors.
@@ -63,7 +63,7 @@ impl Exchange {
         Some(self.map.find(position).lane)
     }
 
-    pub fn dispatch(self: &Arc<Self>, call: Call, done: Done) {
+    pub fn dispatch(self: &Arc<Self>, call: Call, done: Respond) {
         if let Some(lane) = self.lane_of(&call) {
             return self.inboxes[lane].send(LaneMessage::Call { call, done });
         }
@@ -110,7 +110,7 @@ impl Exchange {
         }
     }
 
-    fn suspend(&self, shard: Option<ShardId>, switch: Switch, done: Done) {
+    fn suspend(&self, shard: Option<ShardId>, switch: Switch, done: Respond) {
         let entry = match switch {
             Switch::On => shardine_model::Entry::Suspend.to_bytes(),
             Switch::Off => shardine_model::Entry::Resume.to_bytes(),
@@ -177,7 +177,7 @@ impl Exchange {
         }
     }
 
-    fn status(self: &Arc<Self>, done: Done) {
+    fn status(self: &Arc<Self>, done: Respond) {
         let exchange = Arc::clone(self);
         let finish = move |lanes| {
             let mut status = exchange.join_status(lanes);
@@ -190,13 +190,13 @@ impl Exchange {
         self.ask_lanes(|done| LaneMessage::Status { done }, finish);
     }
 
-    fn writeback(self: &Arc<Self>, done: Done) {
+    fn writeback(self: &Arc<Self>, done: Respond) {
         let exchange = Arc::clone(self);
         let finish = move |lanes| done(Response::Writeback(Box::new(exchange.join_writeback(lanes))));
         self.ask_lanes(|done| LaneMessage::Writeback { done }, finish);
     }
 
-    fn dead_letters(&self, table: Option<TableId>, done: Done) {
+    fn dead_letters(&self, table: Option<TableId>, done: Respond) {
         let finish = move |lanes: Vec<Vec<_>>| done(Response::DeadLetters(lanes.into_iter().flatten().collect()));
         self.ask_lanes(|done| LaneMessage::DeadLetters { table, done }, finish);
     }
@@ -286,7 +286,7 @@ impl Gather {
     }
 }
 
-fn done_only(done: Done) -> ShardDone {
+fn done_only(done: Respond) -> ShardDone {
     Box::new(|sum| done(sum.map_or_else(refused, |_| Response::Done)))
 }
 

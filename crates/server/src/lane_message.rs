@@ -11,7 +11,7 @@ use shardine_router::{Call, DeadLetterLine, Response, ShardStatus, TableWritebac
 
 use crate::log_thread::Synced;
 
-pub(crate) type Done = Box<dyn FnOnce(Response) + Send>;
+pub(crate) type Respond = Box<dyn FnOnce(Response) + Send>;
 pub(crate) type ShardDone = Box<dyn FnOnce(Result<u64, ErrorCode>) + Send>;
 
 pub(crate) enum LaneMessage {
@@ -22,7 +22,7 @@ pub(crate) enum LaneMessage {
     /// A call whose row lives on this lane.
     Call {
         call: Call,
-        done: Done,
+        done: Respond,
     },
     /// The response to a call that a connection of this lane made elsewhere.
     Response {
@@ -44,7 +44,7 @@ pub(crate) enum LaneMessage {
     },
     /// The log is large and this shard's entries are the oldest in it.
     SnapshotNow(ShardId),
-    Sql(shardine_writeback::Done),
+    Sql(shardine_writeback::JobOutcome),
     Catalogue(Arc<Catalogue>),
     Status {
         done: Box<dyn FnOnce(LaneStatus) + Send>,

@@ -205,14 +205,14 @@ fn sql_url(options: &UpOptions) -> anyhow::Result<(String, Url)> {
 fn start_sql(
     url: &Url,
     inboxes: &[Inbox],
-) -> anyhow::Result<(Option<Handle>, std::sync::mpsc::Receiver<shardine_writeback::Done>)> {
+) -> anyhow::Result<(Option<Handle>, std::sync::mpsc::Receiver<shardine_writeback::JobOutcome>)> {
     let (give, take) = channel();
     if url.is_none() {
         return Ok((None, take));
     }
     let inboxes = inboxes.to_vec();
     let give = Mutex::new(give);
-    let notify = move |done: shardine_writeback::Done| {
+    let notify = move |done: shardine_writeback::JobOutcome| {
         let lane = lane::sql_lane(done.ticket());
         if lane as u64 == SCHEMA_LANE {
             let give = give.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -9,15 +9,15 @@ use std::thread::JoinHandle;
 
 use shardine_model::{Backing, Catalogue, Entry, ErrorCode, Field, FieldId, Refusal, ShardId, Table, limits};
 use shardine_router::{Call, FieldSpec, Response, TableSpec};
-use shardine_writeback::{Change, Done as SqlDone, Job, JobId, TableJob, Why};
+use shardine_writeback::{Change, Job, JobId, JobOutcome, TableJob, Why};
 
 use crate::exchange::Exchange;
-use crate::lane_message::{Done, ShardCall};
+use crate::lane_message::{Respond, ShardCall};
 
 /// A table call and who waits for it.
 pub(crate) struct SchemaRequest {
     pub call: Call,
-    pub done: Done,
+    pub done: Respond,
 }
 
 /// The shard that holds the truth about definitions.
@@ -32,12 +32,12 @@ pub(crate) const SCHEMA_LANE: u64 = 0xffff;
 pub(crate) struct SchemaManager {
     exchange: Arc<Exchange>,
     catalogue: Catalogue,
-    sql: Receiver<SqlDone>,
+    sql: Receiver<JobOutcome>,
     jobs: u64,
 }
 
 impl SchemaManager {
-    pub fn new(exchange: Arc<Exchange>, catalogue: Catalogue, sql: Receiver<SqlDone>) -> Self {
+    pub fn new(exchange: Arc<Exchange>, catalogue: Catalogue, sql: Receiver<JobOutcome>) -> Self {
         Self { exchange, catalogue, sql, jobs: 0 }
     }
 
@@ -221,8 +221,8 @@ impl SchemaManager {
             Why::Stopped => unavailable("the node is stopping".into()),
         })?;
         match self.sql.recv() {
-            Ok(SqlDone::Failed { error, .. }) => Err(unavailable(error.to_string())),
-            Ok(SqlDone::Checked { drift, .. }) if !drift.is_empty() => {
+            Ok(JobOutcome::Failed { error, .. }) => Err(unavailable(error.to_string())),
+            Ok(JobOutcome::Checked { drift, .. }) if !drift.is_empty() => {
                 let faults: Vec<String> = drift.iter().map(ToString::to_string).collect();
                 Err(Refusal::new(ErrorCode::BadRequest, faults.join("; ")))
             }

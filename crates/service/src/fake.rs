@@ -24,7 +24,7 @@ use shardine_router::{
 /// Rows after which a page ends, whatever was asked for.
 const PAGE_ROWS_MAX: usize = 2;
 
-pub type Done = Box<dyn FnOnce(Response) + Send>;
+pub type Respond = Box<dyn FnOnce(Response) + Send>;
 
 /// How the engine behaves, for tests of what doors do when it does not answer as usual.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ struct State {
     catalogue: Catalogue,
     rows: BTreeMap<RowKeyBuf, Row>,
     answers: HashMap<(u64, u64), Answer>,
-    unanswered: Vec<Done>,
+    unanswered: Vec<Respond>,
     executed: u64,
 }
 
@@ -111,7 +111,7 @@ impl RemoteEngine for FakeEngine {
         Timestamp(1_000_000)
     }
 
-    fn call(&self, call: Call, done: Done) {
+    fn call(&self, call: Call, done: Respond) {
         let mut state = self.state();
         match state.mood {
             Mood::Normal => {

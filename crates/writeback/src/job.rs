@@ -105,7 +105,7 @@ pub enum Change {
 
 /// The outcome of a job. Every job accepted by `Handle::submit` has exactly one.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Done {
+pub enum JobOutcome {
     Loaded {
         ticket: JobId,
         found: Found,
@@ -247,7 +247,7 @@ impl Job {
     }
 }
 
-impl Done {
+impl JobOutcome {
     #[must_use]
     pub fn ticket(&self) -> JobId {
         match self {

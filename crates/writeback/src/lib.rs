@@ -34,8 +34,8 @@ mod worker;
 pub use database::GRACE;
 pub use error::{Class, Error};
 pub use job::{
-    Change, Done, Drift, FlushJob, FlushResult, FlushRow, Found, Job, JobId, LoadJob, Loaded, PurgeJob, Quarantined,
-    ScanJob, Scope, TableJob,
+    Change, Drift, FlushJob, FlushResult, FlushRow, Found, Job, JobId, JobOutcome, LoadJob, Loaded, PurgeJob,
+    Quarantined, ScanJob, Scope, TableJob,
 };
 pub use row::stored_position;
 pub use service::{Backend, Handle, Options, Rejected, Why};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::database::{Connector, Nothing, Role};
 use crate::error::{Class, Error};
-use crate::job::{Change, Done, Job};
+use crate::job::{Change, Job, JobOutcome};
 use crate::mysql::Mysql;
 use crate::postgres::Postgres;
 use crate::queue::Queue;
@@ -58,7 +58,7 @@ impl Backend {
     /// Connects once before it returns, so that a wrong path or password is told to the one who typed it. A server that
     /// is down at the moment is no reason not to start: what is in memory can be served without it. `notify` is called
     /// on the workers' threads with the outcome of every accepted job; it should hand it over and return.
-    pub fn start(options: &Options, notify: impl Fn(Done) + Send + Sync + 'static) -> Result<Handle, Error> {
+    pub fn start(options: &Options, notify: impl Fn(JobOutcome) + Send + Sync + 'static) -> Result<Handle, Error> {
         let connector = connector(options);
         connector.prepare()?;
         let queue = || Arc::new(Queue::new(options.queue_jobs_max));

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::{Class, Error};
-use crate::job::{Done, FlushResult, Found};
+use crate::job::{FlushResult, Found, JobOutcome};
 
 /// A look at the counters. They only grow, from zero at the start of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,16 +50,16 @@ impl Counters {
         self.connected.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn count(&self, done: &Done) {
+    pub(crate) fn count(&self, done: &JobOutcome) {
         match done {
-            Done::Loaded { found, .. } | Done::Scanned { found, .. } => self.count_read(found),
-            Done::Flushed { rows, .. } => rows.iter().for_each(|(_, result)| self.count_written(result)),
-            Done::Purged { .. }
-            | Done::Checked { .. }
-            | Done::Created { .. }
-            | Done::FieldAdded { .. }
-            | Done::Dropped { .. } => {}
-            Done::Failed { error, .. } => return self.failed(error),
+            JobOutcome::Loaded { found, .. } | JobOutcome::Scanned { found, .. } => self.count_read(found),
+            JobOutcome::Flushed { rows, .. } => rows.iter().for_each(|(_, result)| self.count_written(result)),
+            JobOutcome::Purged { .. }
+            | JobOutcome::Checked { .. }
+            | JobOutcome::Created { .. }
+            | JobOutcome::FieldAdded { .. }
+            | JobOutcome::Dropped { .. } => {}
+            JobOutcome::Failed { error, .. } => return self.failed(error),
         }
         self.connected();
     }

@@ -11,12 +11,12 @@ use crate::columns;
 use crate::database::{Connector, Database, Role};
 use crate::error::{Class, Error};
 use crate::flush;
-use crate::job::{Change, Done, Found, Job, JobId, LoadJob, TableJob};
+use crate::job::{Change, Found, Job, JobId, JobOutcome, LoadJob, TableJob};
 use crate::key;
 use crate::queue::Queue;
 use crate::status::Counters;
 
-pub(crate) type Notify = dyn Fn(Done) + Send + Sync;
+pub(crate) type Notify = dyn Fn(JobOutcome) + Send + Sync;
 
 pub(crate) struct Worker {
     pub(crate) role: Role,
@@ -44,7 +44,7 @@ impl Worker {
         }
     }
 
-    fn finish(&self, done: Done) {
+    fn finish(&self, done: JobOutcome) {
         self.counters.count(&done);
         (self.notify)(done);
     }
@@ -56,35 +56,35 @@ impl Worker {
         let rows: Vec<RowKeyBuf> = loads.into_iter().flat_map(|load| load.rows).collect();
         let joined = Job::Load(LoadJob { ticket, table, rows });
         match (self.answer(&joined), joined.as_load()) {
-            (Done::Loaded { found, .. }, Some(joined)) => {
+            (JobOutcome::Loaded { found, .. }, Some(joined)) => {
                 for (ticket, found) in found.deal(&joined.rows, &parts) {
-                    self.finish(Done::Loaded { ticket, found });
+                    self.finish(JobOutcome::Loaded { ticket, found });
                 }
             }
-            (Done::Failed { error, .. }, _) => {
+            (JobOutcome::Failed { error, .. }, _) => {
                 parts
                     .iter()
-                    .for_each(|(ticket, _)| self.finish(Done::Failed { ticket: *ticket, error: error.clone() }));
+                    .for_each(|(ticket, _)| self.finish(JobOutcome::Failed { ticket: *ticket, error: error.clone() }));
             }
             (other, _) => unreachable!("a load was answered with {other:?}"),
         }
     }
 
-    fn answer(&mut self, job: &Job) -> Done {
+    fn answer(&mut self, job: &Job) -> JobOutcome {
         let ticket = job.ticket();
         if self.stopping.load(Ordering::Relaxed) {
-            return Done::Failed { ticket, error: Error::retryable("the node is stopping") };
+            return JobOutcome::Failed { ticket, error: Error::retryable("the node is stopping") };
         }
         // A panic must not leave the asker waiting for ever: a load that never ends blocks its key.
         let outcome = catch_unwind(AssertUnwindSafe(|| self.perform(job)))
             .unwrap_or_else(|_| Err(Error::fatal("the SQL worker failed: see the log of this node")));
         outcome.unwrap_or_else(|error| {
             self.after(&error);
-            Done::Failed { ticket, error }
+            JobOutcome::Failed { ticket, error }
         })
     }
 
-    fn perform(&mut self, job: &Job) -> Result<Done, Error> {
+    fn perform(&mut self, job: &Job) -> Result<JobOutcome, Error> {
         if job.table().dynamic {
             return Err(Error::definition(format!("table {} is dynamic and has no SQL form", job.table().name)));
         }
@@ -93,13 +93,13 @@ impl Worker {
             Job::Load(job) => {
                 let found = load_all(database, job)?;
                 self.counters.count_statement();
-                Done::Loaded { ticket: job.ticket, found }
+                JobOutcome::Loaded { ticket: job.ticket, found }
             }
-            Job::Flush(job) => Done::Flushed { ticket: job.ticket, rows: flush::write_all(database, job)? },
-            Job::Purge(job) => Done::Purged { ticket: job.ticket, kept: flush::purge_all(database, job)? },
+            Job::Flush(job) => JobOutcome::Flushed { ticket: job.ticket, rows: flush::write_all(database, job)? },
+            Job::Purge(job) => JobOutcome::Purged { ticket: job.ticket, kept: flush::purge_all(database, job)? },
             Job::Scan(job) => {
                 let (found, next) = database.scan(job)?;
-                Done::Scanned { ticket: job.ticket, found, next }
+                JobOutcome::Scanned { ticket: job.ticket, found, next }
             }
             Job::Table(job) => change(database, job)?,
         })
@@ -160,21 +160,21 @@ fn load_in_order(database: &mut dyn Database, table: &Table, rows: &[RowKeyBuf])
     Ok(found)
 }
 
-fn change(database: &mut dyn Database, job: &TableJob) -> Result<Done, Error> {
+fn change(database: &mut dyn Database, job: &TableJob) -> Result<JobOutcome, Error> {
     let (ticket, table) = (job.ticket, &job.table);
     Ok(match job.change {
-        Change::Check => Done::Checked { ticket, drift: database.check(table, &job.parents)? },
+        Change::Check => JobOutcome::Checked { ticket, drift: database.check(table, &job.parents)? },
         Change::Create => {
             database.create(table)?;
-            Done::Created { ticket }
+            JobOutcome::Created { ticket }
         }
         Change::AddField(field) => {
             database.add_field(table, field)?;
-            Done::FieldAdded { ticket }
+            JobOutcome::FieldAdded { ticket }
         }
         Change::Drop => {
             database.drop_table(table)?;
-            Done::Dropped { ticket }
+            JobOutcome::Dropped { ticket }
         }
     })
 }

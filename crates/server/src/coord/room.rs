@@ -14,7 +14,7 @@ use shardine_shard::coord::{
 use shardine_ydb::Hear;
 
 use super::seat::Seat;
-use super::{CoordMessage, Done, groups, look};
+use super::{CoordMessage, RespondNode, groups, look};
 use crate::clock::Clock;
 use crate::journal::{Journal, Written};
 use crate::log_thread::LogThread;
@@ -45,7 +45,7 @@ pub(super) struct Room {
     snapshots: SnapshotThread,
     log_thread: JoinHandle<()>,
     sinks: BTreeMap<StreamId, StreamSink>,
-    calls: BTreeMap<Ticket, (usize, Done)>,
+    calls: BTreeMap<Ticket, (usize, RespondNode)>,
     clock: Clock,
     next_tick_ms: u64,
     ticks: u64,
@@ -171,7 +171,7 @@ impl Room {
         self.seats[seat].act(|replica, actions| replica.start(stream, opening, actions));
     }
 
-    fn call(&mut self, ticket: Ticket, call: &NodeCall, done: Done) {
+    fn call(&mut self, ticket: Ticket, call: &NodeCall, done: RespondNode) {
         let Some(place) = groups::place_of_call(call, self.seats.len()) else { return done(self.list()) };
         let seat = &mut self.seats[place];
         match &mut seat.replica {

@@ -8,10 +8,10 @@ use shardine_shard::{Caller, ReadStale};
 
 use super::core::{Core, OUTSIDE, Outside, stopped};
 use crate::exchange::{cursor_position, refused, scan_position};
-use crate::lane_message::{Done, ShardCall, ShardDone};
+use crate::lane_message::{Respond, ShardCall, ShardDone};
 
 impl Core {
-    pub fn call_from_outside(&mut self, call: Call, done: Done) {
+    pub fn call_from_outside(&mut self, call: Call, done: Respond) {
         self.counters.calls += 1;
         let place = self.outside.insert(Outside::Call(done));
         let caller = Caller { source: OUTSIDE, sequence: place as u64 };

@@ -13,7 +13,7 @@ use super::sql::SqlJobs;
 use crate::clock::Clock;
 use crate::exchange::{Exchange, refused};
 use crate::journal::{Journal, Written};
-use crate::lane_message::{Done, LaneMessage, LaneStatus, ShardDone};
+use crate::lane_message::{LaneMessage, LaneStatus, Respond, ShardDone};
 use crate::log_thread::{LogThread, Synced};
 use crate::snapshot_thread::{Part, SnapshotThread};
 
@@ -35,7 +35,7 @@ pub(crate) struct Seat {
 
 /// Who gets an answer that leaves the lane.
 pub(crate) enum Outside {
-    Call(Done),
+    Call(Respond),
     Shard(ShardDone),
 }
 
@@ -489,7 +489,7 @@ impl LocalEngine for Core {
 impl Core {
     fn call_elsewhere(&mut self, call: Call, ticket: Ticket) {
         let inbox = self.exchange.inboxes[self.number].clone();
-        let done: Done = Box::new(move |response| inbox.send(LaneMessage::Response { ticket, response }));
+        let done: Respond = Box::new(move |response| inbox.send(LaneMessage::Response { ticket, response }));
         self.exchange.dispatch(call, done);
     }
 }

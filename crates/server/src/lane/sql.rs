@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use shardine_model::{ErrorCode, Refusal, RowKeyBuf, Version};
 use shardine_router::Response;
 use shardine_shard::{Class, FlushResult, LoadedRow, Question, SqlLoad, SqlPurge, SqlWrite, Trouble};
-use shardine_writeback::{Done, FlushJob, FlushRow, Job, JobId, LoadJob, PurgeJob, Why};
+use shardine_writeback::{FlushJob, FlushRow, Job, JobId, JobOutcome, LoadJob, PurgeJob, Why};
 
 use super::core::Core;
 use super::scan;
@@ -158,15 +158,15 @@ impl Core {
         self.sql_failed(ticket, &trouble);
     }
 
-    pub fn sql_done(&mut self, done: Done) {
+    pub fn sql_done(&mut self, done: JobOutcome) {
         match done {
-            Done::Loaded { ticket, found } if self.sql.comparisons.contains_key(&ticket) => {
+            JobOutcome::Loaded { ticket, found } if self.sql.comparisons.contains_key(&ticket) => {
                 self.verified_rows(ticket, found);
             }
-            Done::Scanned { ticket, found, next } if self.sql.comparisons.contains_key(&ticket) => {
+            JobOutcome::Scanned { ticket, found, next } if self.sql.comparisons.contains_key(&ticket) => {
                 self.verified_range(ticket, found, next);
             }
-            Done::Loaded { ticket, found } => {
+            JobOutcome::Loaded { ticket, found } => {
                 let Some(job) = self.sql.underway.remove(&ticket) else { return };
                 let JobKind::Load(question) = job.what else { return };
                 let rows = found.rows.into_iter();
@@ -181,7 +181,7 @@ impl Core {
                     }
                 });
             }
-            Done::Flushed { ticket, rows } => {
+            JobOutcome::Flushed { ticket, rows } => {
                 let Some(job) = self.sql.underway.remove(&ticket) else { return };
                 let JobKind::Write { term } = job.what else { return };
                 self.tally(&rows);
@@ -189,7 +189,7 @@ impl Core {
                     rows.into_iter().map(|(row, result)| (row, flush_result(result))).collect();
                 self.with_replica(job.seat, |replica, actions| replica.flushed(term, &results, actions));
             }
-            Done::Purged { ticket, kept } => {
+            JobOutcome::Purged { ticket, kept } => {
                 let Some(job) = self.sql.underway.remove(&ticket) else { return };
                 let rows = self.sql.purges.remove(&ticket).unwrap_or_default();
                 let JobKind::Purge { term } = job.what else { return };
@@ -198,12 +198,15 @@ impl Core {
                     replica.purged(term, &rows, actions);
                 });
             }
-            Done::Failed { ticket, error } => {
+            JobOutcome::Failed { ticket, error } => {
                 tracing::warn!(%error, "SQL failed, will try again");
                 self.sql_failed(ticket, &Trouble { class: class_of(error.class), message: error.message });
             }
-            Done::Scanned { ticket, found, next } => self.scanned(ticket, found, next),
-            Done::Checked { .. } | Done::Created { .. } | Done::FieldAdded { .. } | Done::Dropped { .. } => {}
+            JobOutcome::Scanned { ticket, found, next } => self.scanned(ticket, found, next),
+            JobOutcome::Checked { .. }
+            | JobOutcome::Created { .. }
+            | JobOutcome::FieldAdded { .. }
+            | JobOutcome::Dropped { .. } => {}
         }
     }
 

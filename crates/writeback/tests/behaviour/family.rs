@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardine_model::{FieldType, RowImage, RowKeyBuf, Table, Version};
-use shardine_writeback::{Done, Drift, FlushResult, Job, PurgeJob};
+use shardine_writeback::{Drift, FlushResult, Job, JobOutcome, PurgeJob};
 
 use crate::mapped::{fields, make, mapped};
 use crate::rig::{Rig, at, user, users};
@@ -115,7 +115,7 @@ fn record_cache_107_a_purge_leaves_tombstones_that_others_refer_to() {
         let job = PurgeJob { ticket: rig.ticket(), table: users(), rows, begin_by: None };
         let done = rig.perform(Job::Purge(job));
 
-        assert!(matches!(&done, Done::Purged { kept, .. } if kept[..] == [user("b"), user("e")]), "{done:?}");
+        assert!(matches!(&done, JobOutcome::Purged { kept, .. } if kept[..] == [user("b"), user("e")]), "{done:?}");
         let held = |key: &str| rig.load_one(&users(), &user(key)).version.0;
         assert_eq!(["a", "b", "c", "d", "e"].map(held), [0, -3, 0, 0, -3]);
     }

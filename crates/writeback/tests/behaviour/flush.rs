@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardine_model::{FieldId, RowImage, RowKeyBuf, Table, Value, Version, limits, sort};
-use shardine_writeback::{Class, Done, FlushResult};
+use shardine_writeback::{Class, FlushResult, JobOutcome};
 
 use crate::rig::{Rig, aged, at, image, message, messages, user, users};
 
@@ -200,7 +200,7 @@ fn a_row_newer_than_the_definition_waits_for_it() {
         let done = rig.try_flush(&users(), vec![at(user("lili"), 1, newer)]);
 
         // Written without the field it would look safe in SQL, and the value would be lost at the next kick.
-        assert!(matches!(&done, Done::Failed { error, .. } if error.class == Class::Definition), "{done:?}");
+        assert!(matches!(&done, JobOutcome::Failed { error, .. } if error.class == Class::Definition), "{done:?}");
         assert_eq!(rig.ask("SELECT count(*) FROM users"), "0");
     }
 }

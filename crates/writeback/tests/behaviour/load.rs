@@ -1,7 +1,7 @@
 //! Reading rows that memory lacks.
 
 use shardine_model::{RowImage, Value, Version, limits};
-use shardine_writeback::{Done, FlushResult};
+use shardine_writeback::{FlushResult, JobOutcome};
 
 use crate::rig::{Rig, aged, at, image, message, messages, user, users};
 
@@ -170,7 +170,7 @@ fn a_dynamic_table_has_no_sql_form() {
 
         let done = rig.try_load(&kv, vec![user("x")]);
 
-        assert!(matches!(done, Done::Failed { .. }), "{done:?}");
+        assert!(matches!(done, JobOutcome::Failed { .. }), "{done:?}");
     }
 }
 
@@ -185,7 +185,7 @@ fn record_cache_39_loads_that_wait_are_joined_and_each_gets_its_own_rows() {
         let mut answers = std::collections::BTreeMap::new();
         for _ in &tickets {
             let done = rig.outcome();
-            let Done::Loaded { ticket, found } = done else { panic!("{done:?}") };
+            let JobOutcome::Loaded { ticket, found } = done else { panic!("{done:?}") };
             answers.insert(ticket, found.rows);
         }
 

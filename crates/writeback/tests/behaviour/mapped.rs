@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shardine_model::{FieldType, Mapping, RowImage, Table, Value, Version};
 use shardine_testkit::sql_server::Kind;
-use shardine_writeback::{Change, Done, Drift, FlushResult, Scope};
+use shardine_writeback::{Change, Drift, FlushResult, JobOutcome, Scope};
 
 use crate::rig::{Rig, at, image, user, users};
 use crate::schema::drift;
@@ -155,7 +155,10 @@ fn a_table_without_versions_is_read_and_never_written() {
         let written = rig.try_flush(&table, vec![at(user("42"), 2, fields(11, "Lily"))]);
 
         assert_eq!((loaded.version, loaded.fields), (Version(1), fields(10, "Lili")));
-        assert!(matches!(&written, Done::Failed { error, .. } if error.message.contains("only read")), "{written:?}");
+        assert!(
+            matches!(&written, JobOutcome::Failed { error, .. } if error.message.contains("only read")),
+            "{written:?}"
+        );
         assert_eq!(rig.ask("SELECT years FROM customers"), "10");
     }
 }
@@ -167,7 +170,7 @@ fn a_table_of_others_is_never_dropped() {
 
         let dropped = rig.change(&mapped(FieldType::Int64, Some("rev")), Change::Drop);
 
-        assert!(matches!(&dropped, Done::Failed { .. }), "{dropped:?}");
+        assert!(matches!(&dropped, JobOutcome::Failed { .. }), "{dropped:?}");
         assert_eq!(rig.ask("SELECT count(*) FROM customers"), "0");
     }
 }
@@ -180,5 +183,5 @@ fn a_scan_in_routing_order_is_refused() {
     let job =
         rig.try_scan(&mapped(FieldType::Int64, Some("rev")), Scope::Positions(shardine_model::key::Interval::ALL));
 
-    assert!(matches!(&job, Done::Failed { error, .. } if error.message.contains("routing order")), "{job:?}");
+    assert!(matches!(&job, JobOutcome::Failed { error, .. } if error.message.contains("routing order")), "{job:?}");
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 
 use proptest::prelude::*;
 use shardine_model::{RowImage, Version};
-use shardine_writeback::{Backend, Done, FlushJob, FlushResult, FlushRow, Job, JobId, Options};
+use shardine_writeback::{Backend, FlushJob, FlushResult, FlushRow, Job, JobId, JobOutcome, Options};
 
 use crate::rig::{Rig, aged, at, user, users};
 
@@ -103,7 +103,7 @@ fn record_cache_93_two_writers_never_take_a_row_backwards() {
         }
         for _ in 1..=CHANGES {
             for done in [rig.outcome(), outcomes.recv().unwrap()] {
-                assert!(matches!(done, Done::Flushed { .. }), "{done:?}");
+                assert!(matches!(done, JobOutcome::Flushed { .. }), "{done:?}");
             }
         }
         other.stop();

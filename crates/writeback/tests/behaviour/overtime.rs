@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use shardine_model::Version;
 use shardine_testkit::sql_server::{Kind, SqlServer, Sync};
-use shardine_writeback::{Class, Done, FlushJob, Job, Options, PurgeJob};
+use shardine_writeback::{Class, FlushJob, Job, JobOutcome, Options, PurgeJob};
 
 use crate::rig::{Rig, aged, at, user, users};
 
@@ -28,7 +28,7 @@ fn record_cache_81_a_statement_that_takes_too_long_ends_on_the_server() {
 
         let done = rig.try_flush(&users(), vec![at(user("lili"), 1, aged(1))]);
 
-        assert!(matches!(&done, Done::Failed { error, .. } if error.class == Class::Retryable), "{done:?}");
+        assert!(matches!(&done, JobOutcome::Failed { error, .. } if error.class == Class::Retryable), "{done:?}");
         let running = rig.say(
             "",
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' \
@@ -72,7 +72,7 @@ fn record_cache_81_a_server_that_does_not_answer_is_given_up_on() {
         ];
 
         for done in jobs {
-            assert!(matches!(&done, Done::Failed { error, .. } if error.class == Class::Retryable), "{done:?}");
+            assert!(matches!(&done, JobOutcome::Failed { error, .. } if error.class == Class::Retryable), "{done:?}");
         }
         drop(hung);
         rig.flush(&users(), vec![at(user("lili"), 3, aged(3))]);
@@ -93,7 +93,7 @@ fn record_cache_78_81_a_change_whose_time_is_over_is_not_begun() {
         let done = [rig.perform(Job::Flush(write)), rig.perform(Job::Purge(purge))];
 
         for done in done {
-            assert!(matches!(&done, Done::Failed { error, .. } if error.class == Class::Busy), "{done:?}");
+            assert!(matches!(&done, JobOutcome::Failed { error, .. } if error.class == Class::Busy), "{done:?}");
         }
         assert_eq!(rig.ask("SELECT __version__ FROM users"), "-1");
         let status = rig.handle.status();

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use shardine_model::{RowImage, RowKeyBuf, Table, Version};
-use shardine_writeback::{Done, Job, PurgeJob};
+use shardine_writeback::{Job, JobOutcome, PurgeJob};
 
 use crate::rig::{Rig, aged, at, message, messages, user, users};
 
 fn purge(rig: &Rig, table: &Arc<Table>, rows: Vec<(RowKeyBuf, Version)>) {
     let done =
         rig.perform(Job::Purge(PurgeJob { ticket: rig.ticket(), table: Arc::clone(table), rows, begin_by: None }));
-    assert!(matches!(done, Done::Purged { .. }), "{done:?}");
+    assert!(matches!(done, JobOutcome::Purged { .. }), "{done:?}");
 }
 
 #[test]

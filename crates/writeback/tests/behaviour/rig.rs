@@ -13,7 +13,7 @@ use shardine_model::{
 };
 use shardine_testkit::sql_server::{Database, Held, Kind, Shared, SqlServer};
 use shardine_writeback::{
-    Backend, Change, Done, FlushJob, FlushResult, FlushRow, Found, Handle, Job, JobId, LoadJob, Loaded, Options,
+    Backend, Change, FlushJob, FlushResult, FlushRow, Found, Handle, Job, JobId, JobOutcome, LoadJob, Loaded, Options,
     ScanJob, Scope, TableJob, Url,
 };
 use tempfile::TempDir;
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Rig {
     pub handle: Handle,
     pub url: Url,
-    done: Receiver<Done>,
+    done: Receiver<JobOutcome>,
     next_ticket: AtomicU64,
     place: Target,
 }
@@ -116,12 +116,12 @@ impl Rig {
         JobId(self.next_ticket.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub fn outcome(&self) -> Done {
+    pub fn outcome(&self) -> JobOutcome {
         self.done.recv_timeout(PATIENCE).expect("every job has an outcome")
     }
 
     /// Submits a job and waits for its outcome.
-    pub fn perform(&self, job: Job) -> Done {
+    pub fn perform(&self, job: Job) -> JobOutcome {
         let ticket = job.ticket();
         self.handle.submit(job).unwrap();
         let done = self.outcome();
@@ -129,7 +129,7 @@ impl Rig {
         done
     }
 
-    pub fn change(&self, table: &Arc<Table>, change: Change) -> Done {
+    pub fn change(&self, table: &Arc<Table>, change: Change) -> JobOutcome {
         // These stories call a table here as SQL does.
         let parents = table.sql.after.clone();
         self.perform(Job::Table(TableJob { ticket: self.ticket(), table: Arc::clone(table), parents, change }))
@@ -137,17 +137,17 @@ impl Rig {
 
     pub fn create(&self, table: &Arc<Table>) {
         let done = self.change(table, Change::Create);
-        assert!(matches!(done, Done::Created { .. }), "{done:?}");
+        assert!(matches!(done, JobOutcome::Created { .. }), "{done:?}");
     }
 
-    pub fn try_flush(&self, table: &Arc<Table>, rows: Vec<FlushRow>) -> Done {
+    pub fn try_flush(&self, table: &Arc<Table>, rows: Vec<FlushRow>) -> JobOutcome {
         self.perform(Job::Flush(FlushJob { ticket: self.ticket(), table: Arc::clone(table), rows, begin_by: None }))
     }
 
     pub fn flush(&self, table: &Arc<Table>, rows: Vec<FlushRow>) -> Vec<FlushResult> {
         let asked: Vec<RowKeyBuf> = rows.iter().map(|flush| flush.row.clone()).collect();
         match self.try_flush(table, rows) {
-            Done::Flushed { rows, .. } => {
+            JobOutcome::Flushed { rows, .. } => {
                 assert!(rows.iter().map(|(row, _)| row).eq(&asked), "results stand in the order of the rows");
                 rows.into_iter().map(|(_, result)| result).collect()
             }
@@ -155,7 +155,7 @@ impl Rig {
         }
     }
 
-    pub fn try_load(&self, table: &Arc<Table>, rows: Vec<RowKeyBuf>) -> Done {
+    pub fn try_load(&self, table: &Arc<Table>, rows: Vec<RowKeyBuf>) -> JobOutcome {
         self.perform(Job::Load(LoadJob { ticket: self.ticket(), table: Arc::clone(table), rows }))
     }
 
@@ -168,7 +168,7 @@ impl Rig {
 
     pub fn load(&self, table: &Arc<Table>, rows: &[RowKeyBuf]) -> Found {
         match self.try_load(table, rows.to_vec()) {
-            Done::Loaded { found, .. } => found,
+            JobOutcome::Loaded { found, .. } => found,
             other => panic!("not loaded: {other:?}"),
         }
     }
@@ -179,7 +179,7 @@ impl Rig {
         found.rows.into_iter().next().unwrap()
     }
 
-    pub fn try_scan(&self, table: &Arc<Table>, scope: Scope) -> Done {
+    pub fn try_scan(&self, table: &Arc<Table>, scope: Scope) -> JobOutcome {
         let job = ScanJob { ticket: self.ticket(), table: Arc::clone(table), scope, after: None, rows_max: 10 };
         self.perform(Job::Scan(Box::new(job)))
     }
@@ -193,7 +193,7 @@ impl Rig {
     ) -> (Found, Option<RowKeyBuf>) {
         let job = ScanJob { ticket: self.ticket(), table: Arc::clone(table), scope, after, rows_max };
         match self.perform(Job::Scan(Box::new(job))) {
-            Done::Scanned { found, next, .. } => (found, next),
+            JobOutcome::Scanned { found, next, .. } => (found, next),
             other => panic!("not scanned: {other:?}"),
         }
     }
@@ -205,7 +205,7 @@ impl Drop for Rig {
     }
 }
 
-fn start(url: &Url, adjust: impl Fn(&mut Options)) -> (Handle, Receiver<Done>) {
+fn start(url: &Url, adjust: impl Fn(&mut Options)) -> (Handle, Receiver<JobOutcome>) {
     let (sender, done) = channel();
     let mut options = Options::new(url.clone());
     adjust(&mut options);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardine_model::{Field, FieldId, FieldType, Table, Value};
-use shardine_writeback::{Change, Class, Done, Drift, FlushResult};
+use shardine_writeback::{Change, Class, Drift, FlushResult, JobOutcome};
 
 use crate::rig::{Rig, aged, at, image, messages, user, users};
 
@@ -18,14 +18,14 @@ fn wider(name: &str, default: Value) -> Arc<Table> {
 
 pub fn drift(rig: &Rig, table: &Arc<Table>) -> Vec<Drift> {
     match rig.change(table, Change::Check) {
-        Done::Checked { drift, .. } => drift,
+        JobOutcome::Checked { drift, .. } => drift,
         other => panic!("not checked: {other:?}"),
     }
 }
 
-pub fn definition_error(done: &Done) -> String {
+pub fn definition_error(done: &JobOutcome) -> String {
     match done {
-        Done::Failed { error, .. } if error.class == Class::Definition => error.message.clone(),
+        JobOutcome::Failed { error, .. } if error.class == Class::Definition => error.message.clone(),
         other => panic!("not a definition error: {other:?}"),
     }
 }
@@ -38,11 +38,11 @@ fn record_cache_130_every_change_may_be_repeated() {
             rig.create(&users());
         }
         for _ in 0..2 {
-            assert!(matches!(rig.change(&wide, Change::AddField(FieldId(6))), Done::FieldAdded { .. }));
+            assert!(matches!(rig.change(&wide, Change::AddField(FieldId(6))), JobOutcome::FieldAdded { .. }));
         }
         assert_eq!(drift(&rig, &wide), []);
         for _ in 0..2 {
-            assert!(matches!(rig.change(&wide, Change::Drop), Done::Dropped { .. }));
+            assert!(matches!(rig.change(&wide, Change::Drop), JobOutcome::Dropped { .. }));
         }
 
         assert_eq!(drift(&rig, &wide), [Drift::NoTable { table: "users".into() }]);
@@ -77,7 +77,7 @@ fn record_cache_129_old_rows_answer_the_default_of_a_new_field() {
             let wide = wider("extra", default.clone());
 
             let added = rig.change(&wide, Change::AddField(FieldId(6)));
-            assert!(matches!(added, Done::FieldAdded { .. }), "{default:?}: {added:?}");
+            assert!(matches!(added, JobOutcome::FieldAdded { .. }), "{default:?}: {added:?}");
 
             // A default is left out of the image; under a definition with another default it shows.
             assert_eq!(rig.load_one(&wide, &user("old")).fields, aged(1), "{default:?}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use shardine_model::key::Interval;
 use shardine_model::limits;
 use shardine_testkit::sql_server::Kind;
-use shardine_writeback::{Backend, Class, Done, FlushJob, Job, LoadJob, Options, ScanJob, Scope, Url, Why};
+use shardine_writeback::{Backend, Class, FlushJob, Job, JobOutcome, LoadJob, Options, ScanJob, Scope, Url, Why};
 
 use crate::rig::{Rig, aged, at, messages, user, users};
 
@@ -39,7 +39,7 @@ fn a_full_queue_gives_the_job_back() {
     assert_eq!(rejected.why, Why::Full);
     assert!(matches!(*rejected.job, Job::Flush(_)));
     for _ in 0..accepted {
-        assert!(matches!(rig.outcome(), Done::Flushed { .. }));
+        assert!(matches!(rig.outcome(), JobOutcome::Flushed { .. }));
     }
 }
 
@@ -57,7 +57,7 @@ fn loads_do_not_wait_behind_flushes() {
 
     assert_eq!(rig.outcome().ticket(), ticket);
     blocker.execute_batch("ROLLBACK").unwrap();
-    assert!(matches!(rig.outcome(), Done::Flushed { .. }));
+    assert!(matches!(rig.outcome(), JobOutcome::Flushed { .. }));
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn every_accepted_job_is_answered_also_by_a_stop() {
 
         for _ in 0..20 {
             match rig.outcome() {
-                Done::Flushed { .. } => {}
-                Done::Failed { error, .. } => assert_eq!(error.class, Class::Retryable),
+                JobOutcome::Flushed { .. } => {}
+                JobOutcome::Failed { error, .. } => assert_eq!(error.class, Class::Retryable),
                 other => panic!("{other:?}"),
             }
         }
@@ -97,7 +97,7 @@ fn a_stop_does_not_wait_for_what_has_not_begun() {
     rig.handle.stop();
 
     let said = [rig.outcome(), rig.outcome(), rig.outcome()].map(|done| match done {
-        Done::Failed { error, .. } => error.message,
+        JobOutcome::Failed { error, .. } => error.message,
         other => panic!("{other:?}"),
     });
     assert!(said[1..].iter().all(|message| message.contains("stopping")), "{said:?}");
@@ -111,7 +111,7 @@ fn without_a_database_every_job_says_so() {
 
     handle.submit(Job::Load(job)).unwrap();
 
-    let Done::Failed { error, .. } = outcomes.recv().unwrap() else { panic!("nothing can be loaded") };
+    let JobOutcome::Failed { error, .. } = outcomes.recv().unwrap() else { panic!("nothing can be loaded") };
     assert_eq!(error.class, Class::Fatal);
     assert!(error.message.contains("--sql"), "{error}");
     assert!(!handle.status().connected);
@@ -123,8 +123,8 @@ fn a_panic_in_notify_of_one_worker_leaves_the_other_alone() {
     let rig = Rig::sqlite(|_| {});
     rig.create(&users());
     let (sender, outcomes) = channel();
-    let notify = move |done: Done| match done {
-        Done::Flushed { .. } => panic!("as the test wants it"),
+    let notify = move |done: JobOutcome| match done {
+        JobOutcome::Flushed { .. } => panic!("as the test wants it"),
         done => drop(sender.send(done)),
     };
     let handle = Backend::start(&Options::new(rig.url.clone()), notify).unwrap();
@@ -132,7 +132,7 @@ fn a_panic_in_notify_of_one_worker_leaves_the_other_alone() {
     handle.submit(flush(&rig)).unwrap();
     handle.submit(load(&rig)).unwrap();
 
-    assert!(matches!(outcomes.recv().unwrap(), Done::Loaded { .. }));
+    assert!(matches!(outcomes.recv().unwrap(), JobOutcome::Loaded { .. }));
     handle.stop();
 }
 

@@ -6,14 +6,14 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use shardine_model::{FieldId, FieldRef, Table, Value, Version};
-use shardine_writeback::{Backend, Change, Class, Done, Error, FlushResult, Options, Url};
+use shardine_writeback::{Backend, Change, Class, Error, FlushResult, JobOutcome, Options, Url};
 
 use crate::rig::{Rig, aged, at, image, message, messages, user, users};
 use crate::schema::{definition_error, drift};
 
-fn failure(done: Done) -> Error {
+fn failure(done: JobOutcome) -> Error {
     match done {
-        Done::Failed { error, .. } => error,
+        JobOutcome::Failed { error, .. } => error,
         other => panic!("not failed: {other:?}"),
     }
 }
