@@ -24,7 +24,7 @@ pub(crate) struct SchemaRequest {
 const HOME: ShardId = ShardId(1);
 
 /// What a shard holds: its number, its lane, its definitions.
-pub(crate) type Held = (ShardId, usize, Catalogue);
+pub(crate) type ShardCatalogue = (ShardId, usize, Catalogue);
 
 /// Jobs of the schema manager have this lane number; no lane does.
 pub(crate) const SCHEMA_LANE: u64 = 0xffff;
@@ -42,7 +42,7 @@ impl SchemaManager {
     }
 
     /// Brings all shards to the same definitions and tells the doors. Called once, before they open.
-    pub fn reconcile(&self, held: &[Held]) -> Result<(), Refusal> {
+    pub fn reconcile(&self, held: &[ShardCatalogue]) -> Result<(), Refusal> {
         for table in self.catalogue.definitions() {
             for (shard, lane, catalogue) in held {
                 let known = catalogue.definitions().find(|known| known.id == table.id).map(|known| known.version);
@@ -234,7 +234,7 @@ impl SchemaManager {
 
 /// The definitions to begin with: those of the home shard. If it could not be read, the newest that the others hold: it got
 /// each one before them, so there is nothing in them that it refused.
-pub(crate) fn definitions(held: &[Held]) -> Catalogue {
+pub(crate) fn definitions(held: &[ShardCatalogue]) -> Catalogue {
     if let Some((.., home)) = held.iter().find(|(shard, ..)| *shard == HOME) {
         return home.clone();
     }

@@ -26,7 +26,7 @@ pub(crate) struct Hold {
 
 /// An answer that is held back.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldAnswer {
     pub answer: Answer,
     rows: Vec<Option<RowKeyBuf>>,
 }
@@ -55,7 +55,7 @@ impl Hold {
     }
 }
 
-impl Held {
+impl HeldAnswer {
     /// SQL has this row's change.
     pub fn confirm(&mut self, row: &RowKeyBuf) {
         let replies = match &mut self.answer {
@@ -126,7 +126,7 @@ impl Replica {
                 continue;
             }
             #[cfg_attr(not(feature = "mutants"), allow(unused_mut))]
-            let mut held = Held { answer, rows: hold.rows };
+            let mut held = HeldAnswer { answer, rows: hold.rows };
             #[cfg(feature = "mutants")]
             if self.options.mutant == Some(shardine_records::Mutant::ThroughBeforeWritten) {
                 wanted.keys().for_each(|row| held.confirm(row));

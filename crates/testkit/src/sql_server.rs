@@ -276,13 +276,13 @@ impl Database {
 }
 
 /// A session of PostgreSQL's client that has done something and does not end, so that its locks stay until it is dropped.
-pub struct Held {
+pub struct HeldLocks {
     client: Child,
 }
 
 impl Database {
     /// Runs statements on a connection that stays open with what they locked. PostgreSQL only.
-    pub fn hold(&self, statements: &str) -> Result<Held> {
+    pub fn hold(&self, statements: &str) -> Result<HeldLocks> {
         let mut psql = Command::new("psql");
         psql.args(["-X", "-q", "-h", "127.0.0.1", "-U", USER, "-d", &self.name, "-p", &self.port.to_string()]);
         let mut client = psql.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start psql")?;
@@ -293,11 +293,11 @@ impl Database {
         if line.trim() != "held" {
             bail!("psql said {line:?}");
         }
-        Ok(Held { client })
+        Ok(HeldLocks { client })
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldLocks {
     fn drop(&mut self) {
         // The end of its input is the end of the session.
         drop(self.client.stdin.take());

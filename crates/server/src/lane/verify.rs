@@ -15,7 +15,7 @@ use shardine_router::{Difference, Response, VerifiedPage, VerifyCall};
 use shardine_shard::{Caller, Trouble};
 use shardine_writeback::{Found, Job, JobId, LoadJob, ScanJob, Scope};
 
-use self::sides::{Held, Stored, Verdict, judge};
+use self::sides::{MemoryRow, Stored, Verdict, judge};
 use super::core::Core;
 use super::scan::Cursor;
 use super::sql;
@@ -39,13 +39,13 @@ enum Step {
     /// The rows of a range, as memory had them when SQL was asked.
     Range(Memory),
     /// Rows that looked wrong.
-    Again { held: Vec<(RowKeyBuf, Option<Held>)>, look: u32 },
+    Again { held: Vec<(RowKeyBuf, Option<MemoryRow>)>, look: u32 },
 }
 
 /// What memory holds of a table from a place on, and how far that reaches: `None` if there is no more in the shard.
 #[derive(Default)]
 struct Memory {
-    held: BTreeMap<RoutingOrder, Held>,
+    held: BTreeMap<RoutingOrder, MemoryRow>,
     reach: Option<RoutingOrder>,
 }
 
@@ -192,11 +192,11 @@ impl Core {
         self.respond_to(underway.caller, sql::refusal(trouble, message));
     }
 
-    fn held(&self, seat: usize, row: &RowKeyBuf) -> Option<Held> {
+    fn held(&self, seat: usize, row: &RowKeyBuf) -> Option<MemoryRow> {
         let replica = self.seats[seat].replica.as_ref().ok()?;
         match replica.records().get(row.as_ref().position(), row.as_ref()) {
-            Lookup::Live(view) => Some(Held::of(&view)),
-            Lookup::Absent { version, sql_version } => Some(Held::absent(version, sql_version)),
+            Lookup::Live(view) => Some(MemoryRow::of(&view)),
+            Lookup::Absent { version, sql_version } => Some(MemoryRow::absent(version, sql_version)),
             Lookup::NotResident | Lookup::UnknownTable => None,
         }
     }
@@ -213,7 +213,7 @@ impl Memory {
         let (mut held, mut last) = (BTreeMap::new(), None);
         let end = records.scan_resident(&scan, |_, row, view| {
             last = Some(row);
-            held.insert(place(&row.to_owned()), Held::of(&view));
+            held.insert(place(&row.to_owned()), MemoryRow::of(&view));
         });
         let reach = last.filter(|_| end == Page::More).map(|row| place(&row.to_owned()));
         Self { held, reach }

@@ -6,7 +6,7 @@ use shardine_records::{DirtyRow, Lookup};
 
 use super::send::dirty_version;
 use crate::actions::{Actions, Caller};
-use crate::hold::Held;
+use crate::hold::HeldAnswer;
 use crate::reads::Token;
 use crate::replica::Replica;
 use crate::row_map::RowMap;
@@ -24,7 +24,7 @@ struct Wait {
     /// Invariant: never empty between two turns.
     remaining: RowMap<Version>,
     /// What a change came to. Without one, done is all there is to say.
-    held: Option<Held>,
+    held: Option<HeldAnswer>,
     until_ms: u64,
 }
 
@@ -178,7 +178,7 @@ impl Replica {
         &mut self,
         caller: Caller,
         remaining: RowMap<Version>,
-        held: Option<Held>,
+        held: Option<HeldAnswer>,
         until_ms: u64,
         actions: &mut Actions,
     ) {
@@ -234,7 +234,7 @@ impl Replica {
     }
 
     /// Whether the row need not be waited for. An answer that is held back for it is told what SQL has.
-    fn is_through(&self, row: &RowKeyBuf, version: Version, held: &mut Option<Held>) -> bool {
+    fn is_through(&self, row: &RowKeyBuf, version: Version, held: &mut Option<HeldAnswer>) -> bool {
         match self.progress(row.as_ref(), version) {
             Progress::NotYet => false,
             Progress::Gone => true,

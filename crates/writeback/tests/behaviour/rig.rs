@@ -11,7 +11,7 @@ use shardine_model::table::SortPart;
 use shardine_model::{
     Backing, Field, FieldId, FieldRef, FieldType, FieldValue, RowImage, RowKeyBuf, Table, TableId, Value, Version, sort,
 };
-use shardine_testkit::sql_server::{Database, Held, Kind, Shared, SqlServer};
+use shardine_testkit::sql_server::{Database, HeldLocks, Kind, Shared, SqlServer};
 use shardine_writeback::{
     Backend, Change, FlushJob, FlushResult, FlushRow, Found, Handle, Job, JobId, JobOutcome, LoadJob, Loaded, Options,
     ScanJob, Scope, TableJob, Url,
@@ -95,7 +95,7 @@ impl Rig {
     }
 
     /// Runs statements whose locks stay until what is given back is dropped.
-    pub fn hold(&self, statements: &str) -> Held {
+    pub fn hold(&self, statements: &str) -> HeldLocks {
         let Target::Server { database, .. } = &self.place else { panic!("a file has no sessions") };
         database.hold(statements).unwrap()
     }

@@ -6,13 +6,13 @@ use shardine_writeback::Found;
 
 /// A row as memory has it; a version that is not live means deleted or absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct MemoryRow {
     pub version: Version,
     pub sql_version: Version,
     fields: RowImage,
 }
 
-impl Held {
+impl MemoryRow {
     pub fn of(view: &RowView<'_>) -> Self {
         Self { version: view.version, sql_version: view.sql_version, fields: view.fields.to_image() }
     }
@@ -60,7 +60,7 @@ pub(super) enum Verdict {
     Differs(DifferenceKind),
 }
 
-pub(super) fn judge(table: &Table, held: Option<&Held>, stored: Option<&Stored>) -> Verdict {
+pub(super) fn judge(table: &Table, held: Option<&MemoryRow>, stored: Option<&Stored>) -> Verdict {
     if let Some(Stored::Unfit(message)) = stored {
         return Verdict::Differs(DifferenceKind::Unfit(message.clone()));
     }
@@ -126,7 +126,7 @@ mod tests {
             next_field: FieldId(2),
         };
         let held = |version, sql, value: &[u8]| {
-            Some(Held { version: Version(version), sql_version: Version(sql), fields: image(value) })
+            Some(MemoryRow { version: Version(version), sql_version: Version(sql), fields: image(value) })
         };
         let stored = |version, value: &[u8]| Some(Stored::Row { version: Version(version), fields: image(value) });
         let differs = Verdict::Differs;
