@@ -9,7 +9,7 @@ use crate::limits::{
     SEMAPHORE_NAME_BYTES_MAX, SEMAPHORES_MAX,
 };
 use crate::outcome::{Notice, Outcome};
-use crate::state::{Claim, Room, Semaphore};
+use crate::state::{Claim, NodeEdit, Semaphore};
 use crate::status::{Refusal, Status, refuse};
 
 /// What an acquire asks for.
@@ -43,7 +43,7 @@ impl Acquire<'_> {
     }
 }
 
-impl Room<'_> {
+impl NodeEdit<'_> {
     pub(crate) fn acquire(&mut self, session: SessionId, wanted: &Acquire<'_>) -> Result<Outcome, Refusal> {
         let known = self.node.names.get(wanted.name).copied();
         if known.is_none() && !wanted.ephemeral {

@@ -50,8 +50,8 @@ impl Coord {
             Command::Release { by, name } => self.guest(by, notices)?.release(by.session, name),
             Command::Describe { by, name } => self.guest(by, notices)?.see(name),
             Command::TimeOut { node, semaphore, order, revision } => {
-                if let Some(mut room) = self.room(node, notices) {
-                    room.time_out(semaphore, order, revision);
+                if let Some(mut room) = self.edit(node, notices) {
+                    edit.time_out(semaphore, order, revision);
                 }
                 Ok(Outcome::Done)
             }

@@ -4,7 +4,7 @@ use crate::command::{Asker, Start};
 use crate::ids::{SemaphoreId, SessionId};
 use crate::limits::{DESCRIPTION_BYTES_MAX, PROTECTION_KEY_BYTES_MAX, SESSION_TIMEOUT_MS_MAX, SESSIONS_MAX};
 use crate::outcome::{Notice, Outcome};
-use crate::state::{Coord, Room, Session};
+use crate::state::{Coord, NodeEdit, Session};
 use crate::status::{Refusal, Status, refuse};
 
 impl Start<'_> {
@@ -40,16 +40,16 @@ impl Coord {
         };
         start.check()?;
         let has_room = self.has_room_for(crate::limits::SESSION_COST + start.description.len() as u64);
-        let mut room = self.room(node, notices).expect("just found");
+        let mut edit = self.edit(node, notices).expect("just found");
         if start.session != SessionId(0) {
-            room.restore(start)?;
+            edit.restore(start)?;
             return Ok(Outcome::Attached { node, session: start.session, is_new: false });
         }
-        if room.node.sessions.len() >= SESSIONS_MAX {
+        if edit.node.sessions.len() >= SESSIONS_MAX {
             return refuse(Status::PreconditionFailed, format!("{SESSIONS_MAX} sessions are the limit of a node"));
         }
         has_room?;
-        let session = room.add_session(Session {
+        let session = edit.add_session(Session {
             timeout_ms: start.timeout_ms,
             description: start.description.into(),
             protection_key: start.protection_key.into(),
@@ -65,16 +65,16 @@ impl Coord {
     /// The leader says when; a session that is gone already is gone.
     pub(crate) fn expire_session(&mut self, by: Asker, notices: &mut Vec<Notice>) -> Outcome {
         if let Ok(mut room) = self.guest(by, notices) {
-            room.end_session(by.session);
+            edit.end_session(by.session);
         }
         Outcome::Done
     }
 
     /// The node of a request, if its session is alive.
-    pub(crate) fn guest<'a>(&'a mut self, by: Asker, notices: &'a mut Vec<Notice>) -> Result<Room<'a>, Refusal> {
-        match self.room(by.node, notices) {
+    pub(crate) fn guest<'a>(&'a mut self, by: Asker, notices: &'a mut Vec<Notice>) -> Result<NodeEdit<'a>, Refusal> {
+        match self.edit(by.node, notices) {
             None => refuse(Status::NotFound, "the coordination node was dropped"),
-            Some(room) if room.node.sessions.contains_key(&by.session) => Ok(room),
+            Some(room) if edit.node.sessions.contains_key(&by.session) => Ok(room),
             Some(_) => refuse(Status::BadSession, format!("session {} is not alive", by.session)),
         }
     }
@@ -103,7 +103,7 @@ pub(crate) fn room_for(held: u64, more: u64) -> Result<(), Refusal> {
     Ok(())
 }
 
-impl Room<'_> {
+impl NodeEdit<'_> {
     fn restore(&mut self, start: &Start<'_>) -> Result<(), Refusal> {
         let Some(session) = self.node.sessions.get(&start.session) else {
             return refuse(Status::SessionExpired, format!("session {} has ended", start.session));

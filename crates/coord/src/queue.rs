@@ -2,9 +2,9 @@
 
 use crate::ids::{OrderId, SemaphoreId};
 use crate::outcome::Notice;
-use crate::state::Room;
+use crate::state::NodeEdit;
 
-impl Room<'_> {
+impl NodeEdit<'_> {
     /// Promotes waiters while the first of them fits. One that does not fit holds up all behind it.
     pub(crate) fn serve_queue(&mut self, id: SemaphoreId) {
         while let Some((order, count)) = self.next_in_queue(id) {

@@ -109,24 +109,24 @@ impl Coord {
     ) -> Result<Outcome, Refusal> {
         check_path(path)?;
         let number = self.limiting_node(node)?;
-        let mut room = self.room(number, notices).expect("just found");
-        if let Some(id) = room.node.resource_paths.get(path) {
-            if room.node.resources[id].pace == *pace {
+        let mut edit = self.edit(number, notices).expect("just found");
+        if let Some(id) = edit.node.resource_paths.get(path) {
+            if edit.node.resources[id].pace == *pace {
                 return refuse(Status::AlreadyExists, format!("there is a resource {path:?} with these settings"));
             }
             return refuse(Status::BadRequest, format!("there is a resource {path:?} with other settings"));
         }
         let parent = parent_of(path);
-        if let Some(parent) = parent.filter(|parent| !room.node.resource_paths.contains_key(*parent)) {
+        if let Some(parent) = parent.filter(|parent| !edit.node.resource_paths.contains_key(*parent)) {
             return refuse(Status::BadRequest, format!("there is no resource {parent:?} above it"));
         }
         pace.check(parent.is_none())?;
-        if room.node.resources.len() >= RESOURCES_MAX {
+        if edit.node.resources.len() >= RESOURCES_MAX {
             return refuse(Status::PreconditionFailed, format!("{RESOURCES_MAX} resources are the limit of a node"));
         }
         let resource = Resource { path: path.into(), pace: *pace };
-        room_for(*room.bytes, resource.bytes())?;
-        let resource = room.add_resource(resource);
+        room_for(*edit.bytes, resource.bytes())?;
+        let resource = edit.add_resource(resource);
         notices.push(Notice::ResourceMade { node: number, resource });
         Ok(Outcome::Done)
     }
@@ -141,8 +141,8 @@ impl Coord {
     ) -> Result<Outcome, Refusal> {
         let (number, resource) = self.known_resource(node, path)?;
         pace.check(parent_of(path).is_none())?;
-        let mut room = self.room(number, notices).expect("just found");
-        room.resource_mut(resource).pace = *pace;
+        let mut edit = self.edit(number, notices).expect("just found");
+        edit.resource_mut(resource).pace = *pace;
         notices.push(Notice::ResourceAltered { node: number, resource });
         Ok(Outcome::Done)
     }
@@ -157,7 +157,7 @@ impl Coord {
         if self.nodes[&number].resources_below(path).next().is_some() {
             return refuse(Status::BadRequest, format!("resource {path:?} has others below it"));
         }
-        self.room(number, notices).expect("just found").remove_resource(resource);
+        self.edit(number, notices).expect("just found").remove_resource(resource);
         notices.push(Notice::ResourceGone { node: number, resource });
         Ok(Outcome::Done)
     }

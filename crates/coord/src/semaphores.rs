@@ -6,10 +6,10 @@ use crate::attach::room_for;
 use crate::ids::{OrderId, SemaphoreId};
 use crate::limits::{DATA_BYTES_MAX, SEMAPHORE_NAME_BYTES_MAX, SEMAPHORES_MAX};
 use crate::outcome::{Notice, Outcome};
-use crate::state::{Room, Semaphore};
+use crate::state::{NodeEdit, Semaphore};
 use crate::status::{Refusal, Status, refuse};
 
-impl Room<'_> {
+impl NodeEdit<'_> {
     pub(crate) fn create(&mut self, name: &str, limit: u64, data: &[u8]) -> Result<Outcome, Refusal> {
         check_sizes(name, data)?;
         if limit == 0 {

@@ -268,9 +268,9 @@ impl Coord {
         hash.digest()
     }
 
-    pub(crate) fn room<'a>(&'a mut self, number: NodeNumber, notices: &'a mut Vec<Notice>) -> Option<Room<'a>> {
+    pub(crate) fn edit<'a>(&'a mut self, number: NodeNumber, notices: &'a mut Vec<Notice>) -> Option<NodeEdit<'a>> {
         let node = self.nodes.get_mut(&number)?;
-        Some(Room {
+        Some(NodeEdit {
             number,
             node,
             cut: &mut self.cut,
@@ -284,7 +284,7 @@ impl Coord {
 
 /// One node while a command works on it. All changes of sessions, semaphores and resources go through here, so that a running cut
 /// gets what it has not written yet before it changes, and bytes are counted.
-pub(crate) struct Room<'a> {
+pub(crate) struct NodeEdit<'a> {
     pub number: NodeNumber,
     pub node: &'a mut Node,
     cut: &'a mut Option<Cut>,
@@ -294,7 +294,7 @@ pub(crate) struct Room<'a> {
     pub mutant: Option<crate::Mutant>,
 }
 
-impl Room<'_> {
+impl NodeEdit<'_> {
     pub fn place(&self, semaphore: SemaphoreId, order: OrderId) -> ClaimRef {
         ClaimRef { node: self.number, semaphore, order }
     }

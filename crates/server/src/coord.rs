@@ -1,12 +1,12 @@
 //! The thread that owns the coordination groups: requests of streams come in as messages, many of them share one log write.
 //!
 //! It is a lane without connections: streams live in the gRPC door (`shardine-ydb`), which hears of them through closures.
-//! All groups sit in one room, so that a turn has one log write however many of them took part in it.
+//! All groups sit in one owner, so that a turn has one log write however many of them took part in it.
 
 mod groups;
 mod look;
-mod room;
 mod seat;
+mod thread;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SendError, Sender, channel};
@@ -20,8 +20,8 @@ use shardine_store::{DataDir, LogStore};
 use shardine_ydb::{CoordEngine, Hear};
 
 pub(crate) use self::groups::is_group;
-use self::room::Room;
 use self::seat::Seat;
+use self::thread::CoordThread;
 use crate::clock::Clock;
 use crate::exchange::refused;
 use crate::log_thread::{self, LogNews, Synced};
@@ -95,8 +95,8 @@ impl Coordination {
         let saved_messages = messages.clone();
         let saved = move |seat, index| drop(saved_messages.send(CoordMessage::SnapshotSaved { seat, index }));
         let snapshots = snapshot_thread::start("coord", data.snapshot_dir(), saved, log_thread.tasks.clone())?;
-        let room = Room::new(seats, mailbox, log_thread, snapshots, clock);
-        let thread = std::thread::Builder::new().name("coord".into()).spawn(move || room.run())?;
+        let owner = CoordThread::new(seats, mailbox, log_thread, snapshots, clock);
+        let thread = std::thread::Builder::new().name("coord".into()).spawn(move || owner.run())?;
         Ok(Self { messages, next: Arc::default(), groups: groups.into(), thread })
     }
 

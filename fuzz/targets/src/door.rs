@@ -56,7 +56,7 @@ pub fn resp_session(data: &[u8]) {
 }
 
 fn conversation(data: &[u8], piece: usize) -> Vec<u8> {
-    let mut room = Room { state: replica(1), responses: VecDeque::new() };
+    let mut room = OneShardEngine { state: replica(1), responses: VecDeque::new() };
     let mut connection = RespConnection::new(1, Arc::new(Options::default()));
     let (mut said, mut out, mut start, mut end) = (Vec::new(), Vec::new(), 0, piece.min(data.len()));
     loop {
@@ -86,12 +86,12 @@ fn conversation(data: &[u8], piece: usize) -> Vec<u8> {
 }
 
 /// The engine of one lane with one shard, which does at once what it is asked.
-struct Room {
+struct OneShardEngine {
     state: Records,
     responses: VecDeque<(u64, Response)>,
 }
 
-impl Room {
+impl OneShardEngine {
     fn execute(&mut self, request: &[u8], ticket: Ticket) {
         let entry = Entry::Commands { proposed_at: NOW, requests: request }.to_bytes();
         let mut caller = Caller { answer: None };
@@ -124,7 +124,7 @@ impl Room {
     }
 }
 
-impl LocalEngine for Room {
+impl LocalEngine for OneShardEngine {
     fn catalogue(&self) -> &Catalogue {
         self.state.catalogue()
     }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use shardine_model::ids::ShardId;
 use shardine_model::log::{LogEntry, LogEntryKind, LogWrite};
 
-use super::{Candidate, Room};
+use super::{Candidate, Space};
 
 const ENTRIES: u64 = 1_000;
 const INJURED: u64 = 500;
@@ -65,7 +65,7 @@ pub fn describe(candidate: &Candidate, dir: &Path) -> Result<String> {
 
 /// The copy is taken while the store is open: what a killed process leaves.
 fn write_and_copy(candidate: &Candidate, dir: &Path, copy: &Path) -> Result<()> {
-    let store = (candidate.open)(dir, Room::Bare)?;
+    let store = (candidate.open)(dir, Space::Bare)?;
     for index in 1..=ENTRIES {
         let data = [mark(index), vec![0x55; 176]].concat();
         let entry = LogEntry { index, term: 1, kind: LogEntryKind::Normal, data: Bytes::from(data) };
@@ -99,7 +99,7 @@ fn reopen(
         }
     }
     let count = || -> Result<usize> {
-        let store = (candidate.open)(copy, Room::Bare)?;
+        let store = (candidate.open)(copy, Space::Bare)?;
         Ok(store.load(ShardId(1))?.entries.len())
     };
     panic::catch_unwind(AssertUnwindSafe(count)).unwrap_or_else(|_| anyhow::bail!("panic"))

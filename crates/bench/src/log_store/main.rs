@@ -44,7 +44,7 @@ struct Args {
 
 /// Whether a store shall take its space in advance: for speed yes, for a thousand small trials no.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum Space {
     Prepared,
     Bare,
 }
@@ -52,7 +52,7 @@ enum Room {
 /// One way to keep a log.
 struct Candidate {
     name: &'static str,
-    open: fn(&Path, Room) -> Result<Box<dyn LogStore>>,
+    open: fn(&Path, Space) -> Result<Box<dyn LogStore>>,
     /// The raw file keeps no order and reads nothing back: it only shows what the disk can do.
     can_recover: bool,
 }
@@ -61,12 +61,12 @@ const CANDIDATES: [Candidate; 4] = [
     Candidate { name: "raw file", open: |dir, _| Ok(Box::new(raw_file::RawFile::open(dir)?)), can_recover: false },
     Candidate {
         name: "segments (ours)",
-        open: |dir, room| Ok(Box::new(SegmentLog::open(dir, segment_options(room))?)),
+        open: |dir, space| Ok(Box::new(SegmentLog::open(dir, segment_options(space))?)),
         can_recover: true,
     },
     Candidate {
         name: "raft-engine",
-        open: |dir, room| Ok(Box::new(raft_engine_log::RaftEngineLog::open(dir, room)?)),
+        open: |dir, space| Ok(Box::new(raft_engine_log::RaftEngineLog::open(dir, space)?)),
         can_recover: true,
     },
     Candidate { name: "fjall", open: |dir, _| Ok(Box::new(fjall_log::FjallLog::open(dir)?)), can_recover: true },
@@ -97,7 +97,7 @@ fn measure_writes(args: &Args, candidates: &[&Candidate], load: &Load) -> Result
     let mut seen: Vec<Vec<Measured>> = candidates.iter().map(|_| Vec::new()).collect();
     for _ in 0..args.rounds {
         for (candidate, seen) in candidates.iter().zip(&mut seen) {
-            let store = (candidate.open)(&fresh(&args.dir)?, Room::Prepared)?;
+            let store = (candidate.open)(&fresh(&args.dir)?, Space::Prepared)?;
             seen.push(load::run(store.as_ref(), load, Duration::from_secs(args.seconds))?);
         }
     }
@@ -119,14 +119,14 @@ fn measure_writes(args: &Args, candidates: &[&Candidate], load: &Load) -> Result
 
 fn measure_recovery(args: &Args, candidate: &Candidate) -> Result<()> {
     let dir = fresh(&args.dir)?;
-    let store = (candidate.open)(&dir, Room::Prepared)?;
+    let store = (candidate.open)(&dir, Space::Prepared)?;
     let load = &load::LOADS[1];
     let writes = (args.recovery_mib << 20) / (load.groups as usize * load.entries as usize * load.entry_bytes);
     load::fill(store.as_ref(), load, writes as u64)?;
     drop(store);
 
     let before = Instant::now();
-    let store = (candidate.open)(&dir, Room::Prepared)?;
+    let store = (candidate.open)(&dir, Space::Prepared)?;
     let mut entries = 0;
     for shard in store.shards() {
         entries += store.load(shard)?.entries.len();
@@ -147,10 +147,10 @@ fn measure_recovery(args: &Args, candidate: &Candidate) -> Result<()> {
     Ok(())
 }
 
-fn segment_options(room: Room) -> Options {
-    match room {
-        Room::Prepared => Options::default(),
-        Room::Bare => Options { segment_bytes: 1 << 20, ..Options::default() },
+fn segment_options(space: Space) -> Options {
+    match space {
+        Space::Prepared => Options::default(),
+        Space::Bare => Options { segment_bytes: 1 << 20, ..Options::default() },
     }
 }
 

@@ -11,7 +11,7 @@ use shardine_model::ids::ShardId;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite};
 use shardine_store::{Error, GroupLog, LogStore};
 
-use super::Room;
+use super::Space;
 
 const HARD_STATE_KEY: &[u8] = b"hard";
 
@@ -33,7 +33,7 @@ pub struct RaftEngineLog {
 }
 
 impl RaftEngineLog {
-    pub fn open(dir: &Path, room: Room) -> Result<Self> {
+    pub fn open(dir: &Path, space: Space) -> Result<Self> {
         let config = Config {
             dir: dir.display().to_string(),
             recovery_mode: RecoveryMode::TolerateTailCorruption,
@@ -42,7 +42,7 @@ impl RaftEngineLog {
             target_file_size: ReadableSize::mb(32),
             purge_threshold: ReadableSize::mb(128),
             enable_log_recycle: true,
-            prefill_for_recycle: room == Room::Prepared,
+            prefill_for_recycle: space == Space::Prepared,
             ..Config::default()
         };
         Ok(Self { dir: dir.to_path_buf(), engine: Engine::open(config)?, batch: Mutex::default() })

@@ -1,4 +1,4 @@
-//! One group's place in the room: its replica, or why there is none.
+//! One group's place in the owner: its replica, or why there is none.
 
 use shardine_model::{NodeId, ShardId};
 use shardine_shard::coord::{Actions, Options, Replica};

@@ -36,7 +36,7 @@ const LOOK_TICKS: u64 = 100;
 const STOPPED: &str = "coordination has stopped on this node; its log says why and what to do";
 const STOPPING: &str = "the node is stopping";
 
-pub(super) struct Room {
+pub(super) struct CoordThread {
     /// One for each group, in the order of their numbers.
     seats: Vec<Seat>,
     messages: Receiver<CoordMessage>,
@@ -58,7 +58,7 @@ struct StreamSink {
     hear: Hear,
 }
 
-impl Room {
+impl CoordThread {
     pub fn new(
         seats: Vec<Seat>,
         messages: Receiver<CoordMessage>,
