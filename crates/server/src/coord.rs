@@ -102,7 +102,7 @@ impl Coordination {
 
     /// The way in for doors.
     pub fn engine(&self) -> Arc<dyn CoordEngine> {
-        Arc::new(Desk { messages: self.messages.clone(), next: Arc::clone(&self.next) })
+        Arc::new(CoordHandle { messages: self.messages.clone(), next: Arc::clone(&self.next) })
     }
 
     /// The way in for those who look.
@@ -144,19 +144,19 @@ impl Window {
     }
 }
 
-struct Desk {
+struct CoordHandle {
     messages: Sender<CoordMessage>,
     /// Numbers streams and calls.
     next: Arc<AtomicU64>,
 }
 
-impl Desk {
+impl CoordHandle {
     fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
-impl CoordEngine for Desk {
+impl CoordEngine for CoordHandle {
     fn open(&self, opening: Opening, hear: Hear) -> StreamId {
         let stream = StreamId(self.number());
         let _ = self.messages.send(CoordMessage::Open { stream, opening, hear });

@@ -330,9 +330,9 @@ pub(crate) fn cursor_position(cursor: Option<&[u8]>) -> Position {
 }
 
 /// The exchange as doors on other threads hold it.
-pub(crate) struct Desk(pub Arc<Exchange>);
+pub(crate) struct ExchangeHandle(pub Arc<Exchange>);
 
-impl RemoteEngine for Desk {
+impl RemoteEngine for ExchangeHandle {
     fn catalogue(&self) -> Arc<Catalogue> {
         Arc::clone(&self.0.catalogue.read().unwrap_or_else(PoisonError::into_inner))
     }

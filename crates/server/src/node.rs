@@ -21,7 +21,7 @@ use shardine_writeback::{Backend, Handle, Url};
 use crate::clock::Clock;
 use crate::coord::{self, Coordination};
 use crate::doors::Doors;
-use crate::exchange::{Desk, Exchange};
+use crate::exchange::{Exchange, ExchangeHandle};
 use crate::lane::{self, Core, Lane, Seat};
 use crate::lane_message::{Inbox, LaneMessage};
 use crate::log_thread::LogNews;
@@ -118,7 +118,7 @@ impl Node {
         let schema_manager = SchemaManager::new(Arc::clone(&exchange), schema_manager::definitions(&held), schema_sql);
         schema_manager.reconcile(&held)?;
         schema_manager.start(request_box)?;
-        let engine: Arc<dyn RemoteEngine> = Arc::new(Desk(Arc::clone(&exchange)));
+        let engine: Arc<dyn RemoteEngine> = Arc::new(ExchangeHandle(Arc::clone(&exchange)));
         let coord = Coordination::start(NODE, options.coord_groups, Arc::clone(&log), &data, clock)?;
         let _ = exchange.coord.set(coord.window());
         let doors = Doors::open(&engine, coord.engine(), options)?;
@@ -135,7 +135,7 @@ impl Node {
     /// The way in for doors on other threads.
     #[must_use]
     pub fn engine(&self) -> Arc<dyn RemoteEngine> {
-        Arc::new(Desk(Arc::clone(&self.exchange)))
+        Arc::new(ExchangeHandle(Arc::clone(&self.exchange)))
     }
 
     /// Stops cleanly: no more requests are taken, those in flight end, SQL gets what it lacks within the limit, every

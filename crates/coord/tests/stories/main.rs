@@ -8,16 +8,16 @@ mod words;
 use std::path::{Path, PathBuf};
 
 use support::script;
-use teller::Desk;
+use teller::Stage;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories")
 }
 
 fn run(name: &str) {
-    let mut desk = Desk::open();
-    script::tell(&folder().join(format!("{name}.script")), &mut desk);
-    desk.close();
+    let mut stage = Stage::open();
+    script::tell(&folder().join(format!("{name}.script")), &mut stage);
+    stage.close();
 }
 
 // In the order in which a newcomer should read them.

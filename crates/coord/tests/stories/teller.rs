@@ -11,7 +11,7 @@ use shardine_coord::{
 use crate::support::script::Teller;
 use crate::words::{Line, number};
 
-pub struct Desk {
+pub struct Stage {
     coord: Coord,
     /// Applies the same entries and never leads.
     follower: Coord,
@@ -29,9 +29,9 @@ pub struct Desk {
     next: u64,
 }
 
-impl Desk {
+impl Stage {
     pub fn open() -> Self {
-        let mut desk = Self {
+        let mut stage = Self {
             coord: Coord::new(),
             follower: Coord::new(),
             leader: Leader::new(),
@@ -45,8 +45,8 @@ impl Desk {
             callers: BTreeMap::new(),
             next: 0,
         };
-        desk.lead();
-        desk
+        stage.lead();
+        stage
     }
 
     /// A story ends with replicas that agree.
@@ -252,7 +252,7 @@ impl Desk {
     }
 }
 
-impl Teller for Desk {
+impl Teller for Stage {
     fn act(&mut self, line: &str) -> Vec<String> {
         let line = Line::read(line);
         match line.who {

@@ -9,14 +9,14 @@ mod teller;
 use std::path::{Path, PathBuf};
 
 use support::script;
-use teller::Desk;
+use teller::Stage;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories")
 }
 
 fn run(name: &str) {
-    script::tell(&folder().join(format!("{name}.script")), &mut Desk::open());
+    script::tell(&folder().join(format!("{name}.script")), &mut Stage::open());
 }
 
 // In the order in which a newcomer should read them.

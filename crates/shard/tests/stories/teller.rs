@@ -21,7 +21,7 @@ use crate::database::Database;
 use crate::support::script::Teller;
 use crate::support::{show, words};
 
-pub struct Desk {
+pub struct Stage {
     replica: Replica,
     time: Time,
     database: Database,
@@ -39,7 +39,7 @@ pub struct Desk {
     asked: BTreeMap<String, Vec<RowKeyBuf>>,
 }
 
-impl Desk {
+impl Stage {
     /// A group of one that leads and has nothing to do.
     pub fn open() -> Self {
         let mut options = Options::new(NodeId(1), ShardId(1), Interval::ALL);
@@ -50,7 +50,7 @@ impl Desk {
     fn with(options: Options) -> Self {
         let membership = Membership { voters: vec![1], learners: Vec::new() };
         let restored = Restored { snapshot: SnapshotMeta { membership, ..Default::default() }, ..Default::default() };
-        let mut desk = Self {
+        let mut stage = Self {
             replica: Replica::new(options, Records::new(1), restored),
             time: Time { monotonic_ms: 1_000, wall: Timestamp(1_000) },
             database: Database::default(),
@@ -63,15 +63,15 @@ impl Desk {
             callers: Vec::new(),
             asked: BTreeMap::new(),
         };
-        desk.replica.set_time(desk.time);
-        desk.perform(|replica, actions| replica.campaign(actions));
-        desk.settle();
-        assert!(desk.replica.is_serving(), "a group of one leads at once");
-        desk
+        stage.replica.set_time(stage.time);
+        stage.perform(|replica, actions| replica.campaign(actions));
+        stage.settle();
+        assert!(stage.replica.is_serving(), "a group of one leads at once");
+        stage
     }
 }
 
-impl Teller for Desk {
+impl Teller for Stage {
     fn act(&mut self, line: &str) -> Vec<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Some(name) = words[0].strip_suffix(':') {
@@ -108,7 +108,7 @@ impl Teller for Desk {
     }
 }
 
-impl Desk {
+impl Stage {
     /// A story about limits begins by saying them.
     fn open_again(&mut self, words: &[&str]) -> Vec<String> {
         let mut options = Options::new(NodeId(1), ShardId(1), Interval::ALL);
