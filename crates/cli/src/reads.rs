@@ -1,6 +1,6 @@
 //! `get` and `scan`.
 
-use base64::RemoteEngine as _;
+use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::Args;
 use serde_json::json;

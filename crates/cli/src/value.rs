@@ -1,6 +1,6 @@
 //! Values between text, JSON and protobuf.
 
-use base64::RemoteEngine as _;
+use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
 use shardine_model::{ErrorCode, FieldType, Refusal, Value};

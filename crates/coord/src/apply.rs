@@ -50,7 +50,7 @@ impl Coord {
             Command::Release { by, name } => self.guest(by, notices)?.release(by.session, name),
             Command::Describe { by, name } => self.guest(by, notices)?.see(name),
             Command::TimeOut { node, semaphore, order, revision } => {
-                if let Some(mut room) = self.edit(node, notices) {
+                if let Some(mut edit) = self.edit(node, notices) {
                     edit.time_out(semaphore, order, revision);
                 }
                 Ok(Outcome::Done)

@@ -64,7 +64,7 @@ impl Coord {
 
     /// The leader says when; a session that is gone already is gone.
     pub(crate) fn expire_session(&mut self, by: Asker, notices: &mut Vec<Notice>) -> Outcome {
-        if let Ok(mut room) = self.guest(by, notices) {
+        if let Ok(mut edit) = self.guest(by, notices) {
             edit.end_session(by.session);
         }
         Outcome::Done
@@ -74,7 +74,7 @@ impl Coord {
     pub(crate) fn guest<'a>(&'a mut self, by: Asker, notices: &'a mut Vec<Notice>) -> Result<NodeEdit<'a>, Refusal> {
         match self.edit(by.node, notices) {
             None => refuse(Status::NotFound, "the coordination node was dropped"),
-            Some(room) if edit.node.sessions.contains_key(&by.session) => Ok(room),
+            Some(edit) if edit.node.sessions.contains_key(&by.session) => Ok(edit),
             Some(_) => refuse(Status::BadSession, format!("session {} is not alive", by.session)),
         }
     }

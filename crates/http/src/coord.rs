@@ -3,7 +3,7 @@
 
 use axum::Json as JsonReply;
 use axum::extract::State;
-use base64::RemoteEngine as _;
+use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::request;
 use serde::Deserialize;

@@ -1,7 +1,7 @@
 //! Values and records in JSON. Blobs are base64; integers beyond 2^53 are strings, because many readers of JSON
 //! keep numbers as doubles and would change them without a word.
 
-use base64::RemoteEngine as _;
+use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value as Json, json};
 use shardine_model::{ErrorCode, FieldType, Refusal, Table, Value};

@@ -12,7 +12,7 @@ use crate::convert::{config_of, message_of};
 use crate::engine::{CoordEngine, call};
 use crate::envelope::{bad_request, done, packed};
 use crate::rights::{Pass, Right};
-use crate::session;
+use crate::session_stream;
 use shardine_proto::ydb::coordination::v1::coordination_service_server::CoordinationService;
 use shardine_proto::ydb::coordination::{
     AlterNodeRequest, AlterNodeResponse, CreateNodeRequest, CreateNodeResponse, DescribeNodeRequest,

@@ -110,8 +110,8 @@ pub async fn run(command: NodeCommand, output: Output) -> Result<(), Complaint> 
             output.print(|| format!("dropped {path}"), || json!({ "dropped": path }));
         }
         NodeCommand::List { server } => {
-            let mut session = Session::open(&server).await?;
-            let reply = session.cluster.coord_nodes(v1::CoordNodesRequest {}).await;
+            let mut connection = Connection::open(&server).await?;
+            let reply = connection.cluster.coord_nodes(v1::CoordNodesRequest {}).await;
             let nodes = reply.map_err(|status| Complaint::from_status(&status))?.into_inner().nodes;
             output.print(|| list_text(&nodes), || list_json(&nodes));
         }

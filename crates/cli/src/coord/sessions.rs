@@ -27,7 +27,7 @@ pub enum SessionCommand {
 
 pub async fn run(command: SessionCommand, output: Output) -> Result<(), Complaint> {
     let SessionCommand::List { after, page, place } = command;
-    let mut server = Session::open(&place.server).await?;
+    let mut server = Connection::open(&place.server).await?;
     let request = v1::CoordSessionsRequest { node: place.node, after, limit: page.limit };
     let reply = server.cluster.coord_sessions(request).await;
     let sessions = reply.map_err(|status| Complaint::from_status(&status))?.into_inner().sessions;

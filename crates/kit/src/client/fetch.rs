@@ -25,7 +25,7 @@ use crate::request::{Reply, Request};
 use crate::trace::{self, Trace};
 
 /// A request that has ended.
-struct Ended<R: Request> {
+struct Completed<R: Request> {
     ask: AskId,
     host: Arc<Host>,
     sent: u64,
@@ -33,7 +33,7 @@ struct Ended<R: Request> {
     outcome: Result<Response<R::Answered>, Status>,
 }
 
-type Asking<R> = Pin<Box<dyn Future<Output = Ended<R>> + Send>>;
+type Asking<R> = Pin<Box<dyn Future<Output = Completed<R>> + Send>>;
 type Asks<R> = FuturesUnordered<Abortable<Asking<R>>>;
 
 /// A call on its way.
@@ -193,8 +193,8 @@ impl<'a, R: Request> Fetch<'a, R> {
     }
 
     /// A host has answered.
-    fn take_in(&mut self, done: Ended<R>) {
-        let Ended { ask, host, sent, took, outcome } = done;
+    fn take_in(&mut self, done: Completed<R>) {
+        let Completed { ask, host, sent, took, outcome } = done;
         self.handles.remove(&ask);
         match self.inner.learn(&host, sent, outcome) {
             Heard::Reply(reply) if reply.all_matched => {
@@ -296,7 +296,7 @@ fn asking<R: Request>(inner: Arc<Inner<R>>, ask: AskId, host: Arc<Host>, message
         let outcome = inner.request.call(&host, message).await;
         drop(busy);
         let took = inner.now().since(begun);
-        Ended { ask, host, sent, took, outcome }
+        Completed { ask, host, sent, took, outcome }
     })
 }
 

@@ -28,7 +28,7 @@ impl Member for Replica {
     }
 
     fn propose_gathered(&mut self, actions: &mut Actions) {
-        Self::flush(self, actions);
+        Self::propose_gathered(self, actions);
     }
 
     fn is_cutting(&self) -> bool {
