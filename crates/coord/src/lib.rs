@@ -7,25 +7,25 @@
 
 // In the order in which a newcomer should read them.
 mod ids;
-mod limits;
-mod path;
-mod status;
-// What is stored.
 mod command;
-mod config;
 mod outcome;
+mod status;
 mod state;
-// What an entry does.
-mod acquire;
+
 mod apply;
-mod attach;
 mod nodes;
+mod attach;
+mod semaphores;
+mod acquire;
 mod queue;
 mod resources;
-mod semaphores;
+
 mod snapshot;
-// What the leader keeps to itself.
 mod leader;
+
+mod config;
+mod path;
+mod limits;
 
 #[cfg(feature = "mutants")]
 mod mutant;

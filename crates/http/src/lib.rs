@@ -9,17 +9,17 @@ mod record_path;
 mod records;
 mod scans;
 mod tables;
-// For people and machines that look after the cluster.
+
 mod cluster;
 mod coord;
 mod health;
 mod metrics;
 mod openapi;
-// What all of them use.
+
+mod query;
 mod body;
 mod json;
 mod problem;
-mod query;
 
 use std::sync::Arc;
 use std::time::Duration;

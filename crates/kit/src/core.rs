@@ -2,14 +2,14 @@
 //! No clock, chance, network or database in here: time and chance are arguments, requests are numbers.
 
 // In the order in which a newcomer should read them.
-pub mod budget;
-pub mod call;
-pub mod interval;
-pub mod latency;
-pub mod map;
-pub mod plan;
 pub mod shard;
-pub mod tenure;
+pub mod interval;
+pub mod map;
 pub mod view;
-// What they count time in.
+pub mod plan;
+pub mod call;
+
+pub mod budget;
+pub mod latency;
+pub mod tenure;
 pub mod moment;

@@ -23,18 +23,20 @@
 //! records there is Shardine itself.
 
 // The client, in the order in which a newcomer should read it.
-mod client;
-mod error;
-mod host;
-mod metrics;
-mod options;
-pub mod provider;
+// In the order in which a newcomer should read them.
 mod request;
+mod options;
+mod client;
+mod host;
+pub mod provider;
+
+mod error;
+mod metrics;
 mod trace;
-// The server.
-pub mod claim;
+
 mod server;
-// What both say to each other, and what decides.
+pub mod claim;
+
 pub mod core;
 pub mod wire;
 

@@ -3,22 +3,26 @@
 //! Pure: no clock, randomness, I/O or async. What is stored or sent is defined here byte for byte (`docs/encoding.md`).
 
 // In the order in which a newcomer should read them.
-pub mod address;
-pub mod backing;
-pub mod codec;
-pub mod command;
-pub mod entry;
-pub mod error;
 pub mod ids;
 pub mod key;
-pub mod limits;
-pub mod log;
-pub mod reply;
-pub mod row;
-pub mod sort;
-pub mod table;
+pub mod address;
+
 pub mod value;
 pub mod version;
+pub mod table;
+pub mod sort;
+pub mod backing;
+pub mod row;
+
+pub mod command;
+pub mod reply;
+pub mod error;
+
+pub mod entry;
+pub mod log;
+pub mod codec;
+
+pub mod limits;
 
 pub use backing::{Ack, AckAfter, Backing, Conflict, Mapping, SqlOptions, WriteMode};
 pub use command::{Action, Command, Request};

@@ -5,21 +5,24 @@
 //! done with the outcome is the replica's business (`shardine-shard`). Never touches a socket, a disk or a clock.
 
 // In the order in which a newcomer should read them.
-mod absents;
+mod state;
 mod apply;
 mod command;
-mod dead_letters;
 mod evaluate;
-mod index;
 mod merge;
+
+mod record;
+mod index;
+mod slabs;
+mod absents;
+
+mod remembered;
+mod dead_letters;
+mod scan;
+mod snapshot;
+
 #[cfg(feature = "mutants")]
 mod mutant;
-mod record;
-mod remembered;
-mod scan;
-mod slabs;
-mod snapshot;
-mod state;
 
 pub use apply::{Fatal, Nobody, Sink, read_reply};
 pub use dead_letters::DeadLetter;

@@ -5,18 +5,22 @@
 //! What it speaks is told in `docs/redis.md`.
 
 // A newcomer reads: connection, frame, verb, command, queue, waiting.
+// In the order in which a newcomer should read them.
+mod options;
+pub mod frame;
+mod verb;
+mod connection;
+
 pub mod address;
 mod command;
-mod connection;
-mod failure;
-pub mod frame;
-mod glob;
-mod options;
+
 mod queue;
-mod value;
-mod verb;
 mod waiting;
+
+mod value;
 mod wire;
+mod glob;
+mod failure;
 
 pub use connection::{Flow, Received, RespConnection};
 pub use options::{Options, Password};

@@ -3,9 +3,10 @@
 //! Nothing here knows how a thing is done. A door on a lane uses [`LocalEngine`], which answers reads on the spot; a door on
 //! another thread uses [`RemoteEngine`], which carries owned calls to the right lane and brings the response back.
 
+// In the order in which a newcomer should read them.
+mod engine;
 mod call;
 mod coord;
-mod engine;
 mod shard_map;
 
 pub use call::{

@@ -1,13 +1,15 @@
 //! The turn of a lane: read what ready connections brought, execute, hand one log write to the log thread, go on
 //! reading while it syncs, then commit, apply, and write all replies.
 
-mod calls;
+// In the order in which a newcomer should read them.
 mod connections;
 mod core;
+mod calls;
+
 mod scan;
+mod verify;
 mod sql;
 mod tally;
-mod verify;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -5,20 +5,24 @@
 //! but synced writes, and a snapshot thread. Coordination groups have a thread of their own ([`coord`]). Doors on other threads speak to lanes by messages ([`exchange`]).
 
 // In the order in which a newcomer should read them.
-mod clock;
-mod coord;
-mod doors;
-mod exchange;
-mod journal;
+mod options;
+mod node;
+mod restore;
+
 mod lane;
 mod lane_message;
+mod exchange;
+
+mod journal;
 mod log_thread;
-mod node;
-mod options;
-mod restore;
-mod schema_manager;
 mod snapshot_thread;
+
+mod coord;
+mod schema_manager;
+mod doors;
 mod stop;
+
+mod clock;
 
 pub use node::{Addresses, Node};
 pub use options::UpOptions;

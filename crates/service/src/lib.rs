@@ -5,20 +5,23 @@
 //! protobuf, JSON or status code appears. The Redis door does not come by here; it works on a lane, without copies.
 
 // In the order in which a newcomer should read them.
-pub mod address;
-mod failure;
-#[cfg(any(test, feature = "fake"))]
-pub mod fake;
-mod fit;
 mod gate;
-mod meaning;
+mod record_service;
 mod order;
 mod query;
+mod meaning;
+
 mod record;
-mod record_service;
-pub mod text;
 mod verify;
 mod warm;
+
+pub mod address;
+pub mod text;
+mod fit;
+mod failure;
+
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 
 pub use failure::Failure;
 pub use gate::{Gate, GateOptions};

@@ -9,20 +9,24 @@
 
 // In the order in which a newcomer should read them.
 mod actions;
-mod apply;
-pub mod coord;
-mod evict;
-mod gather;
-mod hold;
-mod loads;
 mod member;
-mod reads;
 mod replica;
-mod row_map;
-mod stale;
+
 mod submit;
-mod upkeep;
+mod gather;
+mod apply;
+mod reads;
+mod stale;
+
+mod loads;
+mod hold;
 mod writeback;
+mod evict;
+mod upkeep;
+
+pub mod coord;
+
+mod row_map;
 
 pub use actions::{
     Actions, Caller, Class, FlushResult, FlushRow, LoadedRow, Persist, Question, SnapshotPart, SqlLoad, SqlPurge,

@@ -6,18 +6,20 @@
 //! refuses waits by itself and holds up nobody else.
 
 // In the order in which a newcomer should read them.
-mod dead_letters;
-mod family;
-mod kicks;
 mod lease;
-mod pressure;
-mod purge;
 mod queue;
 mod send;
 mod settle;
-mod status;
-mod trouble;
+
+mod dead_letters;
 mod waits;
+mod kicks;
+mod purge;
+mod family;
+
+mod pressure;
+mod trouble;
+mod status;
 
 use std::collections::BTreeMap;
 

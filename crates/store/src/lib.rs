@@ -21,11 +21,13 @@
 //! Calls block until the disk has answered. Threads, retries and scheduling belong to the host; after a failed write
 //! there is no second try, because the kernel may already have dropped the pages that a second sync would report clean.
 
-mod error;
-mod files;
+// In the order in which a newcomer should read them.
 pub mod identity;
 pub mod log;
 pub mod snapshot;
+
+mod files;
+mod error;
 
 pub use error::Error;
 pub use identity::{DataDir, Identity};

@@ -9,15 +9,18 @@
 //! whose blocks are all in place costs one disk flush and no journal commit. A segment begins with the state of every
 //! group at that point, so that older segments can go without anything having to be copied forward.
 
-mod damage;
-mod frame;
-mod group;
-mod pen;
-mod record;
-mod replay;
-mod segment;
+// In the order in which a newcomer should read them.
 mod segment_log;
+mod segment;
+mod frame;
+mod record;
+mod group;
+
+mod pen;
 mod spares;
+
+mod replay;
+mod damage;
 
 use shardine_model::ids::ShardId;
 use shardine_model::log::{HardState, LogEntry, LogWrite};

@@ -6,30 +6,30 @@
 //! in which order either: every write carries the version fence (DESIGN 5, `docs/sql.md`).
 
 // In the order in which a newcomer should read them.
-mod tls;
 mod url;
-
-mod error;
 mod job;
+mod service;
+mod worker;
+mod queue;
 
-mod columns;
-mod dialect;
-mod drift;
-mod key;
-mod pages;
-mod row;
-
-mod batch;
 mod database;
 mod flush;
-mod mysql;
-mod postgres;
-mod sqlite;
+mod batch;
 
-mod queue;
-mod service;
+mod dialect;
+mod columns;
+mod key;
+mod row;
+mod pages;
+mod drift;
+
+mod sqlite;
+mod postgres;
+mod mysql;
+mod tls;
+
 mod status;
-mod worker;
+mod error;
 
 pub use database::GRACE;
 pub use error::{Class, Error};
