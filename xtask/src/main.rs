@@ -7,6 +7,7 @@ mod cargo;
 mod fix;
 mod fuzz;
 mod measure;
+mod promises;
 mod python;
 mod setup;
 mod statements;
@@ -43,11 +44,11 @@ enum Chore {
     Sim(measure::Passed),
     /// Install what the tests need: packages of the system, and a Python environment in the target folder.
     Setup,
-    /// Check who depends on whom, purity, file shapes and links.
+    /// Check who depends on whom, purity, file shapes, links and citations.
     Tidy,
     /// Check the dependencies against `deny.toml`.
     Advisories,
-    /// Tell which promised statements have no test that names them.
+    /// Tell which promises of today have no test that names them.
     Statements(statements::Options),
     /// Run the Python tests against a fresh server each.
     Python(python::Options),

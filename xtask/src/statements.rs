@@ -1,52 +1,55 @@
-//! `cargo xtask statements`: which numbered promises have a test that names them. A test names a promise by
-//! `record-cache 43` in its text (also `record-cache 12, 15-17`) or by `record_cache_43` in its name; those of coordination
-//! by `coordination-semantics 43`, those of the kit by `sharding A-17, A-19` or `sharding_a_17_19`.
+//! `cargo xtask statements`: which promises of today have no test that names them. The promises are in `docs/promises`;
+//! how a test names one is told there, and read by `promises`.
 
-use std::{collections::BTreeSet, ops::RangeInclusive, path::Path, process::ExitCode};
+use std::{collections::BTreeSet, path::Path, process::ExitCode};
 
 use anyhow::Result;
 use clap::Args;
 
-use crate::tree::{self, File};
-
-/// A list of numbered promises: how tests name it, in texts and in names, and which of its numbers are promised today.
-struct Book {
-    in_text: &'static str,
-    in_names: &'static str,
-    promised: &'static [RangeInclusive<u32>],
-}
-
-const BOOKS: [Book; 3] = [
-    Book { in_text: "record-cache ", in_names: "record_cache_", promised: &[1..=117, 119..=119, 121..=121, 132..=132] },
-    Book { in_text: "coordination-semantics ", in_names: "coordination_semantics_", promised: &[1..=213] },
-    // Part A, the kit; its numbers have the part's letter before them.
-    Book { in_text: "sharding A-", in_names: "sharding_a_", promised: &[1..=51] },
-];
+use crate::{
+    promises::{self, List, Number},
+    tree::{self, File},
+};
 
 #[derive(Args)]
 pub struct Options {
-    /// End with exit code 1 when a promise has no test.
+    /// End with exit code 1 when a promise of today has no test.
     #[arg(long)]
     strict: bool,
 }
 
 pub fn run(options: &Options) -> Result<ExitCode> {
     let files = tree::files()?;
+    let lists = promises::lists(&files);
     let texts: Vec<String> = files.iter().filter_map(test_text).collect();
+    let named: BTreeSet<(&str, Number)> = texts.iter().flat_map(|text| named(&lists, text)).collect();
     let mut complete = true;
-    for book in BOOKS {
-        let named: BTreeSet<u32> = texts.iter().flat_map(|text| numbers(&book, text)).collect();
-        let promised: Vec<u32> = book.promised.iter().cloned().flatten().collect();
+    for list in &lists {
+        let today: Vec<&Number> = today(list).collect();
         let missing: Vec<String> =
-            promised.iter().filter(|number| !named.contains(number)).map(u32::to_string).collect();
-        let found = promised.len() - missing.len();
-        println!("{}: {found} of {} statements have a test that names them", book.in_text.trim(), promised.len());
+            today.iter().filter(|number| !is_named(&named, list, number)).map(ToString::to_string).collect();
+        let planned = list.promises.len() - today.len();
+        let (found, today) = (today.len() - missing.len(), today.len());
+        println!("{}: {found} of {today} promises have a test that names them; {planned} more are planned", list.name);
         if !missing.is_empty() {
             println!("without a test: {}", missing.join(" "));
             complete = false;
         }
     }
     Ok(if options.strict && !complete { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn today(list: &List) -> impl Iterator<Item = &Number> {
+    list.promises.iter().filter(|promise| !promise.is_planned).map(|promise| &promise.number)
+}
+
+fn is_named(named: &BTreeSet<(&str, Number)>, list: &List, number: &Number) -> bool {
+    named.contains(&(list.name.as_str(), number.clone()))
+}
+
+fn named<'a>(lists: &'a [List], text: &str) -> Vec<(&'a str, Number)> {
+    let citations = promises::citations(lists, text).into_iter();
+    citations.map(|citation| (citation.list.name.as_str(), citation.number)).collect()
 }
 
 /// The part of a file that is test: all of it in a folder or file of tests and in the simulator, what follows
@@ -68,77 +71,35 @@ fn is_in(path: &Path, folder: &str) -> bool {
     path.parent().is_some_and(|parent| parent.iter().any(|part| part == folder))
 }
 
-/// All statement numbers of a book that a text names.
-fn numbers(book: &Book, text: &str) -> Vec<u32> {
-    let mut found = Vec::new();
-    // What stands before each number of a list: nothing, or the letter of a part.
-    let letter = book.in_text.rsplit(' ').next().unwrap_or_default();
-    for (marker, separators, letter) in [(book.in_text, &[", ", " and "][..], letter), (book.in_names, &["_"], "")] {
-        for (at, _) in text.match_indices(marker) {
-            read_list(&text[at + marker.len()..], separators, letter, &mut found);
-        }
-    }
-    found
-}
-
-/// Reads `12, 15-17 and 20` as far as it goes.
-fn read_list(mut text: &str, separators: &[&str], letter: &str, found: &mut Vec<u32>) {
-    while let Some((first, rest)) = read_number(text) {
-        let range_end = rest.strip_prefix('-').and_then(read_number);
-        let (last, rest) = range_end.unwrap_or((first, rest));
-        found.extend(first..=last);
-        let Some(next) = separators.iter().find_map(|separator| rest.strip_prefix(separator)) else { return };
-        text = next.strip_prefix(letter).unwrap_or(next);
-    }
-}
-
-fn read_number(text: &str) -> Option<(u32, &str)> {
-    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    Some((text[..end].parse().ok()?, &text[end..]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn numbers(text: &str) -> Vec<u32> {
-        super::numbers(&BOOKS[0], text)
-    }
-
-    #[test]
-    fn books_are_not_mixed_up() {
-        let text = "record-cache 4 and coordination-semantics 5, 7-8";
-
-        assert_eq!(super::numbers(&BOOKS[0], text), [4]);
-        assert_eq!(super::numbers(&BOOKS[1], text), [5, 7, 8]);
-    }
-
-    #[test]
-    fn a_part_of_a_book_has_its_letter_before_every_number() {
-        let text = "sharding A-4, A-7 and A-9; fn sharding_a_17_19_both() {} sharding B-3";
-
-        assert_eq!(super::numbers(&BOOKS[2], text), [4, 7, 9, 17, 19]);
-    }
-
-    #[test]
-    fn numbers_are_read_from_prose_and_from_names() {
-        assert_eq!(numbers("/// record-cache 43: a late answer"), [43]);
-        assert_eq!(numbers("# record-cache 12, 15-17 and 20."), [12, 15, 16, 17, 20]);
-        assert_eq!(numbers("fn record_cache_7_incr_overflows() {}"), [7]);
-        assert_eq!(numbers("fn record_cache_7_8_both() {}"), [7, 8]);
-        assert!(numbers("the record-cache itself").is_empty());
-    }
+    use crate::promises::tests::some_lists;
 
     #[test]
     fn only_tests_count() {
         let source = |path: &str, text: &str| File { path: path.into(), text: text.to_owned() };
 
-        let unit = test_text(&source("crates/a/src/b.rs", "// record-cache 1\n#[cfg(test)]\n// record-cache 2\n"));
-        let script = test_text(&source("crates/a/tests/scripts/incr", "# record-cache 3"));
-        let prose = test_text(&source("docs/guide.md", "record-cache 4"));
+        let unit = test_text(&source("crates/a/src/b.rs", "// records 4\n#[cfg(test)]\n// records 12\n"));
+        let script = test_text(&source("crates/a/tests/scripts/incr", "# records 15"));
+        let prose = test_text(&source("docs/guide.md", "records 16"));
 
-        assert_eq!(numbers(&unit.unwrap()), [2]);
-        assert_eq!(numbers(&script.unwrap()), [3]);
+        let lists = some_lists();
+        let numbers = |text: Option<String>| {
+            named(&lists, &text.unwrap()).into_iter().map(|(_, number)| number.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(unit), ["12"]);
+        assert_eq!(numbers(script), ["15"]);
         assert_eq!(prose, None);
+    }
+
+    #[test]
+    fn what_is_planned_needs_no_test() {
+        let lists = some_lists();
+        let records = lists.iter().find(|list| list.name == "records").unwrap();
+
+        let numbers: Vec<String> = today(records).map(ToString::to_string).collect();
+
+        assert_eq!(numbers, ["4", "15", "16", "17", "20", "44"]);
     }
 }

@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: rules about the tree that no compiler checks. One file per rule; all problems are told at once.
 
+mod citations;
 mod layers;
 mod links;
 mod private;
@@ -32,6 +33,7 @@ pub fn run() -> Result<()> {
     problems.extend(shape::check(&files));
     problems.extend(links::check(&files));
     problems.extend(private::check(&files));
+    problems.extend(citations::check(&files));
     problems.sort();
     for Problem { place, what } in &problems {
         println!("{place}: {what}");
