@@ -16,7 +16,7 @@ TOKENS = ("reader", "writer", "eraser")
 
 
 def no_right_at_all_is_told_at_the_start():
-    # coordination-semantics 195
+    # coordination 195
     for path in ("/local/other", "/local/locksmith", "/local"):
         for token in TOKENS:
             Stream(path, token=token).fails("UNAUTHORIZED")
@@ -27,7 +27,7 @@ def no_right_at_all_is_told_at_the_start():
 
 
 def a_missing_right_is_told_and_the_stream_goes_on():
-    # coordination-semantics 196
+    # coordination 196
     master = Stream(PATH, token="master")
     master.started()
     master.create("door", limit=10)

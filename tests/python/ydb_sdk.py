@@ -48,14 +48,14 @@ def owner_of(name, path):
 
 
 def discovery_leads_back_here(driver, path):
-    # coordination-semantics 1, 2, 3
+    # coordination 1, 2, 3
     stub = discovery_grpc.DiscoveryServiceStub(grpc.insecure_channel(ADDRESS))
     operation = stub.ListEndpoints(discovery_pb.ListEndpointsRequest(database="/local")).operation
     result = discovery_pb.ListEndpointsResult()
     assert operation.ready and operation.status == Status.SUCCESS and operation.result.Unpack(result)
     assert [f"{e.address}:{e.port}" for e in result.endpoints] == [ADDRESS] and result.endpoints[0].node_id
-    # coordination-semantics 6
-    # coordination-semantics 7: there is one database here, and whatever a client calls it, it is meant
+    # coordination 6
+    # coordination 7: there is one database here, and whatever a client calls it, it is meant
     for name in ("/nowhere", "", "no slash"):
         operation = stub.ListEndpoints(discovery_pb.ListEndpointsRequest(database=name)).operation
         assert operation.status == Status.SUCCESS and operation.result.Unpack(result) and result.endpoints
@@ -64,7 +64,7 @@ def discovery_leads_back_here(driver, path):
 
 
 def the_sdk_makes_changes_and_drops_nodes(driver, path):
-    # coordination-semantics 9, 10, 16, 17, 20, 23, 24, 203
+    # coordination 9, 10, 16, 17, 20, 23, 24, 203
     client = driver.coordination_client
 
     def config(check, grace):
@@ -96,7 +96,7 @@ def the_sdk_makes_changes_and_drops_nodes(driver, path):
 
 
 def a_description_is_whole(driver, path):
-    # coordination-semantics 18, 19
+    # coordination 18, 19
     node(path, read_consistency_mode=pb.CONSISTENCY_MODE_STRICT)
     operation = nodes().DescribeNode(pb.DescribeNodeRequest(path=path)).operation
     result = pb.DescribeNodeResult()
@@ -108,7 +108,7 @@ def a_description_is_whole(driver, path):
 
 
 def wrong_node_calls_are_told_in_the_answer(driver, path):
-    # coordination-semantics 4, 12, 13, 14
+    # coordination 4, 12, 13, 14
     def create(where, database=None, **config):
         metadata = [("x-ydb-database", database)] if database else []
         request = pb.CreateNodeRequest(path=where, config=pb.Config(**config))
@@ -119,14 +119,14 @@ def wrong_node_calls_are_told_in_the_answer(driver, path):
     assert create("/other/locks", database="/local") == "BAD_REQUEST"
     assert create("/local", database="/local") == "BAD_REQUEST"
     assert create(path, database="/local") == "SUCCESS"
-    # coordination-semantics 5, 212: no database, an empty ticket
+    # coordination 5, 212: no database, an empty ticket
     assert create(path) == "SUCCESS"
     request = pb.DescribeNodeRequest(path=path)
     assert nodes().DescribeNode(request, metadata=[("x-ydb-auth-ticket", "")]).operation.status == Status.SUCCESS
 
 
 def parameters_of_operations_change_nothing(driver, path):
-    # coordination-semantics 8: also values that nobody knows
+    # coordination 8: also values that nobody knows
     params = operation_pb.OperationParams(
         operation_mode=operation_pb.OperationParams.ASYNC,
         operation_timeout=duration_pb2.Duration(nanos=1),
@@ -149,13 +149,13 @@ def parameters_of_operations_change_nothing(driver, path):
 
 
 def a_started_session_tells_its_timeout(driver, path):
-    # coordination-semantics 33: YDB leaves it 0
+    # coordination 33: YDB leaves it 0
     node(path)
     assert Stream(path, timeout=7000).hear("session_started").timeout_millis == 7000
 
 
 def a_stream_begins_with_a_start(driver, path):
-    # coordination-semantics 31
+    # coordination 31
     stream = Stream(path, first=pb.SessionRequest(ping=pb.SessionRequest.PingPong(opaque=1)))
     error = stream.heard.get(timeout=5)
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
@@ -163,7 +163,7 @@ def a_stream_begins_with_a_start(driver, path):
 
 
 def wrong_starts_end_with_a_failure(driver, path):
-    # coordination-semantics 34, 35, 36, 38, 39, 58
+    # coordination 34, 35, 36, 38, 39, 58
     Stream(path).fails("NOT_FOUND")
     Stream("").fails("BAD_REQUEST")
     node(path)
@@ -173,7 +173,7 @@ def wrong_starts_end_with_a_failure(driver, path):
 
 
 def nonsense_ends_a_stream_and_not_its_session(driver, path):
-    # coordination-semantics 41, 42, 43, 49
+    # coordination 41, 42, 43, 49
     node(path)
     start = pb.SessionRequest.SessionStart(path=path, timeout_millis=5000)
     for nonsense in (
@@ -190,7 +190,7 @@ def nonsense_ends_a_stream_and_not_its_session(driver, path):
 
 
 def pings_go_both_ways(driver, path):
-    # coordination-semantics 46, 47, 48
+    # coordination 46, 47, 48
     node(path)
     stream = Stream(path, timeout=300)
     stream.started()
@@ -201,7 +201,7 @@ def pings_go_both_ways(driver, path):
 
 
 def a_client_that_does_not_answer_is_detached(driver, path):
-    # coordination-semantics 50
+    # coordination 50
     node(path)
     stream = Stream(path, timeout=600, answer_pings=False)
     session = stream.started()
@@ -210,7 +210,7 @@ def a_client_that_does_not_answer_is_detached(driver, path):
 
 
 def an_echoed_ping_is_an_answer(driver, path):
-    # coordination-semantics 51
+    # coordination 51
     node(path)
     stream = Stream(path, timeout=300, answer_pings=False)
     stream.started()
@@ -224,7 +224,7 @@ def an_echoed_ping_is_an_answer(driver, path):
 
 
 def semaphores_of_all_kinds(driver, path):
-    # coordination-semantics 72, 82, 84, 85, 95, 101, 110, 112, 117, 119, 149, 155, 156
+    # coordination 72, 82, 84, 85, 95, 101, 110, 112, 117, 119, 149, 155, 156
     node(path)
     a, b = Stream(path), Stream(path)
     first, second = a.started(), b.started()
@@ -255,7 +255,7 @@ def semaphores_of_all_kinds(driver, path):
 
 
 def two_clients_contend(driver, path):
-    # coordination-semantics 118, 120, 132, 142, 150
+    # coordination 118, 120, 132, 142, 150
     node(path)
     a, b, c = Stream(path), Stream(path), Stream(path)
     for stream in (a, b, c):
@@ -282,7 +282,7 @@ def two_clients_contend(driver, path):
 
 
 def watches_fire_once(driver, path):
-    # coordination-semantics 163, 164, 167, 174, 177, 180
+    # coordination 163, 164, 167, 174, 177, 180
     node(path)
     watcher, other = Stream(path), Stream(path)
     watcher.started(), other.started()
@@ -310,7 +310,7 @@ def watches_fire_once(driver, path):
 
 
 def a_lost_connection_keeps_what_it_holds(driver, path):
-    # coordination-semantics 53, 54, 56, 69
+    # coordination 53, 54, 56, 69
     node(path)
     a, b = Stream(path, timeout=5000), Stream(path)
     session = a.started()
@@ -325,7 +325,7 @@ def a_lost_connection_keeps_what_it_holds(driver, path):
 
 
 def an_expired_session_gives_way(driver, path):
-    # coordination-semantics 55, 58
+    # coordination 55, 58
     node(path)
     a, b = Stream(path, timeout=500), Stream(path)
     session = a.started()
@@ -340,7 +340,7 @@ def an_expired_session_gives_way(driver, path):
 
 
 def a_session_can_be_taken_over(driver, path):
-    # coordination-semantics 59, 61, 62, 65
+    # coordination 59, 61, 62, 65
     node(path)
     a = Stream(path, key=b"secret", seq=3)
     session = a.started()
@@ -351,7 +351,7 @@ def a_session_can_be_taken_over(driver, path):
 
 
 def a_dropped_node_cuts_its_streams(driver, path):
-    # coordination-semantics 26
+    # coordination 26
     node(path)
     stream = Stream(path)
     stream.started()
@@ -364,7 +364,7 @@ def a_dropped_node_cuts_its_streams(driver, path):
 
 
 def the_sdk_holds_a_semaphore(driver, path):
-    # coordination-semantics 198
+    # coordination 198
     client = driver.coordination_client
     client.create_node(path)
     with client.session(path) as session:
@@ -373,12 +373,12 @@ def the_sdk_holds_a_semaphore(driver, path):
             found = semaphore.describe()
             assert found.count == 1 and found.limit == 1
         assert semaphore.describe().count == 0
-        # coordination-semantics 197
+        # coordination 197
         assert session.semaphore("none").describe().status == ydb.StatusCode.NOT_FOUND
 
 
 def the_sdk_takes_a_wait_in_vain_for_success(driver, path):
-    # coordination-semantics 199: `acquired` is not looked at
+    # coordination 199: `acquired` is not looked at
     owner = owner_of("job", node(path))
     with driver.coordination_client.session(path) as session:
         semaphore = session.semaphore("job", limit=1)
@@ -389,7 +389,7 @@ def the_sdk_takes_a_wait_in_vain_for_success(driver, path):
 
 
 def a_closed_sdk_session_lives_on(driver, path):
-    # coordination-semantics 200: close does not stop it
+    # coordination 200: close does not stop it
     client = driver.coordination_client
     client.create_node(path)
     with client.session(path) as session:
@@ -404,7 +404,7 @@ def a_closed_sdk_session_lives_on(driver, path):
 
 
 def the_sdk_comes_back_to_its_session(driver, path):
-    # coordination-semantics 201: by its number, without a key, with what was not answered
+    # coordination 201: by its number, without a key, with what was not answered
     owner = owner_of("job", node(path))
     with driver.coordination_client.session(path) as session:
         semaphore = session.semaphore("job", limit=1)
@@ -426,7 +426,7 @@ def the_sdk_comes_back_to_its_session(driver, path):
 
 
 def the_sdk_waits_for_a_node_that_is_missing(driver, path):
-    # coordination-semantics 202: for ever, and without a word
+    # coordination 202: for ever, and without a word
     client = driver.coordination_client
     found = queue.Queue()
 
@@ -446,7 +446,7 @@ def the_sdk_waits_for_a_node_that_is_missing(driver, path):
 
 
 def units_come_at_their_rate(driver, path):
-    # coordination-semantics 204-211
+    # coordination 204-211
     node(path)
     stub = limiter_grpc.RateLimiterServiceStub(grpc.insecure_channel(ADDRESS))
 
@@ -523,7 +523,7 @@ def two_sdk_clients_take_turns(driver, path):
 
 
 def the_sdk_stays_connected(driver, path):
-    # coordination-semantics 52: longer than the SDK's patience of three seconds
+    # coordination 52: longer than the SDK's patience of three seconds
     client = driver.coordination_client
     client.create_node(path)
     with client.session(path) as session:

@@ -21,7 +21,7 @@ impl File {
         self.path.extension().is_some_and(|found| found == extension)
     }
 
-    /// The lines of a Rust file before its tests. Unit tests stand at the end of a file (STYLE 2).
+    /// The lines of a Rust file before its tests. Unit tests stand at the end of a file.
     pub fn lines_before_tests(&self) -> impl Iterator<Item = (usize, &str)> {
         let numbered = self.text.lines().enumerate().map(|(index, line)| (index + 1, line));
         numbered.take_while(|(_, line)| line.trim() != "#[cfg(test)]")

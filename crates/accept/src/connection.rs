@@ -21,7 +21,7 @@ use tracing::debug;
 use crate::activity::{Activity, Silence, Watched};
 use crate::limits::Limits;
 
-/// HTTP/2 pings, so that a peer that vanished without a word is noticed (S11).
+/// HTTP/2 pings, so that a peer that vanished without a word is noticed (reliability S11).
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -1,7 +1,7 @@
 //! The one accept loop of the gRPC and HTTP doors: timers, caps, idle limits, graceful stop.
 //!
 //! The loops that come with the HTTP libraries install no timer, so a client that sends its header a byte a minute
-//! holds a connection for ever (reliability 0.12, S12, S13). It speaks HTTP/1 and HTTP/2
+//! holds a connection for ever (reliability S12, S13). It speaks HTTP/1 and HTTP/2
 //! without TLS and knows nothing of what is served.
 
 mod activity;

@@ -8,7 +8,7 @@ pub struct Limits {
     pub connections_max: usize,
     /// Connections of one address, so that one client cannot take all places.
     pub connections_per_address_max: usize,
-    /// From the first byte of a header to its last (S12).
+    /// From the first byte of a header to its last (reliability S12).
     pub header_time: Duration,
     /// A connection without a request for this long is closed.
     pub idle_time: Duration,
@@ -18,7 +18,7 @@ pub struct Limits {
     pub headers_max: usize,
     /// Bytes of one header.
     pub header_bytes_max: usize,
-    /// Requests at once on one HTTP/2 connection (S11).
+    /// Requests at once on one HTTP/2 connection (reliability S11).
     pub streams_max: u32,
 }
 

@@ -103,7 +103,7 @@ pub fn run(args: UpArgs, output: Output) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What SQL does not have is no loss, but whoever reads SQL should know (record-cache 116).
+/// What SQL does not have is no loss, but whoever reads SQL should know (write-back 116).
 fn take_leave(stopped: &Stopped, output: Output) {
     for (table, rows) in &stopped.dirty {
         output.note(&format!("{rows} rows of {table} are not in SQL yet"));

@@ -73,7 +73,7 @@ fn a_session_from_table_to_explain() {
     let replaced = shell.json(&["replace", "users:lili", "age=30", "--ack", "sql"]);
     assert_eq!((&replaced["version"], &replaced["sql_version"]), (&json!(6), &json!(6)));
     assert_eq!(shell.json(&["flush", "users"])["flushed"], true);
-    // record-cache 32: the version of a reply is the token to wait for SQL with.
+    // records 32: the version of a reply is the token to wait for SQL with.
     let version = shell.json(&["set", "users:lili", "age=30"])["version"].to_string();
     assert_eq!(shell.json(&["flush", "users:lili", "--version", &version])["flushed"], true);
     let held = shell.json(&["get", "users:lili"]);
@@ -92,9 +92,9 @@ fn a_session_from_table_to_explain() {
     assert_eq!(shell.json(&["shards"])["shards"][0]["lo"], "0000000000000000");
 }
 
-/// record-cache 67: every door of a suspended shard says so, and after a resume it serves as before.
+/// records 67: every door of a suspended shard says so, and after a resume it serves as before.
 #[test]
-fn record_cache_67_a_shard_is_suspended_and_resumed() {
+fn records_67_a_shard_is_suspended_and_resumed() {
     let shell = Shell::start();
     shell.json(&["set", "kv:lili", "value=1"]);
     let shard = shell.json(&["explain", "kv:lili"])["shards"][0]["id"].to_string();

@@ -77,7 +77,7 @@ fn pids(line: &str) -> Vec<String> {
     line.split_whitespace().skip(1).map(str::to_owned).collect()
 }
 
-/// coordination-semantics 10, 20, 23, 25.
+/// coordination 10, 20, 23, 25.
 #[test]
 fn nodes_are_made_shown_altered_listed_and_dropped() {
     let shell = Shell::start();
@@ -94,7 +94,7 @@ fn nodes_are_made_shown_altered_listed_and_dropped() {
     assert_eq!(shell.failure(&["sem", "describe", "x", "--node", "/local/one"]), (1, "not_found".into()));
 }
 
-/// coordination-semantics 84, 85, 95, 101, 102.
+/// coordination 84, 85, 95, 101, 102.
 #[test]
 fn a_semaphore_from_create_to_delete() {
     let shell = Shell::start();
@@ -111,7 +111,7 @@ fn a_semaphore_from_create_to_delete() {
     assert_eq!(shell.json(&["node", "list"])["nodes"][0]["sessions"], 0);
 }
 
-/// coordination-semantics 73, 115, 119: held while the command runs, and its exit code is ours.
+/// coordination 73, 115, 119: held while the command runs, and its exit code is ours.
 #[test]
 fn a_command_runs_under_its_lock_and_its_exit_code_is_passed_on() {
     let shell = Shell::start();
@@ -137,7 +137,7 @@ fn a_command_runs_under_its_lock_and_its_exit_code_is_passed_on() {
     assert_eq!(shell.json(&["node", "list"])["nodes"][0]["sessions"], 0, "nobody is left behind");
 }
 
-/// coordination-semantics 55: when the session cannot be kept, the command does not outlive it, nor does what it started.
+/// coordination 55: when the session cannot be kept, the command does not outlive it, nor does what it started.
 #[test]
 fn a_command_is_killed_when_its_session_expires() {
     let mut shell = Shell::start();
@@ -156,7 +156,7 @@ fn a_command_is_killed_when_its_session_expires() {
     }
 }
 
-/// coordination-semantics 56: a short absence of the server is none of the command's business.
+/// coordination 56: a short absence of the server is none of the command's business.
 #[test]
 fn a_command_runs_on_through_a_restart_of_the_server() {
     let mut shell = Shell::start();
@@ -173,7 +173,7 @@ fn a_command_runs_on_through_a_restart_of_the_server() {
     assert_eq!(holder.wait(PATIENCE).unwrap().code(), Some(7));
 }
 
-/// coordination-semantics 146: whoever is told to end leaves the queue at once.
+/// coordination 146: whoever is told to end leaves the queue at once.
 #[test]
 fn a_signal_ends_the_wait() {
     let shell = Shell::start();
@@ -207,7 +207,7 @@ fn signals_go_to_the_command() {
     assert_eq!(shell.failure(&["sem", "describe", "lock"]), (1, "not_found".into()));
 }
 
-/// coordination-semantics 53, 56, 149, 151.
+/// coordination 53, 56, 149, 151.
 #[test]
 fn a_lock_without_a_command_is_held_by_a_session_that_can_be_come_back_to() {
     let shell = Shell::start();
@@ -223,7 +223,7 @@ fn a_lock_without_a_command_is_held_by_a_session_that_can_be_come_back_to() {
     shell.json(&acquire);
 }
 
-/// coordination-semantics 164, 167.
+/// coordination 164, 167.
 #[test]
 fn a_watch_prints_every_change() {
     let shell = Shell::start();
@@ -242,7 +242,7 @@ fn a_watch_prints_every_change() {
     assert!(watcher.is_running());
 }
 
-/// coordination-semantics 110-113, for those who only look.
+/// coordination 110-113, for those who only look.
 #[test]
 fn nodes_sessions_and_semaphores_are_shown_over_http() {
     let shell = Shell::start();

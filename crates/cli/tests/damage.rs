@@ -1,4 +1,4 @@
-//! A real server whose log was damaged between two runs (record-cache statement 74): the shard whose entries were hit
+//! A real server whose log was damaged between two runs (records 74): the shard whose entries were hit
 //! refuses and says what to do, the others serve every record.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
@@ -153,17 +153,17 @@ fn damage_stops(shard: ShardId) {
 }
 
 #[test]
-fn record_cache_74_damage_in_the_log_stops_the_shard_it_hit() {
+fn records_74_damage_in_the_log_stops_the_shard_it_hit() {
     damage_stops(ShardId(3));
 }
 
 #[test]
-fn record_cache_74_damage_to_the_shard_that_keeps_definitions_stops_it_alone() {
+fn records_74_damage_to_the_shard_that_keeps_definitions_stops_it_alone() {
     damage_stops(ShardId(1));
 }
 
 #[test]
-fn record_cache_74_damage_that_nobody_can_attribute_stops_the_node_with_a_message() {
+fn records_74_damage_that_nobody_can_attribute_stops_the_node_with_a_message() {
     let mut server = start();
     server.kill9().unwrap();
     let file = segment(&server);

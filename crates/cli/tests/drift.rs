@@ -10,10 +10,10 @@ fn call(client: &mut Client, line: &str) -> Reply {
     client.call(&words).unwrap()
 }
 
-/// record-cache 112: it is told at start, with what to do about it. Until that is done memory is served and keeps what SQL
-/// cannot take.
+/// write-back 112: it is told at start, with what to do about it. Until that is done memory is served and keeps what
+/// SQL cannot take.
 #[test]
-fn record_cache_112_a_changed_table_is_told_at_start_with_its_remedy() {
+fn write_back_112_a_changed_table_is_told_at_start_with_its_remedy() {
     for kind in [Kind::Postgres, Kind::MariaDb] {
         let shared = Shared::database(kind).unwrap();
         let binary = Some(env!("CARGO_BIN_EXE_shardine").into());
@@ -55,7 +55,7 @@ fn told_after(sql: Sql, table: &str, meanwhile: impl FnOnce(&Shardine)) -> Strin
 }
 
 #[test]
-fn record_cache_112_a_table_that_is_gone_is_told_at_start() {
+fn write_back_112_a_table_that_is_gone_is_told_at_start() {
     let shared = Shared::database(Kind::Postgres).unwrap();
 
     let told = told_after(Sql::Url(shared.database.url()), "table create users --field age:int64", |_| {
@@ -66,7 +66,7 @@ fn record_cache_112_a_table_that_is_gone_is_told_at_start() {
 }
 
 #[test]
-fn record_cache_112_a_key_that_lost_its_order_is_told_at_start() {
+fn write_back_112_a_key_that_lost_its_order_is_told_at_start() {
     let shared = Shared::database(Kind::MariaDb).unwrap();
     shared
         .database
@@ -82,7 +82,7 @@ fn record_cache_112_a_key_that_lost_its_order_is_told_at_start() {
 }
 
 #[test]
-fn record_cache_112_a_table_whose_name_changed_its_case_is_told_at_start() {
+fn write_back_112_a_table_whose_name_changed_its_case_is_told_at_start() {
     let told = told_after(Sql::Sqlite, "table create users --field age:int64", |server| {
         let rename = "ALTER TABLE users RENAME TO other; ALTER TABLE other RENAME TO Users";
         let done = std::process::Command::new("sqlite3").arg(server.sqlite_path()).arg(rename).status().unwrap();

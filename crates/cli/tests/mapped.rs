@@ -110,9 +110,9 @@ const ORDERS: &str = "CREATE TABLE orders (id BIGINT NOT NULL PRIMARY KEY, rev B
 
 const MAP_ORDERS: &str = "table create orders --field customer:int64 --map orders --map-key id:int64 --map-version rev";
 
-/// record-cache 107: without a word about the order, rows are written in none that a foreign key could rely on.
+/// write-back 107: without a word about the order, rows are written in none that a foreign key could rely on.
 #[test]
-fn record_cache_107_a_table_with_foreign_keys_is_refused_and_named() {
+fn write_back_107_a_table_with_foreign_keys_is_refused_and_named() {
     for kind in [Kind::Postgres, Kind::MariaDb] {
         let shared = customers(kind);
         shared.database.sql(ORDERS).unwrap();
@@ -132,9 +132,9 @@ fn record_cache_107_a_table_with_foreign_keys_is_refused_and_named() {
     }
 }
 
-/// record-cache 107: parents and children live in different shards, and each child is written before its parent here.
+/// write-back 107: parents and children live in different shards, and each child is written before its parent here.
 #[test]
-fn record_cache_107_children_wait_for_their_parents_and_none_is_refused() {
+fn write_back_107_children_wait_for_their_parents_and_none_is_refused() {
     const ROWS: usize = 40;
     for kind in [Kind::Postgres, Kind::MariaDb] {
         let shared = customers(kind);

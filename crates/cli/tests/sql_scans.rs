@@ -110,7 +110,7 @@ fn mix(client: &mut Client, name: impl Fn(i64) -> String, change: &str, rows: i6
 }
 
 #[test]
-fn record_cache_132_each_live_record_once_wherever_it_is() {
+fn records_132_each_live_record_once_wherever_it_is() {
     each(|server| {
         let mut client = server.client().unwrap();
         let live = mix(&mut client, |row| format!("users:u{row}"), "age", 180);
@@ -132,7 +132,7 @@ fn record_cache_132_each_live_record_once_wherever_it_is() {
 }
 
 #[test]
-fn record_cache_132_rows_of_one_key_in_both_directions() {
+fn records_132_rows_of_one_key_in_both_directions() {
     each(|server| {
         let mut client = server.client().unwrap();
         let live = mix(&mut client, |row| format!("posts:room@{}", 100 + row), "text", 90);
@@ -156,7 +156,7 @@ fn record_cache_132_rows_of_one_key_in_both_directions() {
 
 /// Positions are shared by keys with one tag: pages of `SCAN` end between positions only.
 #[test]
-fn record_cache_132_a_position_with_more_rows_than_a_page() {
+fn records_132_a_position_with_more_rows_than_a_page() {
     each(|server| {
         let mut client = server.client().unwrap();
         let live = mix(&mut client, |row| format!("users:{{tag}}{row}"), "age", 60);
@@ -169,7 +169,7 @@ fn record_cache_132_a_position_with_more_rows_than_a_page() {
 }
 
 #[test]
-fn record_cache_132_scans_among_writers_and_kicks() {
+fn records_132_scans_among_writers_and_kicks() {
     const ROWS: usize = 240;
     each(|server| {
         let mut client = server.client().unwrap();
@@ -215,7 +215,7 @@ fn record_cache_132_scans_among_writers_and_kicks() {
 }
 
 #[test]
-fn record_cache_132_without_sql_a_scan_is_refused_whole() {
+fn records_132_without_sql_a_scan_is_refused_whole() {
     let mut postgres = SqlServer::start(Kind::Postgres, Sync::Off, &[]).unwrap();
     let server = start(Sql::Url(postgres.database().unwrap().url()));
     let mut client = server.client().unwrap();

@@ -193,7 +193,7 @@ fn writeback_status_says_how_far_sql_is_behind() {
 }
 
 #[test]
-fn record_cache_113_a_row_that_sql_does_not_take_is_listed_retried_and_discarded() {
+fn write_back_113_a_row_that_sql_does_not_take_is_listed_retried_and_discarded() {
     let shared = Shared::database(Kind::Postgres).unwrap();
     let server = start(&shared.database);
     let mut client = server.client().unwrap();
@@ -255,7 +255,7 @@ fn metric(server: &Shardine, name: &str) -> u64 {
 }
 
 #[test]
-fn record_cache_121_a_warm_up_brings_rows_in_at_its_rate_and_holds_up_nobody() {
+fn write_back_121_a_warm_up_brings_rows_in_at_its_rate_and_holds_up_nobody() {
     const ROWS: usize = 300;
     let shared = Shared::database(Kind::Postgres).unwrap();
     let server = start(&shared.database);
@@ -297,7 +297,7 @@ fn record_cache_121_a_warm_up_brings_rows_in_at_its_rate_and_holds_up_nobody() {
 }
 
 #[test]
-fn record_cache_121_a_warm_up_stops_before_memory_is_full() {
+fn write_back_121_a_warm_up_stops_before_memory_is_full() {
     let shared = Shared::database(Kind::Postgres).unwrap();
     let server = start_with(&shared.database, &["--memory-max", "30000"]);
     let mut client = server.client().unwrap();

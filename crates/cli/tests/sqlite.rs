@@ -148,7 +148,7 @@ fn after_a_conflict(policy: &str) -> (Shardine, Client) {
 }
 
 #[test]
-fn record_cache_117_a_newer_row_in_sql_is_not_written_over_unless_the_table_says_so() {
+fn write_back_117_a_newer_row_in_sql_is_not_written_over_unless_the_table_says_so() {
     let (server, mut client) = after_a_conflict("stop");
     assert_eq!(sqlite(&server, LOOK), "{a}lili|9|Lili|90\n{a}mimi|1|anonymous|1\n", "version 2 stops at the fence");
     assert_eq!(call(&mut client, "HGET users:{a}lili age"), Reply::bulk("11"), "and is still readable");

@@ -26,7 +26,7 @@ fn write(client: &mut Client, rows: usize, age: &str) {
 }
 
 #[test]
-fn record_cache_116_a_clean_stop_leaves_everything_in_sql() {
+fn write_back_116_a_clean_stop_leaves_everything_in_sql() {
     let postgres = SqlServer::start(Kind::Postgres, Sync::Off, &[]).unwrap();
     let database = postgres.database().unwrap();
     let mut server = start(Sql::Url(database.url()), &[]);
@@ -40,7 +40,7 @@ fn record_cache_116_a_clean_stop_leaves_everything_in_sql() {
 }
 
 #[test]
-fn record_cache_116_a_clean_stop_says_what_sql_does_not_have_and_loses_nothing() {
+fn write_back_116_a_clean_stop_says_what_sql_does_not_have_and_loses_nothing() {
     let postgres = SqlServer::start(Kind::Postgres, Sync::Off, &[]).unwrap();
     let database = postgres.database().unwrap();
     let mut server = start(Sql::Url(database.url()), &["--flush-timeout", "2"]);
@@ -64,7 +64,7 @@ fn record_cache_116_a_clean_stop_says_what_sql_does_not_have_and_loses_nothing()
 }
 
 #[test]
-fn record_cache_116_a_stopping_node_takes_no_more_requests() {
+fn write_back_116_a_stopping_node_takes_no_more_requests() {
     let postgres = SqlServer::start(Kind::Postgres, Sync::Off, &[]).unwrap();
     let mut server = start(Sql::Url(postgres.database().unwrap().url()), &["--flush-timeout", "5"]);
     let mut client = server.client().unwrap();

@@ -28,10 +28,10 @@ fn ints(numbers: &[i64]) -> Vec<Reply> {
     numbers.iter().map(|number| Reply::Int(*number)).collect()
 }
 
-/// record-cache 108: when a change of a table that is written through is answered, SQL has it, whatever the delay. One that
-/// says `raft` does not wait.
+/// write-back 108: when a change of a table that is written through is answered, SQL has it, whatever the delay. One
+/// that says `raft` does not wait.
 #[test]
-fn record_cache_108_a_table_is_written_through() {
+fn write_back_108_a_table_is_written_through() {
     for kind in [Kind::Postgres, Kind::MariaDb] {
         let sql = SqlServer::start(kind, Sync::Off, &[]).unwrap();
         let database = sql.database().unwrap();
@@ -50,9 +50,10 @@ fn record_cache_108_a_table_is_written_through() {
     }
 }
 
-/// record-cache 32, 108: SQL does not answer: the change is made, and told within the deadline with SQL's version behind.
+/// records 32, write-back 108: SQL does not answer: the change is made, and told within the deadline with SQL's version
+/// behind.
 #[test]
-fn record_cache_108_without_sql_the_change_is_told_as_pending() {
+fn write_back_108_without_sql_the_change_is_told_as_pending() {
     let sql = SqlServer::start(Kind::Postgres, Sync::Off, &[]).unwrap();
     let server = start(&sql.database().unwrap());
     let mut client = server.client().unwrap();
@@ -75,9 +76,9 @@ fn record_cache_108_without_sql_the_change_is_told_as_pending() {
     assert_eq!(call(&mut client, "REC.FLUSH users:lili VERSION 3"), Reply::ok());
 }
 
-/// record-cache 32: the version of a reply is a token, on any connection.
+/// records 32: the version of a reply is a token, on any connection.
 #[test]
-fn record_cache_32_a_token_waits_for_its_version() {
+fn records_32_a_token_waits_for_its_version() {
     let sql = SqlServer::start(Kind::Postgres, Sync::Off, &[]).unwrap();
     let database = sql.database().unwrap();
     let server = start(&database);

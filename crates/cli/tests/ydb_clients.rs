@@ -49,7 +49,7 @@ fn the_examples_of_the_pages_run_as_they_stand() {
     }
 }
 
-/// coordination-semantics 195, 196.
+/// coordination 195, 196.
 #[test]
 fn tokens_may_do_what_they_are_given() {
     let dir = Dir::new().unwrap();
@@ -91,7 +91,7 @@ fn tokens_may_do_what_they_are_given() {
     assert!(checked.unwrap().status.success());
 }
 
-/// coordination-semantics 56, 185.
+/// coordination 56, 185.
 #[test]
 fn a_semaphore_is_held_through_kill_9_by_whoever_comes_back() {
     let mut server = start(&[]);
@@ -103,7 +103,7 @@ fn a_semaphore_is_held_through_kill_9_by_whoever_comes_back() {
     assert_eq!(side(&server, ["back", &session]), "held");
 }
 
-/// coordination-semantics 55, 187.
+/// coordination 55, 187.
 #[test]
 fn a_semaphore_is_free_after_kill_9_if_nobody_comes_back() {
     let mut server = start(&[]);

@@ -49,7 +49,7 @@ impl Dial {
         Ok(InterceptedService::new(channel, self.ticket.clone()))
     }
 
-    /// A failure of gRPC itself: refusals of requests travel inside of messages (coordination-semantics 4).
+    /// A failure of gRPC itself: refusals of requests travel inside of messages (coordination 4).
     pub fn failure(&self, failure: &tonic::Status) -> Error {
         let refused = |status| Error::Refused { status, message: failure.message().to_owned() };
         match failure.code() {

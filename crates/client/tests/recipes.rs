@@ -35,7 +35,7 @@ impl Stage {
     }
 }
 
-/// coordination-semantics 55, 115, 167, 168.
+/// coordination 55, 115, 167, 168.
 #[test]
 fn the_next_worker_leads_when_the_leader_has_died() {
     let stage = Stage::new();
@@ -53,7 +53,7 @@ fn the_next_worker_leads_when_the_leader_has_died() {
     assert!(number(&next_order) > number(&order), "{next_order} after {order}");
 }
 
-/// coordination-semantics 88, 157.
+/// coordination 88, 157.
 #[test]
 fn endpoints_come_and_go_with_their_workers() {
     let stage = Stage::new();
@@ -70,7 +70,7 @@ fn endpoints_come_and_go_with_their_workers() {
     assert!(two.is_running());
 }
 
-/// coordination-semantics 95, 164.
+/// coordination 95, 164.
 #[test]
 fn a_published_configuration_reaches_its_followers() {
     let mut stage = Stage::new();
@@ -86,7 +86,7 @@ fn a_published_configuration_reaches_its_followers() {
     follower.wait_for_line("configuration: workers = 9", PATIENCE).unwrap();
 }
 
-/// coordination-semantics 115: the number that makes it work.
+/// coordination 115: the number that makes it work.
 #[test]
 fn a_stale_owners_write_is_refused() {
     let stage = Stage::new();

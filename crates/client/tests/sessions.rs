@@ -41,7 +41,7 @@ async fn wait_for_state(session: &Session, wanted: State) {
     wait(states.wait_for(|state| *state == wanted)).await.unwrap();
 }
 
-/// coordination-semantics 10, 17, 20, 23, 25.
+/// coordination 10, 17, 20, 23, 25.
 #[tokio::test]
 async fn nodes_are_made_altered_described_and_dropped() {
     let (_server, client) = start().await;
@@ -63,7 +63,7 @@ async fn nodes_are_made_altered_described_and_dropped() {
     assert_eq!(status(client.describe_node("/local/one").await), Some(Status::SchemeError));
 }
 
-/// coordination-semantics 84, 85, 102, 110, 112, 117, 119, 149, 151.
+/// coordination 84, 85, 102, 110, 112, 117, 119, 149, 151.
 #[tokio::test]
 async fn a_semaphore_from_create_to_delete() {
     let (_server, client) = start().await;
@@ -86,7 +86,7 @@ async fn a_semaphore_from_create_to_delete() {
     assert_eq!(status(one.describe("jobs", OWNERS).await), Some(Status::NotFound));
 }
 
-/// coordination-semantics 164, 167, 177: a watch that was replaced fires without a change.
+/// coordination 164, 167, 177: a watch that was replaced fires without a change.
 #[tokio::test]
 async fn a_watch_fires_once_and_says_why() {
     let (_server, client) = start().await;
@@ -105,7 +105,7 @@ async fn a_watch_fires_once_and_says_why() {
     assert_eq!(wait(owners.changed()).await, Change { data: false, owners: true });
 }
 
-/// coordination-semantics 54, 56, 69, 191: through kill -9 the session holds what it held, waiters wait on, and watches say
+/// coordination 54, 56, 69, 191: through kill -9 the session holds what it held, waiters wait on, and watches say
 /// that something may be missed.
 #[tokio::test]
 async fn a_session_comes_back_after_kill_9_with_what_it_held() {
@@ -137,7 +137,7 @@ async fn a_session_comes_back_after_kill_9_with_what_it_held() {
         .await;
 }
 
-/// coordination-semantics 187: with the server gone for longer than its timeout, the session says so by itself, and so does
+/// coordination 187: with the server gone for longer than its timeout, the session says so by itself, and so does
 /// every request.
 #[tokio::test]
 async fn a_session_that_cannot_come_back_says_that_it_has_expired() {
@@ -154,7 +154,7 @@ async fn a_session_that_cannot_come_back_says_that_it_has_expired() {
     assert!(matches!(short.release("lock").await, Err(Error::Expired)));
 }
 
-/// coordination-semantics 50, 55: a server that hears nothing gives the lock away; a client that hears nothing gives it up.
+/// coordination 50, 55: a server that hears nothing gives the lock away; a client that hears nothing gives it up.
 #[tokio::test]
 async fn a_paused_server_is_not_believed_in() {
     let (mut server, client) = start().await;
@@ -171,7 +171,7 @@ async fn a_paused_server_is_not_believed_in() {
     assert!(wait(next.acquire("lock", Acquire::exclusive().ephemeral())).await.unwrap());
 }
 
-/// coordination-semantics 65: one session has one holder.
+/// coordination 65: one session has one holder.
 #[tokio::test]
 async fn a_session_that_somebody_else_resumed_is_over() {
     let (_server, client) = start().await;
@@ -185,7 +185,7 @@ async fn a_session_that_somebody_else_resumed_is_over() {
     assert_eq!((other.id(), other.state()), (one.id(), State::Attached));
 }
 
-/// coordination-semantics 61.
+/// coordination 61.
 #[tokio::test]
 async fn a_session_is_its_process_own_unless_it_says_otherwise() {
     let (_server, client) = start().await;
@@ -197,7 +197,7 @@ async fn a_session_is_its_process_own_unless_it_says_otherwise() {
     assert_eq!(one.state(), State::Attached);
 }
 
-/// coordination-semantics 53, 56: left and come back to.
+/// coordination 53, 56: left and come back to.
 #[tokio::test]
 async fn a_session_that_was_left_can_be_resumed() {
     let (_server, client) = start().await;
@@ -215,7 +215,7 @@ async fn a_session_that_was_left_can_be_resumed() {
     assert!(again.release("lock").await.unwrap());
 }
 
-/// coordination-semantics 73: with the last handle the session goes, and at once.
+/// coordination 73: with the last handle the session goes, and at once.
 #[tokio::test]
 async fn dropping_a_session_frees_what_it_held() {
     let (_server, client) = start().await;
@@ -227,7 +227,7 @@ async fn dropping_a_session_frees_what_it_held() {
     assert!(wait(two.acquire("lock", Acquire::exclusive().ephemeral())).await.unwrap());
 }
 
-/// coordination-semantics 150: nobody is left holding what nobody waits for.
+/// coordination 150: nobody is left holding what nobody waits for.
 #[tokio::test]
 async fn an_acquire_that_is_given_up_is_taken_back() {
     let (_server, client) = start().await;
@@ -257,7 +257,7 @@ async fn poll_once<F: Future>(future: &mut std::pin::Pin<&mut F>) -> Option<F::O
     }
 }
 
-/// coordination-semantics 5.
+/// coordination 5.
 #[tokio::test]
 async fn a_server_with_a_token_wants_it() {
     let args = vec!["--token".to_owned(), "secret".to_owned()];

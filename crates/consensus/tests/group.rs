@@ -83,7 +83,7 @@ fn exchange(first: &mut Group, second: &mut Group, mut to_second: Vec<Message>) 
     seen
 }
 
-/// record-cache 69: the one random thing in raft-rs, the election timeout, is a function of the group's own numbers.
+/// records 69: the one random thing in raft-rs, the election timeout, is a function of the group's own numbers.
 #[test]
 fn the_same_seed_stands_for_election_at_the_same_tick() {
     let ticks_until_candidate = |seed: u64| {

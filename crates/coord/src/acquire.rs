@@ -22,7 +22,7 @@ pub(crate) struct Acquire<'a> {
 }
 
 impl Acquire<'_> {
-    /// What can be told without looking at the session (coordination-semantics 140).
+    /// What can be told without looking at the session (coordination 140).
     pub fn check(&self) -> Result<(), Refusal> {
         if self.count == 0 {
             return refuse(Status::BadRequest, "an acquire is for one token at least");
@@ -65,7 +65,7 @@ impl NodeEdit<'_> {
         }
     }
 
-    /// The first acquire of an ephemeral name makes the semaphore (coordination-semantics 155). It always fits.
+    /// The first acquire of an ephemeral name makes the semaphore (coordination 155). It always fits.
     fn acquire_new(&mut self, session: SessionId, wanted: &Acquire<'_>) -> Result<Outcome, Refusal> {
         if self.node.semaphores.len() >= SEMAPHORES_MAX {
             return refuse(Status::PreconditionFailed, format!("{SEMAPHORES_MAX} semaphores are the limit of a node"));

@@ -8,7 +8,7 @@ use crate::state::{Coord, NodeEdit, Session};
 use crate::status::{Refusal, Status, refuse};
 
 impl Start<'_> {
-    /// What can be told without looking at the session (coordination-semantics 36-38).
+    /// What can be told without looking at the session (coordination 36-38).
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         if self.timeout_ms > SESSION_TIMEOUT_MS_MAX {
             return refuse(
@@ -30,7 +30,7 @@ impl Start<'_> {
 }
 
 impl Coord {
-    /// The checks run in the order of coordination-semantics 64; the sequence number is the leader's affair.
+    /// The checks run in the order of coordination 64; the sequence number is the leader's affair.
     pub(crate) fn attach(&mut self, start: &Start<'_>, notices: &mut Vec<Notice>) -> Result<Outcome, Refusal> {
         if crate::path::Path::parse(start.path).is_none() {
             return refuse(Status::BadRequest, "the path is empty");

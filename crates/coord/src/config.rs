@@ -26,7 +26,7 @@ pub enum CountersMode {
     Detailed,
 }
 
-/// What a node was told, with zeros where it was told nothing (coordination-semantics 16, 17).
+/// What a node was told, with zeros where it was told nothing (coordination 16, 17).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     pub self_check_period_ms: u32,
@@ -68,7 +68,7 @@ impl Config {
         self.attach_consistency != Consistency::Relaxed
     }
 
-    /// Takes over what `change` says; what it leaves open stays (coordination-semantics 20).
+    /// Takes over what `change` says; what it leaves open stays (coordination 20).
     pub(crate) fn merge(&mut self, change: &Self) {
         let replace = |old: &mut u32, new: u32| *old = if new == 0 { *old } else { new };
         replace(&mut self.self_check_period_ms, change.self_check_period_ms);
@@ -126,7 +126,7 @@ fn read_consistency(reader: &mut Reader<'_>) -> Result<Consistency, DecodeError>
 mod tests {
     use super::*;
 
-    /// coordination-semantics 16: what is stored is not what is used.
+    /// coordination 16: what is stored is not what is used.
     #[test]
     fn periods_are_clamped_where_they_are_used() {
         let config = |self_check_period_ms, session_grace_period_ms| Config {

@@ -49,11 +49,11 @@ pub struct Leader {
 struct Wait {
     revision: u32,
     deadline_ms: Option<u64>,
-    /// Where its result goes; nowhere once the stream is lost (coordination-semantics 68).
+    /// Where its result goes; nowhere once the stream is lost (coordination 68).
     reply: Option<(StreamId, u64)>,
 }
 
-/// Whether this leader can still prove that it leads (coordination-semantics 192).
+/// Whether this leader can still prove that it leads (coordination 192).
 #[derive(Debug, Default)]
 struct SelfCheck {
     /// When the newest command was sent that is known to be committed.
@@ -77,7 +77,7 @@ impl Leader {
     }
 
     /// Begins to lead. Every session gets its whole time and the grace period to come back, and every waiter waits anew
-    /// (coordination-semantics 187, 189). What proves that it leads is an entry that it proposed when it was elected; it may
+    /// (coordination 187, 189). What proves that it leads is an entry that it proposed when it was elected; it may
     /// hear only long afterwards that this was committed.
     pub fn take_over(&mut self, coord: &Coord, elected_ms: u64) {
         *self = Self { now_ms: self.now_ms, leads: true, ..Self::default() };
@@ -101,7 +101,7 @@ impl Leader {
         }
     }
 
-    /// Leads no longer: streams end, and clients come back to whoever leads now (coordination-semantics 186).
+    /// Leads no longer: streams end, and clients come back to whoever leads now (coordination 186).
     pub fn step_down(&mut self, out: &mut Out) {
         for stream in self.streams.keys() {
             out.say(*stream, Message::Failure(not_leading()));

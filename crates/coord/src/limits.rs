@@ -1,4 +1,4 @@
-//! Every maximum of coordination in one place. Those of YDB are part of the contract (coordination-semantics 0).
+//! Every maximum of coordination in one place. Those of YDB are part of the contract (coordination 0).
 
 /// Milliseconds that a detached session may live.
 pub const SESSION_TIMEOUT_MS_MAX: u64 = 1_800_000;

@@ -14,7 +14,7 @@ impl Coord {
     pub(crate) fn create_node(&mut self, path: &str, config: &Config) -> Result<Outcome, Refusal> {
         let path = parse(path)?;
         if self.paths.contains_key(&path) {
-            // As YDB answers: it is there, and stays as it is (coordination-semantics 10).
+            // As YDB answers: it is there, and stays as it is (coordination 10).
             return Ok(Outcome::Done);
         }
         path.check()?;
@@ -40,7 +40,7 @@ impl Coord {
         Ok(Outcome::Done)
     }
 
-    /// Its sessions need not have ended (coordination-semantics 26).
+    /// Its sessions need not have ended (coordination 26).
     pub(crate) fn drop_node(&mut self, path: &str, notices: &mut Vec<Notice>) -> Result<Outcome, Refusal> {
         let number = self.known(path)?;
         let node = self.nodes.remove(&number).expect("paths name nodes");
@@ -57,7 +57,7 @@ impl Coord {
         self.known(path).map(|_| Outcome::Done)
     }
 
-    /// The node whose rate limiter is meant (coordination-semantics 211).
+    /// The node whose rate limiter is meant (coordination 211).
     pub(crate) fn limiting_node(&self, path: &str) -> Result<NodeNumber, Refusal> {
         let path = parse(path)?;
         match self.paths.get(&path) {

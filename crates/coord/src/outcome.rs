@@ -81,7 +81,7 @@ pub enum Notice {
     },
 }
 
-/// A semaphore as a client sees it (coordination-semantics 110-113).
+/// A semaphore as a client sees it (coordination 110-113).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     pub name: String,

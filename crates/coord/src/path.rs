@@ -50,7 +50,7 @@ impl Path {
         self.0.rmatch_indices('/').map(|(at, _)| &self.0[..at])
     }
 
-    /// The rules for what may be made (coordination-semantics 30).
+    /// The rules for what may be made (coordination 30).
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         if self.0.split('/').count() > PATH_DEPTH_MAX {
             return refuse(Status::SchemeError, format!("a path has at most {PATH_DEPTH_MAX} parts"));
@@ -78,7 +78,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// coordination-semantics 213.
+    /// coordination 213.
     #[test]
     fn slashes_that_mean_nothing_are_dropped() {
         let path = Path::parse("/local//locks/").unwrap();
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(Path::parse("//"), None);
     }
 
-    /// coordination-semantics 30.
+    /// coordination 30.
     #[test]
     fn names_follow_the_rules() {
         let check = |text: &str| Path::parse(text).unwrap().check().map_err(|refusal| refusal.status);

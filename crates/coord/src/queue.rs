@@ -1,4 +1,4 @@
-//! The queue of a semaphore: strictly first come, first served (coordination-semantics 142).
+//! The queue of a semaphore: strictly first come, first served (coordination 142).
 
 use crate::ids::{OrderId, SemaphoreId};
 use crate::outcome::Notice;
@@ -71,7 +71,7 @@ impl NodeEdit<'_> {
         if !self.semaphore(id).ephemeral || !self.semaphore(id).is_idle() {
             return;
         }
-        // Its last owner left, and with that everything about it has changed (coordination-semantics 181).
+        // Its last owner left, and with that everything about it has changed (coordination 181).
         let left = Notice::OwnersChanged { node: self.number, semaphore: id };
         self.notices.pop_if(|last| *last == left);
         self.remove_semaphore(id);

@@ -162,7 +162,7 @@ impl Coord {
         Ok(Outcome::Done)
     }
 
-    /// All roots, or the resource that is named; with everything below if that is asked for (coordination-semantics 209).
+    /// All roots, or the resource that is named; with everything below if that is asked for (coordination 209).
     pub(crate) fn list_resources(&self, node: &str, path: &str, recursive: bool) -> Result<Vec<String>, Refusal> {
         if path.is_empty() {
             let node = &self.nodes[&self.limiting_node(node)?];
@@ -217,7 +217,7 @@ fn parent_of(path: &str) -> Option<&str> {
     path.rsplit_once('/').map(|(parent, _)| parent)
 }
 
-/// Paths are sent as they are meant: no slash too many (coordination-semantics 206).
+/// Paths are sent as they are meant: no slash too many (coordination 206).
 fn check_path(path: &str) -> Result<(), Refusal> {
     let is_good = path.len() <= RESOURCE_PATH_BYTES_MAX
         && path.split('/').count() <= PATH_DEPTH_MAX

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// A status of YDB's API (coordination-wire 4).
+/// A status of YDB's API (coordination W-4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     BadRequest,

@@ -1,4 +1,4 @@
-//! The bytes of entries and snapshots, written down: what they mean is frozen (STYLE 16, `docs/encoding.md`).
+//! The bytes of entries and snapshots, written down: what they mean is frozen (`docs/encoding.md`).
 
 use shardine_coord::{
     Asker, Command, Config, Consistency, Coord, CountersMode, CutStep, NodeNumber, OrderId, Pace, SemaphoreId,

@@ -45,7 +45,7 @@ fn acquire<'a>(session: u64, name: &'a str, data: &'a [u8]) -> Command<'a> {
     Command::Acquire { by: by(session), name, timeout_ms: u64::MAX, count: 1, data, ephemeral: false }
 }
 
-/// coordination-semantics 91.
+/// coordination 91.
 #[test]
 fn data_is_any_bytes() {
     let mut coord = with_session();
@@ -58,7 +58,7 @@ fn data_is_any_bytes() {
     assert_eq!((&found.data, &found.owners[0].data), (&all, &all));
 }
 
-/// coordination-semantics 44 and 93, with memory as the limit that a machine meets first.
+/// coordination 44 and 93, with memory as the limit that a machine meets first.
 #[test]
 fn a_full_group_refuses_growth_and_nothing_else() {
     let mut coord = with_session();

@@ -169,7 +169,7 @@ async fn several_reads_fail_apart() {
 
     let reply = records.m_get(v1::MGetRequest { gets: vec![get("nobody"), get("lili")] }).await.unwrap();
 
-    // record-cache 33.
+    // records 33.
     let results: Vec<_> = reply.into_inner().results.into_iter().map(|one| one.result.unwrap()).collect();
     assert!(matches!(&results[0], v1::m_get_result::Result::Refusal(refusal) if refusal.code == "not_found"));
     assert!(matches!(&results[1], v1::m_get_result::Result::Reply(reply) if !reply.unchanged));
@@ -188,7 +188,7 @@ async fn a_silent_hall_leaves_changes_in_doubt() {
         request
     };
 
-    // record-cache 34.
+    // records 34.
     let error = records.set(within("100m")).await.unwrap_err();
     assert_eq!(code(&error), ("in_doubt", Code::Unknown));
     let error = records.set(within("0m")).await.unwrap_err();
@@ -292,9 +292,9 @@ async fn explain_tells_one_shard_from_many() {
     assert_eq!(all.access(), v1::Access::ShardMerge);
 }
 
-/// record-cache 67: an operator suspends a shard, sees it, and resumes it.
+/// records 67: an operator suspends a shard, sees it, and resumes it.
 #[tokio::test]
-async fn record_cache_67_shards_are_suspended_and_resumed() {
+async fn records_67_shards_are_suspended_and_resumed() {
     let Door { channel, .. } = with_users().await;
     let mut cluster = ClusterClient::new(channel);
 

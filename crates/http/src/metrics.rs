@@ -1,5 +1,5 @@
 //! `/metrics`: the status as Prometheus reads it. The text form is small enough to write by hand. Labels are shard
-//! numbers and names of tables, never keys, so their count stays bounded (S26).
+//! numbers and names of tables, never keys, so their count stays bounded (reliability S26).
 
 use std::fmt::{Display, Write};
 

@@ -106,7 +106,7 @@ async fn a_record_goes_through_its_life() {
     assert_eq!(deleted["record"]["fields"]["age"], 21);
     let gone = door.get(LILI).await;
     assert_eq!(gone.code(), (404, "not_found".into()));
-    assert_eq!(gone.json()["version"], -4, "record-cache 10: a condition for the next creation");
+    assert_eq!(gone.json()["version"], -4, "records 10: a condition for the next creation");
 }
 
 #[tokio::test]
@@ -150,9 +150,9 @@ async fn versions_are_etags() {
     assert_eq!(door.ask(&format!("GET {LILI}"), &["if-none-match: \"1\""], b"").await.status, 200);
 }
 
-/// record-cache 32: the version of a reply is the token to wait for SQL with.
+/// records 32: the version of a reply is the token to wait for SQL with.
 #[tokio::test]
-async fn record_cache_32_a_record_is_flushed_up_to_a_version() {
+async fn records_32_a_record_is_flushed_up_to_a_version() {
     let door = with_tables().await;
     let made = door.send("POST /v1/tables/users/records/lili", json!({"age": 1})).await.json();
     assert_eq!(made["version"], 1);
@@ -275,7 +275,7 @@ async fn a_silent_hall_leaves_changes_in_doubt() {
     door.engine.set_mood(Mood::Silent);
     let brief = ["shardine-timeout-ms: 50"];
 
-    // record-cache 34.
+    // records 34.
     let changed = door.ask(&format!("PATCH {LILI}"), &brief, b"{\"age\": 1}").await;
     assert_eq!(changed.code(), (504, "in_doubt".into()));
     assert_eq!(door.ask(&format!("GET {LILI}"), &brief, b"").await.code(), (408, "expired".into()));

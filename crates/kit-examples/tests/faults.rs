@@ -70,22 +70,22 @@ async fn restarted_with_other_bounds(claims: Option<String>) {
     }
 }
 
-/// sharding: two data centres, one after the other.
+/// kit: two data centres, one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sharding_a_17_restarts_with_other_bounds_cost_no_error() {
+async fn kit_a_17_restarts_with_other_bounds_cost_no_error() {
     restarted_with_other_bounds(None).await;
 }
 
-/// sharding: the same with claims on Shardine's semaphores.
+/// kit: the same with claims on Shardine's semaphores.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sharding_a_17_restarts_with_claims_on_semaphores_cost_no_error() {
+async fn kit_a_17_restarts_with_claims_on_semaphores_cost_no_error() {
     let server = Shardine::start().unwrap();
     restarted_with_other_bounds(Some(format!("shardine://{}", server.grpc().address()))).await;
 }
 
-/// sharding: a host that stands still, and a data centre that is dead.
+/// kit: a host that stands still, and a data centre that is dead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sharding_a_24_25_a_host_that_stands_still_and_a_dead_data_centre_cost_no_error() {
+async fn kit_a_24_25_a_host_that_stands_still_and_a_dead_data_centre_cost_no_error() {
     let mut fleet = Fleet::start(calm(None)).unwrap();
     let client = client(&fleet);
     client.wait_for_hosts(|known| known.len() == 9).await;
@@ -110,9 +110,9 @@ async fn sharding_a_24_25_a_host_that_stands_still_and_a_dead_data_centre_cost_n
     assert!(metrics.hedges * 20 <= metrics.requests, "{metrics:?}");
 }
 
-/// sharding: one too many waits, takes over from a dead one, and the dead one comes back to another's place.
+/// kit: one too many waits, takes over from a dead one, and the dead one comes back to another's place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sharding_a_44_45_a_spare_server_takes_over_from_a_dead_one_and_a_quick_restart_keeps_its_shard() {
+async fn kit_a_44_45_a_spare_server_takes_over_from_a_dead_one_and_a_quick_restart_keeps_its_shard() {
     let claims = Shared::database(Kind::MariaDb).unwrap();
     let mut fleet = Fleet::start(Plan { bounds: vec![], ..plan(Some(claims.database.url())) }).unwrap();
     let before = fleet.servers[0].serving().unwrap();
@@ -130,9 +130,9 @@ async fn sharding_a_44_45_a_spare_server_takes_over_from_a_dead_one_and_a_quick_
     assert!(taken.contains("shard 0 generation 3"), "{taken}");
 }
 
-/// sharding: a row that is somebody else's now, by generation and not by name.
+/// kit: a row that is somebody else's now, by generation and not by name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sharding_a_47_48_a_server_that_lost_its_row_aborts() {
+async fn kit_a_47_48_a_server_that_lost_its_row_aborts() {
     let claims = Shared::database(Kind::Postgres).unwrap();
     let mut fleet = Fleet::start(Plan { bounds: vec![], ..plan(Some(claims.database.url())) }).unwrap();
 
@@ -145,9 +145,9 @@ async fn sharding_a_47_48_a_server_that_lost_its_row_aborts() {
     assert!(fleet.servers[1].process.is_running());
 }
 
-/// sharding: a process that stood still for longer than its claim lives answers nothing when it goes on.
+/// kit: a process that stood still for longer than its claim lives answers nothing when it goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sharding_a_47_a_server_that_stood_still_while_another_took_its_shard_aborts() {
+async fn kit_a_47_a_server_that_stood_still_while_another_took_its_shard_aborts() {
     let claims = Shared::database(Kind::Postgres).unwrap();
     let mut fleet = Fleet::start(Plan { bounds: vec![], ..plan(Some(claims.database.url())) }).unwrap();
     fleet.servers[0].process.pause().unwrap();
@@ -160,9 +160,9 @@ async fn sharding_a_47_a_server_that_stood_still_while_another_took_its_shard_ab
     assert!(!fleet.servers[0].process.wait(PATIENCE).unwrap().success());
 }
 
-/// sharding A-49: the database is stopped, and comes back.
+/// kit A-49: the database is stopped, and comes back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sharding_a_49_servers_without_their_database_stop_answering_and_begin_again() {
+async fn kit_a_49_servers_without_their_database_stop_answering_and_begin_again() {
     let mut database = SqlServer::start(Kind::Postgres, Sync::Off, &[]).unwrap();
     let url = database.database().unwrap().url();
     let mut fleet = Fleet::start(Plan { bounds: vec![], ..plan(Some(url)) }).unwrap();

@@ -77,7 +77,7 @@ fn sorted(lines: impl Iterator<Item = String>) -> Vec<String> {
     lines
 }
 
-/// sharding: a second service beside `goals`, with types of its own; and a restart that need not wait.
+/// kit: a second service beside `goals`, with types of its own; and a restart that need not wait.
 #[test]
 fn the_guides_session_is_what_happens() {
     let [session] = blocks("console").try_into().unwrap();

@@ -56,7 +56,7 @@ fn hit(watch_id: u64, counter_id: u32) -> Hit {
     Hit { watch_id, counter_id, url: "https://shop.example/".into(), is_robot: false }
 }
 
-/// sharding, on the wire.
+/// kit, on the wire.
 #[tokio::test]
 async fn a_server_answers_all_keys_or_none_and_always_says_what_it_serves() {
     let (address, _shard) = goals_host(Interval::new(10, 20), Duration::ZERO).await;
@@ -73,7 +73,7 @@ async fn a_server_answers_all_keys_or_none_and_always_says_what_it_serves() {
     }
 }
 
-/// sharding A-36: over a real connection, which has to carry the news.
+/// kit A-36: over a real connection, which has to carry the news.
 #[tokio::test]
 async fn the_server_of_a_request_that_is_taken_back_stops() {
     let (slow, shard) = goals_host(Interval::WHOLE, Duration::from_secs(3_600)).await;
@@ -92,7 +92,7 @@ async fn the_server_of_a_request_that_is_taken_back_stops() {
     assert_eq!(client.metrics().timeouts, 0);
 }
 
-/// sharding: a host that is not there yet when it is asked for.
+/// kit: a host that is not there yet when it is asked for.
 #[tokio::test]
 async fn a_call_finds_a_host_that_comes_up_while_it_waits() {
     let (listener, address) = listen().await;

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sharding_a_27_an_error_names_keys_and_hosts() {
+    fn kit_a_27_an_error_names_keys_and_hosts() {
         let error = Error::Missing { ids: (0..12).collect(), hosts: vec!["a:1".into(), "b:2".into()] };
 
         assert_eq!(error.to_string(), "no value of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more from a:1, b:2");

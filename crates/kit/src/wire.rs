@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(bytes, expected.concat());
     }
 
-    /// sharding A-6: also on the wire.
+    /// kit A-6: also on the wire.
     #[test]
     fn every_interval_survives_the_wire() {
         for interval in [Interval::WHOLE, Interval::EMPTY, Interval::new(3, u64::MAX), Interval::to_end(u64::MAX)] {
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// sharding A-2: an error has no message, and says it all the same.
+    /// kit A-2: an error has no message, and says it all the same.
     #[test]
     fn an_error_carries_the_shard_of_its_host() {
         let shard = Shard::from(example(Interval::new(1, 256)));

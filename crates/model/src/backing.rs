@@ -24,7 +24,7 @@ impl Backing {
     }
 }
 
-/// What a table with SQL behind it asks of the write-back (record-cache 108, 117).
+/// What a table with SQL behind it asks of the write-back (write-back 108, 117).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqlOptions {
     pub mode: WriteMode,
@@ -33,11 +33,11 @@ pub struct SqlOptions {
     /// Rows of one batch.
     pub batch: u32,
     pub conflict: Conflict,
-    /// How long a tombstone stays in SQL (record-cache 102).
+    /// How long a tombstone stays in SQL (write-back 102).
     pub tombstone_keep_ms: u64,
     /// An SQL table that was there before and has columns of its own names.
     pub mapping: Option<Mapping>,
-    /// Tables whose rows are to be in SQL before those of this one that refer to them (record-cache 107).
+    /// Tables whose rows are to be in SQL before those of this one that refer to them (write-back 107).
     pub after: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ pub enum WriteMode {
     OnEvict,
 }
 
-/// When a change is answered (record-cache 32).
+/// When a change is answered (records 32).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
     pub after: AckAfter,

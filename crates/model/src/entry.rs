@@ -1,6 +1,6 @@
 //! Entries of a shard's log: what they say, and the bytes that say it.
 //!
-//! Every entry opens with a format byte and a kind. An unknown one stops the replica (record-cache 73): guessing what
+//! Every entry opens with a format byte and a kind. An unknown one stops the replica (records 73): guessing what
 //! a newer leader meant would part the replicas.
 
 use crate::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
@@ -41,7 +41,7 @@ pub enum Entry<'a> {
     Load(Vec<LoadedRow<'a>>),
     /// Records to drop from memory if they are clean and still at this version.
     Kick(Vec<(RowKey<'a>, Version)>),
-    /// The right to write to SQL. Holds no time: everybody counts on their own clock (record-cache 63).
+    /// The right to write to SQL. Holds no time: everybody counts on their own clock (records 63).
     Lease {
         holder: NodeId,
         term: u64,
@@ -61,20 +61,20 @@ pub enum Entry<'a> {
     Clear {
         table: TableId,
     },
-    /// From here on requests are answered `suspended`, until a resume (record-cache 67).
+    /// From here on requests are answered `suspended`, until a resume (records 67).
     Suspend,
     Resume,
-    /// Rows that SQL will not take. One that is still at this version goes to the dead letters (record-cache 113).
+    /// Rows that SQL will not take. One that is still at this version goes to the dead letters (write-back 113).
     Refused {
         at: Timestamp,
         rows: Vec<RefusedRow<'a>>,
     },
-    /// What SQL holds takes a row's place in memory (record-cache 113, 117).
+    /// What SQL holds takes a row's place in memory (write-back 113, 117).
     Settle(SettledRow<'a>),
-    /// Rows that go above what somebody else has put into SQL, fields as they are (record-cache 117).
+    /// Rows that go above what somebody else has put into SQL, fields as they are (write-back 117).
     Raise(Vec<RaisedRow<'a>>),
     /// New records of the table begin above this magnitude: said before tombstones up to it are deleted in SQL
-    /// (record-cache 102).
+    /// (write-back 102).
     Floor {
         table: TableId,
         floor: u64,

@@ -18,7 +18,7 @@ pub const RECORD_BYTES_MAX: usize = 64 << 20;
 /// Fields in a definition. PostgreSQL ends at 1,600 columns, MySQL at 1,017.
 pub const TABLE_FIELDS_MAX: usize = 512;
 
-/// Parts of a sort key (DESIGN 2: an integer, a string, or both).
+/// Parts of a sort key: an integer, a string, or both.
 pub const SORT_PARTS_MAX: usize = 2;
 
 /// Tables in a catalogue. Each one costs every shard a definition in its state.
@@ -63,7 +63,7 @@ pub const LOADS_MAX: usize = 50_000;
 /// Rows of one SQL read, as one statement.
 pub const LOAD_ROWS_MAX: usize = 200;
 
-/// Rows of one SQL write, as one transaction. Measured: above 1,000 nothing is gained (crates.md 1.4).
+/// Rows of one SQL write, as one transaction. Measured: above 1,000 nothing is gained.
 pub const FLUSH_ROWS_MAX: usize = 1_000;
 
 /// How long a change may wait for others of its row. Longer, and a lost node would leave SQL far behind for nothing.

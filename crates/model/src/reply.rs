@@ -6,7 +6,7 @@ use crate::ids::Timestamp;
 use crate::row::RowImage;
 use crate::version::Version;
 
-/// The answer to one command. Every one carries the record's versions (record-cache 8, 10).
+/// The answer to one command. Every one carries the record's versions (records 8, 10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub version: Version,
@@ -117,7 +117,7 @@ impl Reply {
 }
 
 impl Answer {
-    /// The stored form, for results that a retry must get again (record-cache 35, 68).
+    /// The stored form, for results that a retry must get again (records 35, 68).
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::One(reply) => {

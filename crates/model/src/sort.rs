@@ -9,7 +9,7 @@ use crate::value::{FieldType, Value, ValueRef};
 const STRING_END: [u8; 2] = [0x00, 0x01];
 const STRING_ZERO: [u8; 2] = [0x00, 0xff];
 
-/// Appends one part. Only `int64` and `string` order rows (DESIGN 2); a definition lets no other type in.
+/// Appends one part. Only `int64` and `string` order rows; a definition lets no other type in.
 pub fn encode_part(part: ValueRef<'_>, out: &mut Vec<u8>) {
     match part {
         ValueRef::Int(value) => out.extend_from_slice(&((value as u64) ^ (1 << 63)).to_be_bytes()),

@@ -32,7 +32,7 @@ pub struct SortPart {
 pub struct Table {
     pub id: TableId,
     pub name: String,
-    /// Grows with every change of the definition; replicas take the higher one (record-cache 65).
+    /// Grows with every change of the definition; replicas take the higher one (records 65).
     pub version: u64,
     pub fields: Vec<Field>,
     pub sort: Vec<SortPart>,
@@ -53,7 +53,7 @@ pub const KV_NAME: &str = "kv";
 pub const VALUE_FIELD: &str = "value";
 
 impl Table {
-    /// The dynamic table `kv` (INTERFACES, "Redis door").
+    /// The dynamic table `kv` (`docs/redis.md`).
     #[must_use]
     pub fn kv() -> Self {
         Self {
@@ -265,7 +265,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Takes a definition if it is newer than the one in force; says whether it did (record-cache 65).
+    /// Takes a definition if it is newer than the one in force; says whether it did (records 65).
     pub fn put(&mut self, table: Table) -> bool {
         if self.by_id.get(&table.id).is_some_and(|known| known.version >= table.version) {
             return false;
@@ -288,7 +288,7 @@ impl Catalogue {
         true
     }
 
-    /// Tables in force whose rows go to SQL after those of this one (record-cache 107). A table may come after itself.
+    /// Tables in force whose rows go to SQL after those of this one (write-back 107). A table may come after itself.
     pub fn children(&self, name: &str) -> impl Iterator<Item = &Arc<Table>> {
         self.children.get(name).into_iter().flatten().filter_map(|id| self.get(*id))
     }

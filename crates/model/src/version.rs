@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// How often a record has changed: 0 never existed, above 0 live, below 0 deleted. The magnitude grows by one with
-/// every change for the record's whole life, so no number ever names two contents (record-cache 1-7).
+/// every change for the record's whole life, so no number ever names two contents (records 1-7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub i64);
 
@@ -20,7 +20,7 @@ impl Version {
         self.0.unsigned_abs()
     }
 
-    /// Whether there is a number left for another change (record-cache 7). Only a row that somebody else wrote to SQL
+    /// Whether there is a number left for another change (records 7). Only a row that somebody else wrote to SQL
     /// can come near the end.
     #[inline]
     #[must_use]
@@ -40,7 +40,7 @@ impl Version {
         Self(-self.next_magnitude())
     }
 
-    /// `i64::MIN` is never made: PostgreSQL's `abs` fails on it (record-cache 7).
+    /// `i64::MIN` is never made: PostgreSQL's `abs` fails on it (records 7).
     fn next_magnitude(self) -> i64 {
         let magnitude = i64::try_from(self.magnitude()).expect("i64::MIN is never a version");
         magnitude.checked_add(1).expect("the caller saw that there is a next version")

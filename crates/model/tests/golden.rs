@@ -361,9 +361,9 @@ fn golden_numbers_of_error_codes() {
     );
 }
 
-/// What is unknown is refused by name, never guessed (record-cache 73).
+/// What is unknown is refused by name, never guessed (records 73).
 #[test]
-fn record_cache_73_unknown_numbers_are_refused() {
+fn records_73_unknown_numbers_are_refused() {
     let entry = |hex: &str| Entry::decode(bytes(hex)).unwrap_err().to_string();
 
     assert_eq!(entry("02 01 00"), "entry format holds 2, which has no meaning");

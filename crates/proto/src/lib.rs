@@ -1,7 +1,7 @@
 //! The protobuf messages and stubs of `shardine.v1` and of the part of YDB's API that coordination needs, generated from
 //! `proto/` without protoc.
 //!
-//! Nothing but the doors and clients of gRPC sees these types: protocols end at the door (DESIGN 1).
+//! Nothing but the doors and clients of gRPC sees these types: protocols end at the door (`ARCHITECTURE.md`).
 
 pub mod v1 {
     #![allow(clippy::all, reason = "generated code is not ours to polish")]

@@ -6,7 +6,7 @@ use shardine_model::{Position, RowKey, RowKeyBuf, RowView, TableId, Timestamp, V
 
 use crate::state::Records;
 
-/// Clean absent rows of tables with SQL behind them, by the time they became so (record-cache 43, 45). Derived: a replica
+/// Clean absent rows of tables with SQL behind them, by the time they became so (records 43, 45). Derived: a replica
 /// made from a snapshot counts their age anew.
 #[derive(Debug, Default)]
 pub(crate) struct Absents {

@@ -32,7 +32,7 @@ impl Sink for Nobody {
     fn dirty(&mut self, _: RowKey<'_>) {}
 }
 
-/// An entry that this replica must not skip and cannot apply: it stops instead of guessing (record-cache 62, 73).
+/// An entry that this replica must not skip and cannot apply: it stops instead of guessing (records 62, 73).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fatal {
     #[error(
@@ -195,7 +195,7 @@ impl Records {
         read_reply(self.get(row.position(), row))
     }
 
-    /// Inserts a row as SQL held it, unless memory already has one: what is in memory is never older (I47).
+    /// Inserts a row as SQL held it, unless memory already has one: what is in memory is never older (reliability I47).
     fn apply_load(&mut self, loaded: &LoadedRow<'_>) {
         let position = loaded.row.position();
         let is_resident = !matches!(self.get(position, loaded.row), Lookup::NotResident);
@@ -235,7 +235,7 @@ impl Records {
         Ok(())
     }
 
-    /// Raises what SQL is known to hold; a late or repeated confirmation changes nothing (record-cache 64).
+    /// Raises what SQL is known to hold; a late or repeated confirmation changes nothing (records 64).
     pub(crate) fn apply_written(&mut self, row: RowKey<'_>, version: Version) {
         let position = row.position();
         let Some(mut versions) = self.versions(position, row) else { return };
@@ -315,7 +315,7 @@ impl Records {
     }
 }
 
-/// A read as a reply: the whole row, or `not_found` with the version to build a condition on (record-cache 9, 10).
+/// A read as a reply: the whole row, or `not_found` with the version to build a condition on (records 9, 10).
 #[must_use]
 pub fn read_reply(found: Lookup<'_>) -> Reply {
     match found {

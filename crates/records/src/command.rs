@@ -242,7 +242,7 @@ impl Records {
         RowImage::of(&fields)
     }
 
-    /// Leaves a tombstone. It keeps no fields and no expiry, only the version (record-cache 3, 4).
+    /// Leaves a tombstone. It keeps no fields and no expiry, only the version (records 3, 4).
     pub(crate) fn bury(
         &mut self,
         position: Position,
@@ -261,7 +261,7 @@ impl Records {
         version
     }
 
-    /// Deletes a record whose time is over by the leader's stamp; never by this replica's clock (record-cache 119).
+    /// Deletes a record whose time is over by the leader's stamp; never by this replica's clock (write-back 119).
     pub(crate) fn expire_if_due(&mut self, now: Timestamp, position: Position, row: RowKey<'_>, sink: &mut impl Sink) {
         if self.derived.expiries.first().is_none_or(|(at, _)| *at > now) {
             return;
@@ -328,7 +328,7 @@ fn refuse(
     code: ErrorCode,
 ) -> Reply {
     let row = match (code, &command.action) {
-        // The value that stood in the way (record-cache 19).
+        // The value that stood in the way (records 19).
         (ErrorCode::CasMismatch, shardine_model::Action::Cas { field, .. }) => {
             current.and_then(|view| value_of(table, view, *field)).map(|value| one_field(*field, value))
         }

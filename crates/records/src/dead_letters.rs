@@ -1,4 +1,4 @@
-//! Dead letters: rows that SQL will not take (record-cache 113), and what ends a quarrel with SQL about a row.
+//! Dead letters: rows that SQL will not take (write-back 113), and what ends a quarrel with SQL about a row.
 //!
 //! A letter's row stays in memory, dirty and readable. Invariant: every letter belongs to a dirty row; it goes when the
 //! row is clean or gone (`exchange_row`).

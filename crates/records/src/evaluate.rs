@@ -28,7 +28,7 @@ impl NewValue<'_> {
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "the large one is the usual one, and lives on the stack for one call")]
 pub(crate) enum Plan<'a> {
-    /// Accepted, and nothing to change: no new version (record-cache 23).
+    /// Accepted, and nothing to change: no new version (records 23).
     Nothing,
     Delete,
     /// The record with these fields changed; `clear` starts from an empty one.
@@ -124,7 +124,7 @@ fn plan_update<'a>(
     let mut changes = Changes::new();
     for operation in operations {
         let field = operation.field;
-        // An operation sees what the ones before it made (record-cache 25).
+        // An operation sees what the ones before it made (records 25).
         let earlier = changes.iter().rev().find(|(changed, _)| *changed == field);
         let (before, is_set) = match earlier {
             Some((_, new)) => {
@@ -246,7 +246,7 @@ fn arithmetic<'a>(
     Ok(NewValue::Made(made))
 }
 
-/// Never wraps (record-cache 22).
+/// Never wraps (records 22).
 fn int(before: i64, operand: i64, operator: Arithmetic) -> Result<i64, ErrorCode> {
     match operator {
         Arithmetic::Add => before.checked_add(operand).ok_or(ErrorCode::Overflow),

@@ -1,6 +1,6 @@
 //! Results kept for clients that number their requests, so that a repeated one is answered, not executed again.
 //!
-//! Part of the replicated state (record-cache 35, 68). Bounded twice: results per client and clients per shard.
+//! Part of the replicated state (records 35, 68). Bounded twice: results per client and clients per shard.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -175,7 +175,7 @@ impl Records {
     }
 
     /// Takes in one chunk of a snapshot; the state must have begun empty ([`Records::new`]), so that a key absent from
-    /// the snapshot is absent after it (record-cache 70). The head comes first.
+    /// the snapshot is absent after it (records 70). The head comes first.
     pub fn restore_chunk(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
         let mut reader = Reader::new(chunk);
         let format = reader.u8("chunk format")?;

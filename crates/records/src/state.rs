@@ -27,17 +27,17 @@ pub struct Records {
     pub(crate) index: Index,
     pub(crate) remembered: Remembered,
     /// The highest version among purged tombstones of a table: a new record begins above it, so that no version of a
-    /// forgotten one returns (record-cache 4).
+    /// forgotten one returns (records 4).
     pub(crate) floors: BTreeMap<TableId, u64>,
-    /// Rows that SQL does not take (record-cache 113).
+    /// Rows that SQL does not take (write-back 113).
     pub(crate) letters: BTreeMap<RowKeyBuf, DeadLetter>,
     /// The newest time that a leader stamped. Never goes back, whatever clocks do.
     pub(crate) clock: Timestamp,
     pub(crate) lease: Option<Lease>,
     /// What this shard owns: part of the state, so that a snapshot brings it along and a restart cannot disagree
-    /// (record-cache 66).
+    /// (records 66).
     pub(crate) interval: Interval,
-    /// Set by an operator: no request is executed until it is taken back (record-cache 67).
+    /// Set by an operator: no request is executed until it is taken back (records 67).
     pub(crate) suspended: bool,
     pub(crate) sql_tables: usize,
     pub(crate) derived: Derived,
@@ -276,7 +276,7 @@ impl Records {
         }
     }
 
-    /// Rows that SQL does not hold in their newest version: what a new leader queues (record-cache 84).
+    /// Rows that SQL does not hold in their newest version: what a new leader queues (write-back 84).
     #[must_use]
     pub fn dirty_rows(&self) -> Vec<RowKeyBuf> {
         self.dirty_versions(None).into_iter().map(|dirty| dirty.row).collect()
@@ -328,7 +328,7 @@ impl Records {
         self.is_sql(table)
     }
 
-    /// Whether changes of the table are answered when SQL has them, unless they say otherwise (record-cache 108).
+    /// Whether changes of the table are answered when SQL has them, unless they say otherwise (write-back 108).
     #[must_use]
     pub fn is_written_through(&self, table: TableId) -> bool {
         let is_through = |table: &Arc<Table>| table.backing == Backing::Sql && table.sql.mode == WriteMode::Through;

@@ -52,7 +52,7 @@ fn golden_bytes_of_an_empty_shard() {
     );
 }
 
-/// record-cache 67: the flag is part of the state, and of the snapshot.
+/// records 67: the flag is part of the state, and of the snapshot.
 #[test]
 fn golden_bytes_of_a_suspended_shard() {
     let mut records = Records::new(1);
@@ -100,7 +100,7 @@ fn golden_bytes_of_a_row_with_sql() {
     );
 }
 
-/// record-cache 113: dead letters are part of the state, and end the head of a snapshot.
+/// write-back 113: dead letters are part of the state, and end the head of a snapshot.
 #[test]
 fn golden_bytes_of_a_dead_letter() {
     let mut records = Records::new(1);
@@ -125,9 +125,9 @@ fn golden_bytes_of_a_dead_letter() {
     );
 }
 
-/// record-cache 113: the list ends at its limit, and an error at its length.
+/// write-back 113: the list ends at its limit, and an error at its length.
 #[test]
-fn record_cache_113_dead_letters_are_bounded() {
+fn write_back_113_dead_letters_are_bounded() {
     let mut records = Records::new(1);
     define(&mut records, "users age:int64 sql");
     let long = "ä".repeat(limits::DEAD_LETTER_ERROR_BYTES_MAX);
@@ -167,9 +167,9 @@ fn golden_bytes_of_sorted_rows() {
     );
 }
 
-/// What is unknown is refused by name, never guessed (record-cache 73).
+/// What is unknown is refused by name, never guessed (records 73).
 #[test]
-fn record_cache_73_unknown_chunks_are_refused() {
+fn records_73_unknown_chunks_are_refused() {
     let refused = |chunk: &[u8]| Records::new(1).restore_chunk(chunk).unwrap_err().to_string();
 
     assert_eq!(refused(&[2, 1]), "chunk format holds 2, which has no meaning");

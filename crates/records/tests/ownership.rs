@@ -1,4 +1,4 @@
-//! What a shard owns is part of its state (record-cache 66).
+//! What a shard owns is part of its state (records 66).
 
 use shardine_model::command::Action;
 use shardine_model::key::Interval;
@@ -45,7 +45,7 @@ fn upper_half_of_the_lower_half() -> Interval {
 }
 
 #[test]
-fn record_cache_66_ownership_is_checked_when_applied() {
+fn records_66_ownership_is_checked_when_applied() {
     let mut records = Records::new(1).owning(upper_half_of_the_lower_half());
 
     assert_eq!(refusal(&set(&mut records, b"lili")), None);
@@ -54,7 +54,7 @@ fn record_cache_66_ownership_is_checked_when_applied() {
 }
 
 #[test]
-fn record_cache_66_ownership_travels_with_the_snapshot() {
+fn records_66_ownership_travels_with_the_snapshot() {
     let mut records = Records::new(1).owning(upper_half_of_the_lower_half());
     set(&mut records, b"lili");
     records.begin_cut();

@@ -5,10 +5,10 @@ use shardine_records::{CutStep, Nobody, Records};
 
 const END: Timestamp = Timestamp(u64::MAX);
 
-/// record-cache 4: a replica made from a snapshot knows its tombstones in another order than the leader that purges them,
+/// records 4: a replica made from a snapshot knows its tombstones in another order than the leader that purges them,
 /// and is left with none all the same.
 #[test]
-fn record_cache_4_a_replica_from_a_snapshot_keeps_no_marks_of_purged_tombstones() {
+fn records_4_a_replica_from_a_snapshot_keeps_no_marks_of_purged_tombstones() {
     let mut leader = Records::new(1);
     for number in 0..50 {
         let key = format!("k{number}");

@@ -1,6 +1,6 @@
 //! Errors as Redis clients expect them: a prefix that they parse, the code of our one list, and a sentence.
 //!
-//! Decides nothing about what went wrong; only how it is said (INTERFACES, "Error codes").
+//! Decides nothing about what went wrong; only how it is said (`docs/errors.md`).
 
 use std::borrow::Cow;
 

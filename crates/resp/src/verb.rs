@@ -266,7 +266,7 @@ mod tests {
         assert!(is_known_to_redis(b"lpush") && !is_known_to_redis(b"foo"));
     }
 
-    /// Reliability S9: this list is the attack surface, so it changes only on purpose.
+    /// reliability S9: this list is the attack surface, so it changes only on purpose.
     #[test]
     fn nothing_dangerous_is_offered() {
         for name in ["EVAL", "SCRIPT", "MODULE", "DEBUG", "SLAVEOF", "REPLICAOF", "MIGRATE", "SHUTDOWN", "MONITOR"] {

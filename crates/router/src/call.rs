@@ -16,7 +16,7 @@ pub enum Call {
     Read {
         row: RowKeyBuf,
     },
-    /// Read of one row that may be this old, answered at once by any replica that is in touch (record-cache 36):
+    /// Read of one row that may be this old, answered at once by any replica that is in touch (records 36):
     /// `Response::Stale`, or, where only the leader can tell, as `Read`.
     ReadStale {
         row: RowKeyBuf,
@@ -36,7 +36,7 @@ pub enum Call {
     /// Answers once SQL holds what was current when the call arrived.
     Flush(FlushScope),
     /// Answers once SQL holds this version of the row, or a newer one: the version of a reply is the token for it
-    /// (record-cache 32). Without a time it waits as long as it takes.
+    /// (records 32). Without a time it waits as long as it takes.
     AwaitSql {
         row: RowKeyBuf,
         version: Version,
@@ -50,7 +50,7 @@ pub enum Call {
     Count {
         table: Option<TableId>,
     },
-    /// Answers requests of one shard, or of all, with `suspended` from now on, or no longer (record-cache 67).
+    /// Answers requests of one shard, or of all, with `suspended` from now on, or no longer (records 67).
     Suspend {
         shard: Option<ShardId>,
         switch: Switch,
@@ -66,7 +66,7 @@ pub enum Call {
     Status,
     /// How far SQL is behind, table by table.
     Writeback,
-    /// Rows that SQL does not take (record-cache 113).
+    /// Rows that SQL does not take (write-back 113).
     DeadLetters {
         table: Option<TableId>,
     },

@@ -207,7 +207,7 @@ impl Lane {
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // Out of descriptors, or a client that left already: the door stays open (I78).
+                    // Out of descriptors, or a client that left already: the door stays open (reliability I78).
                     tracing::warn!(%error, "a Redis client could not be let in");
                     return;
                 }

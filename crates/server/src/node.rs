@@ -279,10 +279,10 @@ mod tests {
 
     use super::*;
 
-    /// record-cache 79, 81: a holder trusts its lease for less time than others wait, and a statement that it began at the last
-    /// moment is over before the first one of the next holder.
+    /// write-back 79, 81: a holder trusts its lease for less time than others wait, and a statement that it began at
+    /// the last moment is over before the first one of the next holder.
     #[test]
-    fn record_cache_79_81_an_old_leaders_last_statement_ends_before_a_new_ones_first() {
+    fn write_back_79_81_an_old_leaders_last_statement_ends_before_a_new_ones_first() {
         let options = shardine_writeback::Options::new(Url::None);
         let longest = options.statement_timeout.max(options.busy_timeout) + shardine_writeback::GRACE;
 

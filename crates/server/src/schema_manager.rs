@@ -123,7 +123,7 @@ impl SchemaManager {
         self.settle(table)
     }
 
-    /// Tables come after others that are there already, or after themselves: so there is an order (record-cache 107).
+    /// Tables come after others that are there already, or after themselves: so there is an order (write-back 107).
     fn check_parents(&self, table: &Table) -> Result<(), Refusal> {
         let is_known = |name: &str| self.catalogue.named(name).is_some_and(|parent| parent.backing == Backing::Sql);
         let unknown = table.sql.after.iter().find(|name| **name != table.name && !is_known(name));

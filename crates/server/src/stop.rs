@@ -1,4 +1,4 @@
-//! The clean end of a node: no more requests, then SQL gets what it lacks as long as the limit allows (record-cache 116).
+//! The clean end of a node: no more requests, then SQL gets what it lacks as long as the limit allows (write-back 116).
 //!
 //! Nothing depends on it: a row that SQL lacks is in the log, and goes to SQL after the next start. It spares whoever
 //! reads the SQL tables a surprise.

@@ -158,7 +158,7 @@ fn kind_of(table: &Table, name: &[u8]) -> Result<FieldType, Refusal> {
     Ok(table.field(name).map_or(FieldType::Blob, |field| field.kind))
 }
 
-/// Size, and numbers that not every SQL database keeps as they are (record-cache 104).
+/// Size, and numbers that not every SQL database keeps as they are (write-back 104).
 fn check_value(value: &Value) -> Result<(), Refusal> {
     let size = value.as_ref().size();
     if size > limits::VALUE_BYTES_MAX {

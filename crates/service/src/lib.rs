@@ -1,7 +1,7 @@
 //! the service behind the gRPC and HTTP doors: turns owned requests into calls of the engine, and responses into results.
 //!
 //! What both doors must do alike stands here once: addresses and values as text, checks against definitions, the
-//! deadline rules (record-cache 34), waiting for SQL (record-cache 32), and who may enter. It knows no protocol: no
+//! deadline rules (records 34), waiting for SQL (records 32), and who may enter. It knows no protocol: no
 //! protobuf, JSON or status code appears. The Redis door does not come by here; it works on a lane, without copies.
 
 // In the order in which a newcomer should read them.

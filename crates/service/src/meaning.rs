@@ -94,7 +94,7 @@ pub(crate) fn done(table: &Table, row: &RowKeyBuf, reply: &Reply, what: Show<'_>
 }
 
 pub(crate) fn refused(table: &Table, row: &RowKeyBuf, reply: Reply, code: ErrorCode) -> Failure {
-    // An insert that found a record shows all of it; a cas shows the field it looked at (record-cache 17, 19).
+    // An insert that found a record shows all of it; a cas shows the field it looked at (records 17, 19).
     let what = if code == ErrorCode::Exists { Show::Whole } else { Show::Stored };
     let record = reply.row().map(|image| Box::new(Record::shown(table, row, versions(&reply), image, what)));
     Failure {

@@ -142,7 +142,7 @@ pub(crate) fn check_key(key: &[u8]) -> Result<(), Refusal> {
 }
 
 impl Order {
-    /// Holds the order against the definitions in force; nothing that fails here reaches the log (record-cache 16).
+    /// Holds the order against the definitions in force; nothing that fails here reaches the log (records 16).
     pub(crate) fn check(self, catalogue: &Catalogue) -> Result<Checked, Refusal> {
         let (table, row) = self.row.check(catalogue)?;
         let mut terms = self.terms;

@@ -18,14 +18,14 @@ pub struct Get {
     /// None means all.
     pub fields: Vec<Vec<u8>>,
     pub known_version: Option<Version>,
-    /// How old the answer may be, in ms; without it, not at all (record-cache 36).
+    /// How old the answer may be, in ms; without it, not at all (records 36).
     pub max_age_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Got {
     pub record: Record,
-    /// The record is still at the known version; it comes without fields (record-cache 11).
+    /// The record is still at the known version; it comes without fields (records 11).
     pub unchanged: bool,
     /// How far the log was applied, for a read that may be old.
     pub applied: Option<u64>,

@@ -18,7 +18,7 @@ pub struct Record {
 /// Which fields a record shows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Show<'a> {
-    /// All of the definition, unset ones with their defaults (record-cache 9, 13).
+    /// All of the definition, unset ones with their defaults (records 9, 13).
     Whole,
     /// These, in this order.
     Named(&'a [Vec<u8>]),

@@ -59,7 +59,7 @@ impl RecordService {
         got(&get, &table, &row, response)
     }
 
-    /// Each read has its own result; one key's error does not fail the others (record-cache 33).
+    /// Each read has its own result; one key's error does not fail the others (records 33).
     pub async fn mget(&self, gets: Vec<Get>, deadline: Instant) -> Result<Vec<Result<Got, Failure>>, Failure> {
         if gets.len() > crate::MGET_ROWS_MAX {
             let message =
@@ -283,7 +283,7 @@ impl RecordService {
         }
     }
 
-    /// Suspends or resumes one shard, or all (record-cache 67).
+    /// Suspends or resumes one shard, or all (records 67).
     pub async fn suspend(&self, shard: Option<ShardId>, switch: Switch, deadline: Instant) -> Result<(), Failure> {
         match self.ask(Call::Suspend { shard, switch }, Effect::Changes, deadline, "the shards").await? {
             Response::Done => Ok(()),
@@ -353,7 +353,7 @@ pub(crate) async fn receive_reading(
     receive(receiver, Effect::Reads, deadline, what).await
 }
 
-/// Waits for a response. What was handed on and not answered is in doubt if it could change something (record-cache 34).
+/// Waits for a response. What was handed on and not answered is in doubt if it could change something (records 34).
 async fn receive(
     receiver: oneshot::Receiver<Response>,
     effect: Effect,
@@ -381,7 +381,7 @@ fn patience_ms(deadline: Instant) -> u64 {
     left - ANSWER_MARGIN_MS.min(left / 4)
 }
 
-/// The change is made either way: at the deadline the answer comes without SQL (record-cache 32).
+/// The change is made either way: at the deadline the answer comes without SQL (records 32).
 fn ack(after: AckAfter, deadline: Instant) -> Ack {
     Ack { after, within_ms: patience_ms(deadline) }
 }

@@ -69,7 +69,7 @@ async fn a_record_shows_defaults_for_what_was_never_set() {
 
     let got = record_service.get(Get { row: row("users", "lili"), ..Get::default() }, soon()).await.unwrap();
 
-    // record-cache 9, 13.
+    // records 9, 13.
     assert_eq!(got.record.version, Version(1));
     assert_eq!(got.record.value(b"age"), Some(&Value::Int(18)));
     assert_eq!(got.record.fields.len(), 3);
@@ -82,7 +82,7 @@ async fn a_known_version_saves_the_fields() {
     record_service.change(set, Delivery::default(), soon()).await.unwrap();
     let get = |version| Get { row: row("users", "lili"), known_version: Some(Version(version)), ..Get::default() };
 
-    // record-cache 11.
+    // records 11.
     assert!(record_service.get(get(1), soon()).await.unwrap().unchanged);
     assert!(!record_service.get(get(7), soon()).await.unwrap().unchanged);
 }
@@ -91,7 +91,7 @@ async fn a_known_version_saves_the_fields() {
 async fn what_does_not_fit_never_reaches_the_hall() {
     let (engine, record_service) = record_service().await;
 
-    // record-cache 12, 16.
+    // records 12, 16.
     assert_eq!(code(&record_service, order("lili", Deed::Set(vec![]))).await, ErrorCode::BadRequest);
     assert_eq!(
         code(&record_service, order("lili", Deed::Set(named("shoe", Value::Int(1))))).await,
@@ -118,7 +118,7 @@ async fn incr_goes_down_in_unsigned_fields_too() {
     let changed = record_service.change(incr(-2), Delivery::default(), soon()).await.unwrap();
 
     assert_eq!(changed.record.unwrap().value(b"coins"), Some(&Value::Uint(3)));
-    // record-cache 22.
+    // records 22.
     assert_eq!(code(&record_service, incr(-4)).await, ErrorCode::Overflow);
 }
 
@@ -130,7 +130,7 @@ async fn an_insert_shows_what_stood_in_the_way() {
 
     let failure = record_service.change(insert(8), Delivery::default(), soon()).await.unwrap_err();
 
-    // record-cache 17.
+    // records 17.
     assert_eq!(failure.code, ErrorCode::Exists);
     assert_eq!(failure.version, Some(Version(1)));
     assert_eq!(failure.record.unwrap().value(b"age"), Some(&Value::Int(7)));
@@ -142,7 +142,7 @@ async fn a_deadline_never_claims_more_than_it_knows() {
     let set = || order("lili", Deed::Set(named("age", Value::Int(1))));
     let get = || Get { row: row("users", "lili"), ..Get::default() };
 
-    // record-cache 34.
+    // records 34.
     let passed = record_service.change(set(), Delivery::default(), Instant::now()).await.unwrap_err();
     assert_eq!(passed.code, ErrorCode::Expired);
     assert_eq!(engine.executed(), 0);
@@ -161,7 +161,7 @@ async fn waiting_for_sql_raises_the_sql_version() {
     let behind = record_service.change(set(), Delivery::default(), soon()).await.unwrap();
     let through = record_service.change(set(), Delivery { origin: None, ack: AckAfter::Sql }, soon()).await.unwrap();
 
-    // record-cache 32.
+    // records 32.
     assert_eq!((behind.version, behind.sql_version), (Version(1), Version(0)));
     assert_eq!((through.version, through.sql_version), (Version(2), Version(2)));
 }
@@ -175,7 +175,7 @@ async fn trouble_with_sql_is_no_failure_of_the_change() {
     let changed = record_service.change(set, Delivery { origin: None, ack: AckAfter::Sql }, soon()).await.unwrap();
     let flushed = record_service.flush_row(&row("users", "lili"), None, soon()).await.unwrap_err();
 
-    // record-cache 32: the change is made, SQL is pending; only a flush itself fails.
+    // records 32: the change is made, SQL is pending; only a flush itself fails.
     assert_eq!((changed.version, changed.sql_version), (Version(1), Version(0)));
     assert_eq!(flushed.code, ErrorCode::BackendUnavailable);
 }
@@ -187,7 +187,7 @@ async fn the_version_of_a_reply_is_a_token_to_wait_for_sql_with() {
     let changed = record_service.change(set, Delivery::default(), soon()).await.unwrap();
     let lili = row("users", "lili");
 
-    // record-cache 32.
+    // records 32.
     record_service.flush_row(&lili, Some(changed.version), soon()).await.unwrap();
     let unheard = record_service.flush_row(&lili, Some(Version(9)), soon()).await.unwrap_err();
     engine.stop_sql();
@@ -205,7 +205,7 @@ async fn a_numbered_request_is_executed_once() {
     let first = record_service.change(incr(), delivery, soon()).await.unwrap();
     let again = record_service.change(incr(), delivery, soon()).await.unwrap();
 
-    // record-cache 35.
+    // records 35.
     assert_eq!(first.version, again.version);
     assert_eq!(engine.executed(), 1);
 }

@@ -1,4 +1,4 @@
-//! Bringing rows into memory before somebody asks for them (record-cache 121), page by page: whoever asks sets the pace.
+//! Bringing rows into memory before somebody asks for them (write-back 121), page by page: whoever asks sets the pace.
 //!
 //! Rows come in by the way of every read, so a warm-up competes with clients for SQL like one more client, and can
 //! neither overtake a change nor hold up a shard.

@@ -74,7 +74,7 @@ pub struct SqlWrite {
     pub term: u64,
     pub table: TableId,
     pub rows: Vec<FlushRow>,
-    /// By the host's monotonic clock: no statement of it may begin later, when the lease may be another's (record-cache 78).
+    /// By the host's monotonic clock: no statement of it may begin later, when the lease may be another's (write-back 78).
     pub begin_by_ms: u64,
 }
 
@@ -102,11 +102,11 @@ pub enum FlushResult {
     /// SQL holds a higher version than memory: somebody else wrote the row.
     Newer(Version),
     Refused(String),
-    /// A row of another table must be there first (record-cache 107).
+    /// A row of another table must be there first (write-back 107).
     Orphan(String),
 }
 
-/// What kind of trouble SQL had. The class alone decides what happens next (record-cache 112).
+/// What kind of trouble SQL had. The class alone decides what happens next (write-back 112).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Passes by itself: all tables of the database wait, longer and longer.

@@ -1,5 +1,5 @@
-//! What leaves memory by itself: absent rows after a while or above their number (record-cache 45), and, above the limit of
-//! bytes, absent rows first, then clean ones that nobody has touched lately, never dirty ones (record-cache 115).
+//! What leaves memory by itself: absent rows after a while or above their number (records 45), and, above the limit of
+//! bytes, absent rows first, then clean ones that nobody has touched lately, never dirty ones (write-back 115).
 //!
 //! Which rows were touched is the leader's own knowledge, kept in two bitmaps by fingerprint: a hand walks the segments and
 //! spares what was touched in this round or the last one (CLOCK). That costs two bits per row and, where there is no limit,
@@ -129,7 +129,7 @@ impl Replica {
         if bytes_max == 0 { 0 } else { self.records.bytes().saturating_sub(bytes_max) }
     }
 
-    /// Whether a load would only make it worse (record-cache 115).
+    /// Whether a load would only make it worse (write-back 115).
     pub(crate) fn is_out_of_memory(&self) -> bool {
         self.evictor.is_stuck && self.excess_bytes() > 0
     }
@@ -148,7 +148,7 @@ impl Replica {
         since.plus_ms(self.options.memory.absent_keep_ms) <= self.stamp()
     }
 
-    /// Proposes the next rows that are to leave. Locked until the lease is held, as every kick is (record-cache 83).
+    /// Proposes the next rows that are to leave. Locked until the lease is held, as every kick is (write-back 83).
     pub(crate) fn shed_some(&mut self) {
         let now = self.time.monotonic_ms;
         if self.upkeep.shedding || !self.is_serving() || !self.writeback.lease.is_held(now) || !self.wants_to_shed() {

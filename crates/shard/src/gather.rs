@@ -14,7 +14,7 @@ use crate::actions::Caller;
 use crate::hold::Hold;
 use crate::writeback::Urgency;
 
-/// Fingerprints of rows that are being changed: a read of one of them must not overtake (record-cache 58).
+/// Fingerprints of rows that are being changed: a read of one of them must not overtake (records 58).
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     set: HashTable<u64>,

@@ -1,5 +1,6 @@
-//! Changes that are answered when SQL has them too (record-cache 32, 108): whose answer is held back, for which rows, and
-//! what he is told in the end. A change that was made is never called a failure: `sql_version` says how far SQL is.
+//! Changes that are answered when SQL has them too (records 32, write-back 108): whose answer is held back, for which
+//! rows, and what he is told in the end. A change that was made is never called a failure: `sql_version` says how far
+//! SQL is.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Load on miss: SQL is asked once per row however many wait, the row enters through the log, then they go on.
 //!
 //! Who must wait stands in a row's queue, and nobody passes him: commands of one row run in the order in which they came
-//! (record-cache 52). A row that is being kicked has a queue too: what comes behind a kick runs after it (record-cache 30).
+//! (records 52). A row that is being kicked has a queue too: what comes behind a kick runs after it (records 30).
 
 mod questions;
 
@@ -148,7 +148,7 @@ impl Replica {
         self.park(&row, std::slice::from_ref(&row), Parked { caller, what: ParkedWork::Read(row.clone()) }, actions);
     }
 
-    /// A request that met a row kicked after it was proposed: loads and goes again (DESIGN 3).
+    /// A request that met a row kicked after it was proposed: loads and goes again (records 61).
     pub(crate) fn park_again(
         &mut self,
         caller: Caller,
@@ -175,7 +175,7 @@ impl Replica {
             return actions.answers.push((parked.caller, Answer::Failed(ErrorCode::Busy)));
         }
         if ahead == 0 && !self.may_ask(needed.table) {
-            // SQL is known to be down: nobody is made to wait for what will not come (record-cache 109).
+            // SQL is known to be down: nobody is made to wait for what will not come (write-back 109).
             return actions.answers.push((parked.caller, Answer::Failed(ErrorCode::BackendUnavailable)));
         }
         // A row that nobody waits for, as most of them are when many are missed at once.
@@ -227,7 +227,7 @@ impl Replica {
     }
 
     /// SQL has answered. A result that comes after the term has changed, or to a question that is not the row's open one,
-    /// is dropped (record-cache 46). The rows go into the next entry, with whatever else SQL tells until the log is free.
+    /// is dropped (records 46). The rows go into the next entry, with whatever else SQL tells until the log is free.
     pub fn loaded(&mut self, question: Question, rows: Vec<LoadedRow>, actions: &mut Actions) {
         if question.term != self.term() || !self.is_serving() {
             return;
@@ -243,7 +243,7 @@ impl Replica {
         self.drain(actions);
     }
 
-    /// SQL could not be asked: everyone who waits for these rows hears so, and nothing is written (record-cache 47).
+    /// SQL could not be asked: everyone who waits for these rows hears so, and nothing is written (records 47).
     pub fn load_failed(&mut self, question: Question, rows: &[RowKeyBuf], trouble: &Trouble, actions: &mut Actions) {
         if question.term != self.term() {
             return;
@@ -271,8 +271,8 @@ impl Replica {
                 self.loads.health.settled();
                 self.loads.pauses.entry(table).or_default().begin(now, definition, trouble.class);
             }
-            // ParkedWork SQL holds there cannot be read as a record, SQL itself is well (record-cache 49); or it was not asked, and
-            // the next one tries again at once (record-cache 48).
+            // ParkedWork SQL holds there cannot be read as a record, SQL itself is well (records 49); or it was not asked, and
+            // the next one tries again at once (records 48).
             Class::Row | Class::Busy => self.loads.health.settled(),
         }
     }

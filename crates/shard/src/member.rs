@@ -101,7 +101,7 @@ impl<T> Member<T> {
     }
 
     /// A leader serves once an entry of its own term is applied: before that it may not know what is committed
-    /// (record-cache 76).
+    /// (write-back 76).
     #[inline]
     pub fn is_serving(&self) -> bool {
         !self.stopped && self.applied.term == self.group.term() && self.leads()
@@ -147,7 +147,7 @@ impl<T> Member<T> {
         }
     }
 
-    /// What belongs to proposals whose fate has stayed open for too long after the lead was lost (record-cache 34). They
+    /// What belongs to proposals whose fate has stayed open for too long after the lead was lost (records 34). They
     /// stay on their way, for they may yet be applied.
     pub fn overdue(&mut self, now_ms: u64) -> impl Iterator<Item = &mut T> {
         let leads = self.leads();

@@ -107,7 +107,7 @@ impl Replica {
         self.is_serving() && self.member.group.is_alone() && !self.records.is_suspended()
     }
 
-    /// Whether a change of the row is on its way, or waits for a load: a read must not overtake it (record-cache 52, 58).
+    /// Whether a change of the row is on its way, or waits for a load: a read must not overtake it (records 52, 58).
     #[inline]
     pub(crate) fn is_touched(&self, row: RowKey<'_>) -> bool {
         self.gathering.touches(row)
@@ -190,7 +190,7 @@ impl Replica {
         }
     }
 
-    /// Answers once SQL holds what is current now (record-cache 31). `row` of `None` means all dirty rows of `table`, or
+    /// Answers once SQL holds what is current now (records 31). `row` of `None` means all dirty rows of `table`, or
     /// of all tables.
     pub fn flush_rows(
         &mut self,
@@ -211,7 +211,7 @@ impl Replica {
         self.write_back(actions);
     }
 
-    /// Answers once SQL holds this version of the row, or a newer one, and at the latest in time (record-cache 32).
+    /// Answers once SQL holds this version of the row, or a newer one, and at the latest in time (records 32).
     pub fn await_sql(
         &mut self,
         caller: Caller,

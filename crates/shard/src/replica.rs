@@ -170,7 +170,7 @@ impl Replica {
     }
 
     /// A leader serves once an entry of its own term is applied: before that it may not know what is committed
-    /// (record-cache 76).
+    /// (write-back 76).
     #[inline]
     #[must_use]
     pub fn is_serving(&self) -> bool {
@@ -178,7 +178,7 @@ impl Replica {
     }
 
     /// Whether this replica has looked over what it leads. Only then does it queue rows for SQL: a follower would never
-    /// empty that queue, and whoever takes over begins with all dirty rows anyway (record-cache 84).
+    /// empty that queue, and whoever takes over begins with all dirty rows anyway (write-back 84).
     pub(crate) fn has_taken_over(&self) -> bool {
         self.member.has_taken_over()
     }
@@ -286,7 +286,7 @@ impl Replica {
         actions.answers.extend(self.writeback.waits.give_up());
     }
 
-    /// A proposal whose fate stays open after the leadership is gone is in doubt (record-cache 34).
+    /// A proposal whose fate stays open after the leadership is gone is in doubt (records 34).
     fn fail_overdue(&mut self, actions: &mut Actions) {
         for proposal in self.member.overdue(self.time.monotonic_ms) {
             fail(actions, std::mem::take(&mut proposal.callers), ErrorCode::InDoubt);

@@ -1,4 +1,4 @@
-//! Reads that may be a little old (record-cache 36): any replica in touch answers at once, from what it has applied.
+//! Reads that may be a little old (records 36): any replica in touch answers at once, from what it has applied.
 //!
 //! In touch means: it has heard from its leader, or as leader from a majority, within the age that the reader accepts, by
 //! its own clock, and has applied everything that it was told is committed. The time that a message took to arrive is not

@@ -49,7 +49,7 @@ impl Replica {
         self.shed_some();
     }
 
-    /// Proposes the expiry of records whose time is over by this leader's clock; apply decides (record-cache 119).
+    /// Proposes the expiry of records whose time is over by this leader's clock; apply decides (write-back 119).
     fn expire_some(&mut self) {
         let at = self.stamp();
         if self.upkeep.expiring || self.records.next_expiry().is_none_or(|next| next > at) {

@@ -51,7 +51,7 @@ pub(crate) struct Writeback {
 }
 
 impl Writeback {
-    /// Marks a row for a look (record-cache 88).
+    /// Marks a row for a look (write-back 88).
     pub fn mark(&mut self, row: RowKeyBuf, now_ms: u64) {
         self.tables.entry(row.table).or_default().mark(row, now_ms);
     }
@@ -77,7 +77,7 @@ impl Writeback {
         }
     }
 
-    /// A new leader begins with every dirty row (record-cache 84). Gives back who waited in an older term; whoever waits
+    /// A new leader begins with every dirty row (write-back 84). Gives back who waited in an older term; whoever waits
     /// for SQL goes on waiting.
     pub fn take_over(&mut self, dirty: Vec<RowKeyBuf>, now_ms: u64) -> Vec<Caller> {
         let left = self.let_go();

@@ -157,7 +157,7 @@ impl Stored {
             self.entries.clear();
         }
         if let Some(hard_state) = persist.write.hard_state {
-            assert!(hard_state.term >= self.hard_state.term, "a term on disk never goes back (I4)");
+            assert!(hard_state.term >= self.hard_state.term, "a term on disk never goes back (reliability I4)");
             self.hard_state = hard_state;
         }
         if let Some(first) = persist.write.entries.first() {

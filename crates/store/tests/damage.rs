@@ -1,4 +1,4 @@
-//! What the log does when the disk does not give back what was written. The contract is record-cache statement 74:
+//! What the log does when the disk does not give back what was written. The contract is records 74:
 //! a torn tail is cut, damage elsewhere stops what it concerns. Damage to one shard is told in `section_damage.rs`.
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
@@ -61,22 +61,22 @@ fn torn_everywhere(step: usize, tear: impl Fn(&Path, usize)) {
 }
 
 #[test]
-fn record_cache_74_torn_tail_is_cut() {
+fn records_74_torn_tail_is_cut() {
     torn_everywhere(1, cut);
 }
 
 #[test]
-fn record_cache_74_torn_tail_of_zeros_is_cut() {
+fn records_74_torn_tail_of_zeros_is_cut() {
     torn_everywhere(5, |path, at| overwrite_from(path, at, 0));
 }
 
 #[test]
-fn record_cache_74_torn_tail_of_garbage_is_cut() {
+fn records_74_torn_tail_of_garbage_is_cut() {
     torn_everywhere(5, |path, at| overwrite_from(path, at, 0xa5));
 }
 
 #[test]
-fn record_cache_74_after_a_cut_the_log_goes_on() {
+fn records_74_after_a_cut_the_log_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let (crashed, ends) = write_and_note_ends(dir.path(), 10);
     let newest = files(crashed.path(), "seg").pop().unwrap();
@@ -91,7 +91,7 @@ fn record_cache_74_after_a_cut_the_log_goes_on() {
 }
 
 #[test]
-fn record_cache_74_a_missing_segment_stops_the_store() {
+fn records_74_a_missing_segment_stops_the_store() {
     let dir = tempfile::tempdir().unwrap();
     let (crashed, _) = write_and_note_ends(dir.path(), 300);
     let segments = files(crashed.path(), "seg");
@@ -110,7 +110,7 @@ fn record_cache_74_a_missing_segment_stops_the_store() {
 }
 
 #[test]
-fn record_cache_74_a_missing_log_stops_the_store() {
+fn records_74_a_missing_log_stops_the_store() {
     let dir = tempfile::tempdir().unwrap();
     let (crashed, _) = write_and_note_ends(dir.path(), 1);
     for segment in files(crashed.path(), "seg") {

@@ -1,4 +1,4 @@
-//! Whom damage in the log stops (record-cache statement 74): a group if it is in the group's section of a frame, the node
+//! Whom damage in the log stops (records 74): a group if it is in the group's section of a frame, the node
 //! if it is in a head, nobody if it is in a last frame that may have been torn.
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
@@ -82,7 +82,7 @@ fn check_damage_stops_its_own(dir: &Path, byte: usize, frames: u64) {
 }
 
 #[test]
-fn record_cache_74_every_flipped_bit_before_the_last_write_stops_its_own() {
+fn records_74_every_flipped_bit_before_the_last_write_stops_its_own() {
     let (crashed, segment) = crashed_log(2);
     let original = fs::read(&segment).unwrap();
 
@@ -94,7 +94,7 @@ fn record_cache_74_every_flipped_bit_before_the_last_write_stops_its_own() {
 }
 
 #[test]
-fn record_cache_74_a_flipped_bit_in_an_older_segment_stops_its_own() {
+fn records_74_a_flipped_bit_in_an_older_segment_stops_its_own() {
     let (crashed, segment) = crashed_log(200);
     assert!(files(crashed.path(), "seg").len() > 2);
     let frames = (SMALL.segment_bytes - SEGMENT_HEAD - 24) / FRAME;
@@ -108,7 +108,7 @@ fn record_cache_74_a_flipped_bit_in_an_older_segment_stops_its_own() {
 }
 
 #[test]
-fn record_cache_74_every_flipped_bit_in_the_last_write_of_a_crash_cuts_all_of_it() {
+fn records_74_every_flipped_bit_in_the_last_write_of_a_crash_cuts_all_of_it() {
     let (crashed, segment) = crashed_log(2);
     let original = fs::read(&segment).unwrap();
     let last = SEGMENT_HEAD + FRAME;
@@ -122,7 +122,7 @@ fn record_cache_74_every_flipped_bit_in_the_last_write_of_a_crash_cuts_all_of_it
 }
 
 #[test]
-fn record_cache_74_a_last_write_of_which_any_piece_is_missing_is_cut() {
+fn records_74_a_last_write_of_which_any_piece_is_missing_is_cut() {
     let (crashed, segment) = crashed_log(2);
     let original = fs::read(&segment).unwrap();
     let last = SEGMENT_HEAD + FRAME;
@@ -144,7 +144,7 @@ fn record_cache_74_a_last_write_of_which_any_piece_is_missing_is_cut() {
 }
 
 #[test]
-fn record_cache_74_a_torn_write_proves_the_one_before_it() {
+fn records_74_a_torn_write_proves_the_one_before_it() {
     let (crashed, segment) = crashed_log(3);
     let mut damaged = fs::read(&segment).unwrap();
     damaged[SEGMENT_HEAD + FRAME + FRAME_HEAD] ^= 1;
@@ -163,7 +163,7 @@ fn record_cache_74_a_torn_write_proves_the_one_before_it() {
 }
 
 #[test]
-fn record_cache_74_after_a_good_stop_even_the_last_write_is_covered() {
+fn records_74_after_a_good_stop_even_the_last_write_is_covered() {
     let dir = tempfile::tempdir().unwrap();
     let log = open(dir.path()).unwrap();
     log.write(&[entries(1, [1], 150), entries(2, [1], 30)]).unwrap();

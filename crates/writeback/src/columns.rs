@@ -5,7 +5,7 @@
 use shardine_model::table::SortPart;
 use shardine_model::{Field, FieldType, Mapping, Table};
 
-/// The key as bytes, never as text: `Bob`, `bob` and `Bob ` are three records whatever the collation (record-cache 103).
+/// The key as bytes, never as text: `Bob`, `bob` and `Bob ` are three records whatever the collation (write-back 103).
 const KEY: &str = "__key__";
 /// The encoded sort key, whose byte order is the order of the rows.
 const SORT: &str = "__sort__";
@@ -117,7 +117,7 @@ pub(crate) fn selected(table: &Table) -> Vec<Column<'_>> {
 }
 
 /// Whether tombstones keep what the row held last: a default might refer to a row that no other table has
-/// (record-cache 107).
+/// (write-back 107).
 pub(crate) fn tombstones_keep_fields(table: &Table) -> bool {
     !table.sql.after.is_empty()
 }

@@ -55,10 +55,10 @@ pub(crate) trait Database: Send {
     fn load(&mut self, table: &Table, rows: &[RowKeyBuf]) -> Result<Found, Error>;
 
     /// Writes all rows in one transaction, or none, each behind the version fence: a row changes only if that raises
-    /// |version| (record-cache 93, 94). Gives the version that SQL holds afterwards, row by row.
+    /// |version| (write-back 93, 94). Gives the version that SQL holds afterwards, row by row.
     fn write(&mut self, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error>;
 
-    /// Deletes each row that stands at exactly this version, below 0, all in one transaction (record-cache 102).
+    /// Deletes each row that stands at exactly this version, below 0, all in one transaction (write-back 102).
     fn purge(&mut self, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error>;
 
     /// A page, and the last row looked at if there may be more behind it.

@@ -56,7 +56,7 @@ impl ForeignKey {
     }
 }
 
-/// What makes a table of others unfit to be written, besides its columns (record-cache 103, 107).
+/// What makes a table of others unfit to be written, besides its columns (write-back 103, 107).
 pub(crate) fn unfit(
     table: &Table,
     parents: &[String],

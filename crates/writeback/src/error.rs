@@ -1,4 +1,4 @@
-//! Why a job failed, sorted by what can be done about it (record-cache 112).
+//! Why a job failed, sorted by what can be done about it (write-back 112).
 
 use std::fmt;
 

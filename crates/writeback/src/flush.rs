@@ -1,4 +1,4 @@
-//! Writes a batch so that one bad row costs nobody else their write (record-cache 99). The same for all databases.
+//! Writes a batch so that one bad row costs nobody else their write (write-back 99). The same for all databases.
 
 use std::time::Instant;
 
@@ -38,7 +38,7 @@ fn write_halving(
             Ok(())
         }
         (Err(error), [row]) if error.is_of_one_row() => {
-            // Where the table has parents, the one that is missing may be on its way (record-cache 107).
+            // Where the table has parents, the one that is missing may be on its way (write-back 107).
             let is_orphan = error.class == Class::ForeignKey && !job.table.sql.after.is_empty();
             let result = if is_orphan { FlushResult::Orphan } else { FlushResult::Refused };
             results.push((row.row.clone(), result(error.message)));
@@ -82,7 +82,7 @@ fn purge_halving(
     }
 }
 
-/// Whether a transaction that changes rows may still begin: later, somebody else may hold the lease (record-cache 78).
+/// Whether a transaction that changes rows may still begin: later, somebody else may hold the lease (write-back 78).
 pub(crate) fn check_time(begin_by: Option<Instant>) -> Result<(), Error> {
     if begin_by.is_some_and(|last| Instant::now() > last) {
         return Err(Error::busy("too much waits for SQL: the time in which this batch might begin is over"));

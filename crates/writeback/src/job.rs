@@ -32,19 +32,19 @@ pub struct LoadJob {
     pub rows: Vec<RowKeyBuf>,
 }
 
-/// Writes the newest state of rows of one table. The caller has coalesced: no row stands twice (record-cache 98).
+/// Writes the newest state of rows of one table. The caller has coalesced: no row stands twice (write-back 98).
 #[derive(Clone, Debug)]
 pub struct FlushJob {
     pub ticket: JobId,
     pub table: Arc<Table>,
     /// At most `limits::FLUSH_ROWS_MAX` go into one transaction; more are written by several.
     pub rows: Vec<FlushRow>,
-    /// When its turn comes later than this, it is not begun, and after this no further transaction of it (record-cache 78).
+    /// When its turn comes later than this, it is not begun, and after this no further transaction of it (write-back 78).
     pub begin_by: Option<Instant>,
 }
 
 /// Deletes tombstones of one table that are old enough, each only if it stands there at exactly this version
-/// (record-cache 102).
+/// (write-back 102).
 #[derive(Clone, Debug)]
 pub struct PurgeJob {
     pub ticket: JobId,
@@ -88,12 +88,12 @@ pub struct TableJob {
     pub ticket: JobId,
     /// For `AddField` the definition that already has the field.
     pub table: Arc<Table>,
-    /// What SQL calls the tables that this one comes after: its foreign keys may lead there (record-cache 107).
+    /// What SQL calls the tables that this one comes after: its foreign keys may lead there (write-back 107).
     pub parents: Vec<String>,
     pub change: Change,
 }
 
-/// Each may be repeated: it looks first, and acts only on what is missing (record-cache 130).
+/// Each may be repeated: it looks first, and acts only on what is missing (records 130).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Compares the SQL table with the definition and changes nothing.
@@ -151,7 +151,7 @@ pub enum JobOutcome {
 pub struct Found {
     pub rows: Vec<Loaded>,
     pub quarantined: Vec<Quarantined>,
-    /// Fields that were NULL in SQL and were read as their default (record-cache 50).
+    /// Fields that were NULL in SQL and were read as their default (records 50).
     pub nulls: u64,
 }
 
@@ -163,7 +163,7 @@ pub struct Loaded {
     pub fields: RowImage,
 }
 
-/// A row that is in SQL but does not fit the definition (record-cache 49). It must not be served or overwritten blindly.
+/// A row that is in SQL but does not fit the definition (records 49). It must not be served or overwritten blindly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
     pub row: RowKeyBuf,
@@ -174,11 +174,11 @@ pub struct Quarantined {
 pub enum FlushResult {
     /// SQL holds exactly this version, written now or before.
     Written,
-    /// SQL holds another version that the fence protects: changed behind our back, or by a later leader (record-cache 117).
+    /// SQL holds another version that the fence protects: changed behind our back, or by a later leader (write-back 117).
     Newer(Version),
-    /// SQL will not take this row, in SQL's words (record-cache 113).
+    /// SQL will not take this row, in SQL's words (write-back 113).
     Refused(String),
-    /// SQL will take it once another table has the row that this one refers to (record-cache 107).
+    /// SQL will take it once another table has the row that this one refers to (write-back 107).
     Orphan(String),
 }
 

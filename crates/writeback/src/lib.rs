@@ -3,7 +3,7 @@
 //!
 //! A job goes in, exactly one outcome comes out. Nothing is retried, delayed or chosen here: when to write, how often to
 //! try again and what an outcome means for a record is the shard's business. Correctness does not rest on who writes or
-//! in which order either: every write carries the version fence (DESIGN 5, `docs/sql.md`).
+//! in which order either: every write carries the version fence (write-back 94, `docs/sql.md`).
 
 // In the order in which a newcomer should read them.
 mod url;

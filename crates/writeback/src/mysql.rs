@@ -1,6 +1,6 @@
 //! MySQL 8 and MariaDB 10.5 and later, over one connection per worker. The dialect of `docs/sql.md`, "MySQL and MariaDB".
 //!
-//! The two are one dialect with a few words of difference (record-cache 97); the server says which it is when a
+//! The two are one dialect with a few words of difference (write-back 97); the server says which it is when a
 //! connection is made. As for PostgreSQL, each connection has a small runtime of its own, so every wait has a limit.
 
 mod connection;

@@ -21,7 +21,7 @@ pub fn stored_position(position: Position) -> i64 {
     (position.0 ^ (1 << 63)) as i64
 }
 
-/// The values of all fields of a row, in the order of the definition. A tombstone's are the defaults (record-cache 101).
+/// The values of all fields of a row, in the order of the definition. A tombstone's are the defaults (write-back 101).
 pub(crate) fn field_values<'a>(table: &'a Table, flush: &'a FlushRow) -> Result<Vec<ValueRef<'a>>, Error> {
     if key::to_sql(table, &flush.row.key).is_none() {
         return Err(Error::row(key::unfit(table)));

@@ -27,7 +27,7 @@ pub struct Options {
     pub busy_timeout: Duration,
     /// How long one statement may take before it fails as retryable. With the time that a leader trusts its lease it must
     /// stay below the length of the lease, so that an old leader's last statement ends before a new one's first
-    /// (record-cache 81).
+    /// (write-back 81).
     pub statement_timeout: Duration,
     /// Connections that write. A server works for several at once, and batches of different shards share no row. A file has
     /// one writer at a time, and a second connection would only wait for the first.

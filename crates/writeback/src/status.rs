@@ -19,14 +19,14 @@ pub struct Status {
     pub rows_refused: u64,
     /// Times that a row was put off because SQL lacks the row of another table that it refers to.
     pub rows_orphaned: u64,
-    /// Rows that SQL held at another version than ours (record-cache 117).
+    /// Rows that SQL held at another version than ours (write-back 117).
     pub rows_newer: u64,
     /// Rows read, found or not.
     pub rows_read: u64,
     pub rows_quarantined: u64,
     /// Statements that read rows by key.
     pub statements_read: u64,
-    /// Fields that were NULL in SQL (record-cache 50).
+    /// Fields that were NULL in SQL (records 50).
     pub nulls: u64,
 }
 

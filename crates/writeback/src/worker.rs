@@ -134,7 +134,7 @@ impl Drop for Worker {
 }
 
 /// Loads of the same table that wait behind one another are read together, as far as one statement can carry them
-/// (record-cache 39): while it runs, the next ones gather.
+/// (records 39): while it runs, the next ones gather.
 fn is_joined(taken: &[Job], next: &Job) -> bool {
     let (Some(Job::Load(first)), Job::Load(next)) = (taken.first(), next) else { return false };
     let rows: usize = taken.iter().filter_map(|job| job.as_load()).map(|load| load.rows.len()).sum();

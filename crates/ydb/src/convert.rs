@@ -15,7 +15,7 @@ use shardine_proto::ydb::coordination::{
     Config as ConfigMessage, ConsistencyMode, RateLimiterCountersMode, SemaphoreDescription, SemaphoreSession,
 };
 
-/// Settings as they were sent; a path among them, or a mode that is not known, is refused (coordination-semantics 14).
+/// Settings as they were sent; a path among them, or a mode that is not known, is refused (coordination 14).
 pub(crate) fn config_of(message: &ConfigMessage) -> Result<Config, Refusal> {
     if !message.path.is_empty() {
         return Err(bad_request("config.path must be empty"));
@@ -40,7 +40,7 @@ pub(crate) fn config_of(message: &ConfigMessage) -> Result<Config, Refusal> {
     })
 }
 
-/// The path stays empty (coordination-semantics 18).
+/// The path stays empty (coordination 18).
 pub(crate) fn message_of(config: &Config) -> ConfigMessage {
     let mode = |consistency| match consistency {
         Consistency::Unset => ConsistencyMode::Unset as i32,

@@ -26,7 +26,7 @@ impl Discovery {
 
 #[tonic::async_trait]
 impl DiscoveryService for Discovery {
-    /// Whoever asks is sent to where it has found this node (coordination-semantics 1). Any database is this one (7).
+    /// Whoever asks is sent to where it has found this node (coordination 1). Any database is this one (7).
     async fn list_endpoints(
         &self,
         request: Request<ListEndpointsRequest>,

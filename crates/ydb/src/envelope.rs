@@ -11,7 +11,7 @@ use shardine_proto::ydb::status_ids::StatusCode;
 /// "Error" among the severities of an issue.
 const SEVERITY_ERROR: u32 = 1;
 
-/// What a result carries: its status, and words for whatever is not a success (coordination-semantics 82).
+/// What a result carries: its status, and words for whatever is not a success (coordination 82).
 pub(crate) fn outcome<T>(result: &Result<T, Refusal>) -> (i32, Vec<IssueMessage>) {
     match result {
         Ok(_) => (StatusCode::Success as i32, Vec::new()),
@@ -30,7 +30,7 @@ pub(crate) fn done(result: Result<(), Refusal>) -> Option<Operation> {
     Some(Operation { ready: true, status, issues, ..Operation::default() })
 }
 
-/// An answer whose payload is packed under its full name (coordination-semantics 3).
+/// An answer whose payload is packed under its full name (coordination 3).
 pub(crate) fn packed<M: Message>(name: &str, result: Result<M, Refusal>) -> Option<Operation> {
     let (status, issues) = outcome(&result);
     let type_url = format!("type.googleapis.com/{name}");

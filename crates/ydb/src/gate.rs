@@ -1,4 +1,4 @@
-//! Who may enter: SDKs bring their token in a header of their own (coordination-semantics 5).
+//! Who may enter: SDKs bring their token in a header of their own (coordination 5).
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ mod tests {
         response.headers().get("grpc-status").map(|status| status.to_str().unwrap().to_owned())
     }
 
-    /// coordination-semantics 5: without a token everybody is let in, whatever they bring.
+    /// coordination 5: without a token everybody is let in, whatever they bring.
     #[tokio::test]
     async fn only_tokens_open() {
         let unauthenticated = Some("16".to_owned());

@@ -3,7 +3,7 @@
 //!
 //! It translates between protobuf and the coordination group behind an [`CoordEngine`], keeps streams alive with pings, and holds
 //! no opinion of its own: what a request means is decided in `shardine-coord`. Errors of a request travel inside of
-//! messages with gRPC status OK (coordination-semantics 4).
+//! messages with gRPC status OK (coordination 4).
 
 // In the order in which a request meets them.
 mod discovery;

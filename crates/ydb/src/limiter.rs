@@ -92,7 +92,7 @@ fn acquire(request: AcquireResourceRequest) -> Asked {
     Asked { node: request.coordination_node_path, path: request.resource_path, call }
 }
 
-/// The shorter of the two times; the client's own ends with CANCELLED (coordination-semantics 210). 0 means none.
+/// The shorter of the two times; the client's own ends with CANCELLED (coordination 210). 0 means none.
 fn patience_of(params: &OperationParams) -> Option<Patience> {
     let operation = params.operation_timeout.as_ref().and_then(millis);
     let cancel = params.cancel_after.as_ref().and_then(millis);
@@ -209,7 +209,7 @@ impl RateLimiterService for RateLimiter {
 mod tests {
     use super::*;
 
-    /// coordination-semantics 210.
+    /// coordination 210.
     #[test]
     fn the_shorter_time_counts_and_says_which_it_was() {
         let ms = |ms: i32| Some(Duration { seconds: i64::from(ms / 1_000), nanos: ms % 1_000 * 1_000_000 });

@@ -20,7 +20,7 @@ use shardine_proto::ydb::coordination::{
 };
 use shardine_proto::ydb::scheme::{Entry, entry::Type};
 
-/// Names the database of a call; may be missing (coordination-semantics 212).
+/// Names the database of a call; may be missing (coordination 212).
 const DATABASE: &str = "x-ydb-database";
 
 pub(crate) struct Coordination {
@@ -55,7 +55,7 @@ pub(crate) fn pass_of(extensions: &Extensions) -> &Pass {
     extensions.get::<Pass>().unwrap_or(NOTHING)
 }
 
-/// A new node lies inside of the database that the call names (coordination-semantics 12).
+/// A new node lies inside of the database that the call names (coordination 12).
 pub(crate) fn check_database(metadata: &MetadataMap, path: &str) -> Result<(), Refusal> {
     let database = metadata.get(DATABASE).and_then(|value| value.to_str().ok()).and_then(Path::parse);
     let (Some(database), Some(path)) = (database, Path::parse(path)) else { return Ok(()) };

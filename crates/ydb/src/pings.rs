@@ -1,4 +1,4 @@
-//! Whether a client is still there: a ping every period, which must be answered before the next (coordination-semantics 46-52).
+//! Whether a client is still there: a ping every period, which must be answered before the next (coordination 46-52).
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ mod tests {
         result.err().map(|refusal| refusal.status)
     }
 
-    /// coordination-semantics 46, 48 and 50.
+    /// coordination 46, 48 and 50.
     #[test]
     fn a_ping_must_be_answered_before_the_next() {
         let mut pings = Pings::default();
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(status(pings.next()), Some(Status::Timeout));
     }
 
-    /// coordination-semantics 49.
+    /// coordination 49.
     #[test]
     fn another_pong_is_refused() {
         let mut pings = Pings::default();
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(pings.pong(7).unwrap_err().status, Status::BadRequest);
     }
 
-    /// coordination-semantics 51.
+    /// coordination 51.
     #[test]
     fn an_echoed_ping_counts_as_an_answer() {
         let mut pings = Pings::default();
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(pings.next(), Ok(2));
     }
 
-    /// coordination-semantics 52.
+    /// coordination 52.
     #[test]
     fn the_period_follows_the_timeout_and_the_client() {
         let mut pings = Pings::default();

@@ -1,5 +1,5 @@
 //! What a token may do at which paths. One token may everything; others are given rights at a path and below it
-//! (coordination-semantics 195, 196).
+//! (coordination 195, 196).
 
 use shardine_coord::{Ask, Path, Refusal, Status};
 
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(pass.at("/local/team/locks"), Rights { read: true, write: true, erase: false });
     }
 
-    /// coordination-semantics 196.
+    /// coordination 196.
     #[test]
     fn every_request_needs_its_right() {
         let name = String::new;

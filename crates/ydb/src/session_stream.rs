@@ -59,7 +59,7 @@ pub(crate) fn serve(
     ReceiverStream::new(out)
 }
 
-/// The only thing that a stream may begin with (coordination-semantics 31).
+/// The only thing that a stream may begin with (coordination 31).
 async fn first_message(
     requests: &mut Streaming<SessionRequest>,
 ) -> Option<Result<shardine_proto::ydb::coordination::session_request::SessionStart, Status>> {

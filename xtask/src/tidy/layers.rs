@@ -1,5 +1,5 @@
-//! Who may depend on whom. The table is the map of the house (DESIGN 1) in the form that can be checked: an arrow that is
-//! not in it does not exist.
+//! Who may depend on whom. The table is the map of the house (`ARCHITECTURE.md`) in the form that can be checked: an
+//! arrow that is not in it does not exist.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -55,7 +55,7 @@ const EVERYTHING_SERVED: &[&str] = &[
     "accept",
 ];
 
-/// Rooms without clocks, chance, threads, files or sockets: the simulator runs them (DESIGN 1, decision 1).
+/// Rooms without clocks, chance, threads, files or sockets: the simulator runs them (`ARCHITECTURE.md`, decision 1).
 pub const PURE: [&str; 5] = ["model", "records", "coord", "consensus", "shard"];
 
 /// Parts of other rooms that are as pure: time and chance are arguments there too.

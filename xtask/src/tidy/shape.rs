@@ -1,4 +1,4 @@
-//! The shape of a Rust file: it opens by saying what it is for, and it stays short enough to be read (STYLE 1 and 3).
+//! The shape of a Rust file: it opens by saying what it is for, and it stays short enough to be read.
 
 use super::Problem;
 use crate::tree::File;

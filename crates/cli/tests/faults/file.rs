@@ -41,7 +41,7 @@ impl Drop for Lock {
 
 /// The file's place is empty: nothing is written into the void, and no empty file takes its place.
 #[test]
-fn record_cache_109_the_file_is_moved_away_and_back() {
+fn write_back_109_the_file_is_moved_away_and_back() {
     let dir = Dir::new().unwrap();
     let mut trial = start(&dir);
     let (here, there) = (dir.join("rows.sqlite"), dir.join("elsewhere.sqlite"));
@@ -59,7 +59,7 @@ fn record_cache_109_the_file_is_moved_away_and_back() {
 
 /// Held for longer than anybody waits, and again and again for a moment.
 #[test]
-fn record_cache_93_somebody_else_locks_the_file() {
+fn write_back_93_somebody_else_locks_the_file() {
     let dir = Dir::new().unwrap();
     let mut trial = start(&dir);
     let path = dir.join("rows.sqlite");
@@ -80,7 +80,7 @@ fn record_cache_93_somebody_else_locks_the_file() {
 }
 
 #[test]
-fn record_cache_112_the_disk_of_the_file_is_full() {
+fn write_back_112_the_disk_of_the_file_is_full() {
     let Some(disk) = SmallDisk::mount(40) else {
         eprintln!("not run: mounting a small disk is not allowed here");
         return;

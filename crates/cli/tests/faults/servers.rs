@@ -34,12 +34,12 @@ fn stopped_and_killed(kind: Kind) {
 }
 
 #[test]
-fn record_cache_109_postgres_is_stopped_and_killed() {
+fn write_back_109_postgres_is_stopped_and_killed() {
     stopped_and_killed(Kind::Postgres);
 }
 
 #[test]
-fn record_cache_109_mariadb_is_stopped_and_killed() {
+fn write_back_109_mariadb_is_stopped_and_killed() {
     stopped_and_killed(Kind::MariaDb);
 }
 
@@ -65,12 +65,12 @@ fn hung_and_slowed(kind: Kind) {
 }
 
 #[test]
-fn record_cache_93_postgres_hangs_and_goes_on_later() {
+fn write_back_93_postgres_hangs_and_goes_on_later() {
     hung_and_slowed(Kind::Postgres);
 }
 
 #[test]
-fn record_cache_93_mariadb_hangs_and_goes_on_later() {
+fn write_back_93_mariadb_hangs_and_goes_on_later() {
     hung_and_slowed(Kind::MariaDb);
 }
 
@@ -103,12 +103,12 @@ fn read_only(kind: Kind) {
 }
 
 #[test]
-fn record_cache_112_postgres_is_made_read_only() {
+fn write_back_112_postgres_is_made_read_only() {
     read_only(Kind::Postgres);
 }
 
 #[test]
-fn record_cache_112_mariadb_is_made_read_only() {
+fn write_back_112_mariadb_is_made_read_only() {
     read_only(Kind::MariaDb);
 }
 
@@ -132,12 +132,12 @@ fn cut_off(kind: Kind) {
 }
 
 #[test]
-fn record_cache_112_postgres_is_cut_off() {
+fn write_back_112_postgres_is_cut_off() {
     cut_off(Kind::Postgres);
 }
 
 #[test]
-fn record_cache_112_mariadb_is_cut_off() {
+fn write_back_112_mariadb_is_cut_off() {
     cut_off(Kind::MariaDb);
 }
 
@@ -163,11 +163,11 @@ fn full_disk(kind: Kind, settings: &[&str]) {
 }
 
 #[test]
-fn record_cache_112_the_disk_of_postgres_is_full() {
+fn write_back_112_the_disk_of_postgres_is_full() {
     full_disk(Kind::Postgres, &["max_wal_size=32MB", "min_wal_size=32MB", "wal_recycle=off", "wal_init_zero=off"]);
 }
 
 #[test]
-fn record_cache_112_the_disk_of_mariadb_is_full() {
+fn write_back_112_the_disk_of_mariadb_is_full() {
     full_disk(Kind::MariaDb, &["innodb-log-file-size=8M"]);
 }

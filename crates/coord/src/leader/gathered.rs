@@ -18,7 +18,7 @@ pub enum Origin {
         timeout_ms: u64,
         asked_ms: u64,
     },
-    /// Its client left before it was told of it (coordination-semantics 45), or the session stops by itself.
+    /// Its client left before it was told of it (coordination 45), or the session stops by itself.
     Stop {
         stream: Option<StreamId>,
         by: Asker,

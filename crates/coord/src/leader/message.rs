@@ -40,7 +40,7 @@ impl Opening {
     }
 }
 
-/// A request on a stream. `req` is only echoed, and may repeat (coordination-semantics 79).
+/// A request on a stream. `req` is only echoed, and may repeat (coordination 79).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     Stop,

@@ -87,7 +87,7 @@ impl Leader {
         }
     }
 
-    /// Streams of a dropped node are cut (coordination-semantics 26).
+    /// Streams of a dropped node are cut (coordination 26).
     fn forget_node(&mut self, coord: &Coord, node: crate::ids::NodeNumber, out: &mut Out) {
         let streams: Vec<StreamId> =
             self.streams.iter().filter(|(_, stream)| stream.is_of(node)).map(|(&id, _)| id).collect();
@@ -191,7 +191,7 @@ impl Leader {
             return self.attach(coord, stream, by, seq_no, out);
         }
         if is_new {
-            // The client has left and will never know its number (coordination-semantics 45).
+            // The client has left and will never know its number (coordination 45).
             self.attachments.entry(by).or_default();
             return out.propose(&Command::Stop(by), Origin::Stop { stream: None, by });
         }

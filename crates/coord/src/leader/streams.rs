@@ -14,7 +14,7 @@ use crate::status::{Refusal, Status};
 #[derive(Debug)]
 pub(super) struct Stream {
     pub stage: Stage,
-    /// Commands of it that are on their way: a read must not overtake them (coordination-semantics 80).
+    /// Commands of it that are on their way: a read must not overtake them (coordination 80).
     pub in_flight: u32,
 }
 
@@ -38,7 +38,7 @@ impl Stream {
 #[derive(Debug, Default)]
 pub(super) struct Attachment {
     pub stream: Option<StreamId>,
-    /// The last one that was accepted here; a new leader begins anew (coordination-semantics 190).
+    /// The last one that was accepted here; a new leader begins anew (coordination 190).
     pub seq_no: u64,
     /// When it dies, if nobody holds it.
     pub deadline_ms: Option<u64>,
@@ -90,7 +90,7 @@ impl Leader {
         Ok(())
     }
 
-    /// With RELAXED attaches a session that is as it was is restored at once (coordination-semantics 194).
+    /// With RELAXED attaches a session that is as it was is restored at once (coordination 194).
     fn quick_restore(&self, coord: &Coord, start: &Start<'_>) -> Option<Asker> {
         let by = Asker { node: coord.find_node(start.path)?, session: start.session };
         let config = coord.config(by.node)?;
@@ -106,7 +106,7 @@ impl Leader {
         (is_quick && holder.is_none_or(|holder| holder.in_flight == 0)).then_some(by)
     }
 
-    /// Gives a session to a stream; whoever had it is sent away (coordination-semantics 65).
+    /// Gives a session to a stream; whoever had it is sent away (coordination 65).
     pub(super) fn attach(&mut self, coord: &Coord, stream: StreamId, by: Asker, seq_no: u64, out: &mut Out) {
         let held = self.attachments.entry(by).or_default();
         if seq_no < held.seq_no {
@@ -163,7 +163,7 @@ impl Leader {
         out.propose(&command, origin);
     }
 
-    /// Answers a describe from the state, and sets its watch (coordination-semantics 163, 182).
+    /// Answers a describe from the state, and sets its watch (coordination 163, 182).
     pub(super) fn describe(&mut self, coord: &Coord, look: &Look, out: &mut Out) {
         let Look { stream, req, by, .. } = *look;
         let Some(found) = coord.describe(by.node, &look.name, look.owners, look.waiters) else {
@@ -236,7 +236,7 @@ impl Leader {
         self.timers.set(deadline_ms, Timer::Session(by));
     }
 
-    /// What was promised to a lost stream: watches are gone, places in queues stay (coordination-semantics 67, 68).
+    /// What was promised to a lost stream: watches are gone, places in queues stay (coordination 67, 68).
     fn forget_replies(&mut self, coord: &Coord, by: Asker) {
         self.watches.forget(by);
         for place in coord.claims_of(by) {

@@ -145,7 +145,7 @@ impl Leader {
             ResourceCall::Drop => out.propose(&Command::DropResource { node, path }, Origin::Node(ticket)),
             ResourceCall::Acquire { units, patience } => match coord.known_resource(node, path) {
                 Ok((node, resource)) => self.acquire_units(coord, ticket, (node, resource), units, patience, out),
-                // For this call alone it is a bad request (coordination-semantics 210).
+                // For this call alone it is a bad request (coordination 210).
                 Err(Refusal { status: Status::NotFound, message }) => {
                     out.replies.push((ticket, NodeReply::Refused(Refusal::new(Status::BadRequest, message))));
                 }

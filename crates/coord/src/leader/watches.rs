@@ -1,4 +1,4 @@
-//! Watches: each fires once, and is forgotten with its stream (coordination-semantics 67, 174).
+//! Watches: each fires once, and is forgotten with its stream (coordination 67, 174).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ impl Watches {
         self.set.len()
     }
 
-    /// An older watch of the same session on the same semaphore ends with a spurious call (coordination-semantics 177).
+    /// An older watch of the same session on the same semaphore ends with a spurious call (coordination 177).
     pub fn add(&mut self, by: Asker, semaphore: SemaphoreId, watch: Watch, out: &mut Out) {
         self.by_session.insert((by.node, by.session, semaphore));
         if let Some(old) = self.set.insert((by.node, semaphore, by.session), watch) {

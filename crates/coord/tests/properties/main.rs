@@ -14,7 +14,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// coordination-semantics 114, 115, 142 and 148; and an owner's session lives.
+    /// coordination 114, 115, 142 and 148; and an owner's session lives.
     #[test]
     fn tokens_queues_and_numbers_are_kept(acts in acts()) {
         let mut stage = Stage::open();
@@ -40,7 +40,7 @@ proptest! {
         assert_eq!(stage.coord.digest(), stage.follower.digest());
     }
 
-    /// coordination-semantics 188: a replica that starts again goes on as if it had not.
+    /// coordination 188: a replica that starts again goes on as if it had not.
     #[test]
     fn a_restart_changes_nothing(before in acts(), after in acts()) {
         let mut stage = Stage::open();

@@ -1,4 +1,4 @@
-//! The stories of coordination, one script each (STYLE 26). Every outcome is made by a leader and two followers: one that
+//! The stories of coordination, one script each. Every outcome is made by a leader and two followers: one that
 //! applies the same entries, and one that is made from a snapshot at the end. All three must be the same.
 
 mod support;

@@ -379,7 +379,7 @@ fn show(message: &Message) -> String {
     }
 }
 
-/// An error always brings its reason along (coordination-semantics 82).
+/// An error always brings its reason along (coordination 82).
 fn why(refusal: &Refusal) -> &'static str {
     assert!(!refusal.message.is_empty(), "{:?} without a word", refusal.status);
     refusal.status.name()

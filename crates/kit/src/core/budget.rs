@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn sharding_a_34_one_in_twenty_is_granted_and_then_no_more() {
+    fn kit_a_34_one_in_twenty_is_granted_and_then_no_more() {
         let mut budget = Budget::new(5);
         (0..40).for_each(|_| budget.count(at(1)));
 
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn sharding_a_34_what_is_older_than_a_minute_counts_no_more() {
+    fn kit_a_34_what_is_older_than_a_minute_counts_no_more() {
         let mut budget = Budget::new(5);
         (0..20).for_each(|_| budget.count(at(1)));
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     proptest! {
-        /// sharding A-35: however many ask for it.
+        /// kit A-35: however many ask for it.
         #[test]
         fn all_that_is_granted_stays_within_the_share(steps in prop::collection::vec((0u64..3, any::<bool>()), 1..2_000)) {
             let mut budget = Budget::new(5);

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sharding_a_6_the_lower_bound_belongs_and_the_upper_does_not() {
+    fn kit_a_6_the_lower_bound_belongs_and_the_upper_does_not() {
         let interval = Interval::new(10, 20);
 
         assert!(interval.contains(10) && interval.contains(19));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn sharding_a_6_the_greatest_key_is_in_the_whole_space() {
+    fn kit_a_6_the_greatest_key_is_in_the_whole_space() {
         assert!(Interval::WHOLE.contains(0) && Interval::WHOLE.contains(u64::MAX));
         assert!(Interval::to_end(u64::MAX).contains(u64::MAX));
         assert!(!Interval::new(0, u64::MAX).contains(u64::MAX));

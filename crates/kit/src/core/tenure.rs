@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn sharding_a_44_who_found_nothing_asks_again_every_period() {
+    fn kit_a_44_who_found_nothing_asks_again_every_period() {
         let mut tenure = Tenure::new(Times::default(), at(0));
 
         tenure.request(at(0));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn sharding_a_46_a_holder_proves_it_every_period() {
+    fn kit_a_46_a_holder_proves_it_every_period() {
         let mut tenure = holding();
 
         assert_eq!(tenure.due(), at(5));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn sharding_a_49_silence_ends_the_right_to_answer_before_others_may_take_the_shard() {
+    fn kit_a_49_silence_ends_the_right_to_answer_before_others_may_take_the_shard() {
         let mut tenure = holding();
 
         for second in [5, 10, 15, 20, 25] {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn sharding_a_49_a_slow_yes_counts_from_when_it_was_asked_for() {
+    fn kit_a_49_a_slow_yes_counts_from_when_it_was_asked_for() {
         let mut tenure = holding();
         tenure.request(at(5));
 
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn sharding_a_47_what_is_lost_stays_lost() {
+    fn kit_a_47_what_is_lost_stays_lost() {
         let mut tenure = holding();
         tenure.request(at(5));
 
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn sharding_a_48_another_generation_is_not_ours() {
+    fn kit_a_48_another_generation_is_not_ours() {
         let mut tenure = holding();
         tenure.request(at(5));
 

@@ -13,7 +13,7 @@ async fn doubled(shard: &Shard, keys: &[u64]) -> Answer<u64> {
 }
 
 #[tokio::test]
-async fn sharding_a_1_without_keys_it_tells_what_it_serves() {
+async fn kit_a_1_without_keys_it_tells_what_it_serves() {
     let shard = shard();
     shard.serve(Interval::new(10, 20));
 
@@ -25,7 +25,7 @@ async fn sharding_a_1_without_keys_it_tells_what_it_serves() {
 }
 
 #[tokio::test]
-async fn sharding_a_3_keys_of_the_shard_have_a_value_each() {
+async fn kit_a_3_keys_of_the_shard_have_a_value_each() {
     let shard = shard();
     shard.serve(Interval::new(10, 20));
 
@@ -35,7 +35,7 @@ async fn sharding_a_3_keys_of_the_shard_have_a_value_each() {
 }
 
 #[tokio::test]
-async fn sharding_a_4_one_strange_key_and_nothing_is_answered() {
+async fn kit_a_4_one_strange_key_and_nothing_is_answered() {
     let shard = shard();
     shard.serve(Interval::new(10, 20));
 
@@ -46,7 +46,7 @@ async fn sharding_a_4_one_strange_key_and_nothing_is_answered() {
 }
 
 #[tokio::test]
-async fn sharding_a_7_who_serves_nothing_matches_no_keys_and_the_absence_of_keys() {
+async fn kit_a_7_who_serves_nothing_matches_no_keys_and_the_absence_of_keys() {
     let shard = shard();
 
     let (ping, get) = (doubled(&shard, &[]).await, doubled(&shard, &[0]).await);
@@ -56,7 +56,7 @@ async fn sharding_a_7_who_serves_nothing_matches_no_keys_and_the_absence_of_keys
 }
 
 #[tokio::test]
-async fn sharding_a_2_an_error_tells_what_is_served_too() {
+async fn kit_a_2_an_error_tells_what_is_served_too() {
     let shard = shard();
     shard.serve(Interval::new(10, 20));
 
@@ -66,7 +66,7 @@ async fn sharding_a_2_an_error_tells_what_is_served_too() {
     assert_eq!(told.interval(), Interval::new(10, 20));
 }
 
-/// sharding A-10: the interval changes while the values are being read.
+/// kit A-10: the interval changes while the values are being read.
 async fn answered_while_changing_to(interval: Interval) -> Answer<u64> {
     let shard = shard();
     shard.serve(Interval::new(10, 20));
@@ -78,7 +78,7 @@ async fn answered_while_changing_to(interval: Interval) -> Answer<u64> {
 }
 
 #[tokio::test]
-async fn sharding_a_10_an_answer_belongs_to_the_one_interval_that_it_names() {
+async fn kit_a_10_an_answer_belongs_to_the_one_interval_that_it_names() {
     let kept = answered_while_changing_to(Interval::new(12, 30)).await;
     let lost = answered_while_changing_to(Interval::new(13, 30)).await;
 
@@ -89,7 +89,7 @@ async fn sharding_a_10_an_answer_belongs_to_the_one_interval_that_it_names() {
 }
 
 #[tokio::test]
-async fn sharding_a_36_a_caller_that_goes_away_is_counted() {
+async fn kit_a_36_a_caller_that_goes_away_is_counted() {
     let shard = shard();
     shard.serve(Interval::WHOLE);
     let never = shard.get(&[1u64], |key| *key, async |_| std::future::pending::<Result<Vec<u64>, Status>>().await);

@@ -11,7 +11,7 @@ fn own(sent: &[(&str, &[u64])]) -> Vec<(String, Vec<u64>)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_18_19_every_replica_of_a_key_is_asked_for_it_once_and_nobody_else() {
+async fn kit_a_18_19_every_replica_of_a_key_is_asked_for_it_once_and_nobody_else() {
     let stage = Stage::new(&[("a1", at(0, 10)), ("a2", at(10, 20)), ("b1", at(0, 20)), ("c9", at(90, 99))]).await;
 
     let found = stage.client.get(&[5_000, 15_000]).await.unwrap();
@@ -22,7 +22,7 @@ async fn sharding_a_18_19_every_replica_of_a_key_is_asked_for_it_once_and_nobody
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_20_two_keys_with_one_id_are_refused_before_anything_is_sent() {
+async fn kit_a_20_two_keys_with_one_id_are_refused_before_anything_is_sent() {
     let stage = Stage::new(&[("a1", at(0, 10))]).await;
 
     let refused = stage.client.get(&[5_000, 6_000, 5_000]).await;
@@ -32,7 +32,7 @@ async fn sharding_a_20_two_keys_with_one_id_are_refused_before_anything_is_sent(
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_21_the_first_answer_wins_and_a_different_one_is_counted() {
+async fn kit_a_21_the_first_answer_wins_and_a_different_one_is_counted() {
     let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 20))]).await;
     stage.world.host("b1", |host| {
         host.reads = Duration::from_millis(50);
@@ -46,7 +46,7 @@ async fn sharding_a_21_the_first_answer_wins_and_a_different_one_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_22_a_call_takes_as_long_as_its_last_key_and_not_as_its_last_host() {
+async fn kit_a_22_a_call_takes_as_long_as_its_last_key_and_not_as_its_last_host() {
     let stage = Stage::new(&[("a1", at(0, 20)), ("b1", at(0, 10)), ("b2", at(10, 20))]).await;
     stage.world.host("a1", |host| host.reads = Duration::from_millis(400));
     stage.world.host("b2", |host| host.reads = Duration::from_millis(30));
@@ -59,7 +59,7 @@ async fn sharding_a_22_a_call_takes_as_long_as_its_last_key_and_not_as_its_last_
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_26_a_host_has_its_own_time_out_and_retries_and_the_batch_is_sent_once() {
+async fn kit_a_26_a_host_has_its_own_time_out_and_retries_and_the_batch_is_sent_once() {
     let stage = Stage::new(&[("a1", at(0, 10)), ("a2", at(10, 20))]).await;
     stage.world.host("a1", |host| host.mood = Mood::Silent);
 
@@ -74,7 +74,7 @@ async fn sharding_a_26_a_host_has_its_own_time_out_and_retries_and_the_batch_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_27_28_when_all_replicas_of_a_key_are_gone_it_is_named_and_the_rest_is_to_be_had() {
+async fn kit_a_27_28_when_all_replicas_of_a_key_are_gone_it_is_named_and_the_rest_is_to_be_had() {
     let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10)), ("a2", at(10, 20))]).await;
     stage.world.host("a1", |host| host.mood = Mood::Down);
     stage.world.host("b1", |host| host.mood = Mood::Silent);
@@ -88,7 +88,7 @@ async fn sharding_a_27_28_when_all_replicas_of_a_key_are_gone_it_is_named_and_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_29_30_a_key_of_nobody_waits_for_its_host() {
+async fn kit_a_29_30_a_key_of_nobody_waits_for_its_host() {
     let stage = Stage::new(&[("a1", at(0, 10))]).await;
     let client = stage.client.clone();
     let waiting = tokio::spawn(async move { client.get(&[5_000, 15_000]).await });
@@ -112,7 +112,7 @@ async fn a_first_call_waits_until_the_hosts_are_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_31_the_wait_for_a_host_ends_with_the_deadline() {
+async fn kit_a_31_the_wait_for_a_host_ends_with_the_deadline() {
     let stage = Stage::new(&[("a1", at(0, 10))]).await;
     stage.world.host("a1", |host| host.mood = Mood::Silent);
     let begun = stage.world.elapsed();
@@ -125,7 +125,7 @@ async fn sharding_a_31_the_wait_for_a_host_ends_with_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_32_no_keys_are_answered_without_a_request() {
+async fn kit_a_32_no_keys_are_answered_without_a_request() {
     let stage = Stage::new(&[("a1", at(0, 10))]).await;
 
     assert!(stage.client.get(&[]).await.unwrap().is_empty());
@@ -135,7 +135,7 @@ async fn sharding_a_32_no_keys_are_answered_without_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_8_33_keys_that_moved_are_answered_by_another_replica_without_a_repeat() {
+async fn kit_a_8_33_keys_that_moved_are_answered_by_another_replica_without_a_repeat() {
     let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
     stage.world.host("a1", |host| host.shard.serve(at(10, 20)));
     stage.world.host("b1", |host| host.reads = Duration::from_millis(50));
@@ -148,7 +148,7 @@ async fn sharding_a_8_33_keys_that_moved_are_answered_by_another_replica_without
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_33_keys_that_nobody_has_any_more_are_waited_for_and_not_asked_for_in_a_circle() {
+async fn kit_a_33_keys_that_nobody_has_any_more_are_waited_for_and_not_asked_for_in_a_circle() {
     let stage = Stage::new(&[("a1", at(0, 10))]).await;
     stage.world.host("a1", |host| host.shard.serve(at(10, 20)));
 
@@ -160,7 +160,7 @@ async fn sharding_a_33_keys_that_nobody_has_any_more_are_waited_for_and_not_aske
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_39_a_trace_tells_what_was_done() {
+async fn kit_a_39_a_trace_tells_what_was_done() {
     let stage = Stage::new(&[("a1", at(0, 10)), ("b1", Interval::to_end(10))]).await;
     stage.world.host("a1", |host| host.mood = Mood::Down);
 
@@ -178,7 +178,7 @@ async fn sharding_a_39_a_trace_tells_what_was_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_39_searches_are_traced_and_counted_with_everything_else() {
+async fn kit_a_39_searches_are_traced_and_counted_with_everything_else() {
     let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 20))]).await;
     stage.world.host("b1", |host| host.shard.serve(at(0, 10)));
     let before = stage.client.metrics();

@@ -91,7 +91,7 @@ async fn pass(seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_44_without_a_shard_a_server_lives_on_and_asks_every_period() {
+async fn kit_a_44_without_a_shard_a_server_lives_on_and_asks_every_period() {
     let store = Arc::new(Scripted::default());
     let claim = claim(&store);
 
@@ -103,7 +103,7 @@ async fn sharding_a_44_without_a_shard_a_server_lives_on_and_asks_every_period()
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_46_a_holder_proves_itself_every_period() {
+async fn kit_a_46_a_holder_proves_itself_every_period() {
     let store = Arc::new(Scripted::default());
     let (claim, shard) = served(&store).await;
 
@@ -114,7 +114,7 @@ async fn sharding_a_46_a_holder_proves_itself_every_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_47_a_lost_shard_answers_nothing_from_the_moment_it_is_noticed() {
+async fn kit_a_47_a_lost_shard_answers_nothing_from_the_moment_it_is_noticed() {
     let store = Arc::new(Scripted::default());
     let (claim, shard) = served(&store).await;
 
@@ -127,7 +127,7 @@ async fn sharding_a_47_a_lost_shard_answers_nothing_from_the_moment_it_is_notice
     assert!(shard.interval().is_empty(), "and never again");
 }
 
-/// sharding A-49.
+/// kit A-49.
 async fn silent_store(make_silent: impl FnOnce(&mut Script), end_silence: impl FnOnce(&mut Script)) {
     let store = Arc::new(Scripted::default());
     let (claim, shard) = served(&store).await;
@@ -149,17 +149,17 @@ async fn silent_store(make_silent: impl FnOnce(&mut Script), end_silence: impl F
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_49_a_holder_whose_database_is_down_fences_itself() {
+async fn kit_a_49_a_holder_whose_database_is_down_fences_itself() {
     silent_store(|script| script.is_down = true, |script| script.is_down = false).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_49_a_holder_whose_database_hangs_fences_itself() {
+async fn kit_a_49_a_holder_whose_database_hangs_fences_itself() {
     silent_store(|script| script.is_stuck = true, |script| script.is_stuck = false).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_49_an_answer_that_was_begun_in_time_is_not_given_too_late() {
+async fn kit_a_49_an_answer_that_was_begun_in_time_is_not_given_too_late() {
     let store = Arc::new(Scripted::default());
     let (_claim, shard) = served(&store).await;
     store.say(|script| script.is_down = true);

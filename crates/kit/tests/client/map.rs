@@ -7,7 +7,7 @@ use shardine_kit::{Interval, Mode, Options};
 use crate::world::{Mood, Stage, at, how, values};
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_11_a_ping_an_answer_and_an_error_all_repair_the_map() {
+async fn kit_a_11_a_ping_an_answer_and_an_error_all_repair_the_map() {
     let stage = Stage::new(&[("a1", at(0, 10))]).await;
     let moves = |interval: Interval| stage.world.host("a1", |host| host.shard.serve(interval));
 
@@ -24,7 +24,7 @@ async fn sharding_a_11_a_ping_an_answer_and_an_error_all_repair_the_map() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_11_23_a_late_answer_repairs_the_map_and_nothing_else() {
+async fn kit_a_11_23_a_late_answer_repairs_the_map_and_nothing_else() {
     let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
     stage.world.host("b1", |host| {
         host.reads = Duration::from_millis(100);
@@ -42,7 +42,7 @@ async fn sharding_a_11_23_a_late_answer_repairs_the_map_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_5_a_reply_that_is_five_seconds_late_does_not_overwrite_a_newer_one() {
+async fn kit_a_5_a_reply_that_is_five_seconds_late_does_not_overwrite_a_newer_one() {
     let options = Options { host_timeout: Duration::from_secs(30), ..Options::default() };
     let stage = Stage::with(&[("a1", at(0, 10))], options).await;
     stage.world.host("a1", |host| host.travels = Duration::from_secs(5));
@@ -63,7 +63,7 @@ async fn sharding_a_5_a_reply_that_is_five_seconds_late_does_not_overwrite_a_new
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_12_every_period_the_list_is_read_again_and_everybody_is_asked() {
+async fn kit_a_12_every_period_the_list_is_read_again_and_everybody_is_asked() {
     let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
     stage.world.add("c1", at(10, 20));
     *stage.world.list.lock().unwrap() = Some(["a1", "b1", "c1"].map(str::to_owned).to_vec());
@@ -77,7 +77,7 @@ async fn sharding_a_12_every_period_the_list_is_read_again_and_everybody_is_aske
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_13_a_host_that_left_the_list_is_forgotten_within_a_period() {
+async fn kit_a_13_a_host_that_left_the_list_is_forgotten_within_a_period() {
     let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
     *stage.world.list.lock().unwrap() = Some(vec!["b1".to_owned()]);
 
@@ -103,7 +103,7 @@ async fn a_list_that_cannot_be_read_or_is_empty_leaves_the_last_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_14_after_three_silent_periods_a_host_is_asked_only_where_nobody_else_serves() {
+async fn kit_a_14_after_three_silent_periods_a_host_is_asked_only_where_nobody_else_serves() {
     let stage = Stage::new(&[("a1", at(0, 20)), ("b1", at(0, 10))]).await;
     stage.world.host("a1", |host| host.mood = Mood::Silent);
 
@@ -121,7 +121,7 @@ async fn sharding_a_14_after_three_silent_periods_a_host_is_asked_only_where_nob
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_15_a_call_over_data_centres_that_are_cut_differently_has_all_keys() {
+async fn kit_a_15_a_call_over_data_centres_that_are_cut_differently_has_all_keys() {
     let hosts = [
         ("a1", at(0, 33)),
         ("a2", at(33, 66)),
@@ -141,7 +141,7 @@ async fn sharding_a_15_a_call_over_data_centres_that_are_cut_differently_has_all
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_17_a_data_centre_that_restarts_with_other_bounds_costs_no_error() {
+async fn kit_a_17_a_data_centre_that_restarts_with_other_bounds_costs_no_error() {
     let stage =
         Stage::new(&[("a1", at(0, 50)), ("a2", Interval::to_end(50)), ("b1", at(0, 50)), ("b2", Interval::to_end(50))])
             .await;

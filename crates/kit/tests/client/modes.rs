@@ -26,7 +26,7 @@ async fn three() -> Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_24_a_replica_that_never_answers_costs_nothing_where_all_are_asked() {
+async fn kit_a_24_a_replica_that_never_answers_costs_nothing_where_all_are_asked() {
     let stage = three().await;
     stage.world.host("a1", |host| host.mood = Mood::Silent);
     let begun = stage.world.elapsed();
@@ -38,7 +38,7 @@ async fn sharding_a_24_a_replica_that_never_answers_costs_nothing_where_all_are_
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_24_a_replica_that_never_answers_costs_one_short_wait_with_hedges() {
+async fn kit_a_24_a_replica_that_never_answers_costs_one_short_wait_with_hedges() {
     let stage = three().await;
     stage.world.host("a1", |host| host.mood = Mood::Silent);
     let begun = stage.world.elapsed();
@@ -53,7 +53,7 @@ async fn sharding_a_24_a_replica_that_never_answers_costs_one_short_wait_with_he
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_25_a_lost_data_centre_costs_nothing() {
+async fn kit_a_25_a_lost_data_centre_costs_nothing() {
     let hosts = [("a1", at(0, 10)), ("a2", at(10, 20)), ("b1", at(0, 10)), ("b2", at(10, 20))];
     let stage = Stage::new(&hosts).await;
     for name in ["a1", "a2"] {
@@ -68,7 +68,7 @@ async fn sharding_a_25_a_lost_data_centre_costs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_34_one_is_asked_and_a_second_only_when_it_is_late() {
+async fn kit_a_34_one_is_asked_and_a_second_only_when_it_is_late() {
     let stage = three().await;
 
     stage.client.get_how(&[5_000], how(Mode::Hedge)).await.unwrap();
@@ -92,7 +92,7 @@ async fn sharding_a_34_one_is_asked_and_a_second_only_when_it_is_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_36_the_slower_twin_is_taken_back_and_its_server_hears_it() {
+async fn kit_a_36_the_slower_twin_is_taken_back_and_its_server_hears_it() {
     let stage = three().await;
     stage.world.host("a1", |host| host.reads = Duration::from_secs(60));
 
@@ -105,7 +105,7 @@ async fn sharding_a_36_the_slower_twin_is_taken_back_and_its_server_hears_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_36_a_twin_is_taken_back_at_once_and_not_with_the_end_of_the_call() {
+async fn kit_a_36_a_twin_is_taken_back_at_once_and_not_with_the_end_of_the_call() {
     let options = Options { mode: Mode::Hedge, hedge_percent: 100, ..Options::default() };
     let stage = Stage::with(&[("a1", at(0, 10)), ("b1", at(0, 10)), ("b2", at(10, 20))], options).await;
     stage.world.host("a1", |host| host.reads = Duration::from_secs(60));
@@ -128,7 +128,7 @@ async fn sharding_a_36_a_twin_is_taken_back_at_once_and_not_with_the_end_of_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_35_when_everybody_is_slow_hedges_stay_a_twentieth() {
+async fn kit_a_35_when_everybody_is_slow_hedges_stay_a_twentieth() {
     let stage = three().await;
     for name in ["a1", "b1", "c1"] {
         stage.world.host(name, |host| host.reads = Duration::from_millis(200));
@@ -147,7 +147,7 @@ async fn sharding_a_35_when_everybody_is_slow_hedges_stay_a_twentieth() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sharding_a_39_a_trace_tells_of_a_second_request_and_of_one_that_was_forgone() {
+async fn kit_a_39_a_trace_tells_of_a_second_request_and_of_one_that_was_forgone() {
     let stage = three().await;
     stage.world.host("a1", |host| host.mood = Mood::Silent);
     let (found, trace) = stage.client.get_traced(&[5_000], how(Mode::Hedge)).await;
@@ -200,7 +200,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn sharding_a_37_all_modes_find_the_same((cuts, keys, slow) in layouts()) {
+    fn kit_a_37_all_modes_find_the_same((cuts, keys, slow) in layouts()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let mut hosts: Vec<(String, Interval)> = Vec::new();

@@ -6,7 +6,7 @@ use shardine_kit::provider::{Dns, Fixed, HostsFile, Provider};
 use shardine_testkit::Dir;
 
 #[tokio::test]
-async fn sharding_a_12_a_file_is_read_anew_each_time() {
+async fn kit_a_12_a_file_is_read_anew_each_time() {
     let dir = Dir::new().unwrap();
     let path = dir.join("hosts");
     fs::write(&path, "a:1\nb:2\n").unwrap();
@@ -21,7 +21,7 @@ async fn sharding_a_12_a_file_is_read_anew_each_time() {
 }
 
 #[tokio::test]
-async fn sharding_a_12_a_name_stands_for_its_addresses() {
+async fn kit_a_12_a_name_stands_for_its_addresses() {
     let hosts = Dns::new("127.0.0.1", 4_100).hosts().await.unwrap();
 
     assert_eq!(hosts, ["127.0.0.1:4100"]);

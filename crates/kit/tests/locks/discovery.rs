@@ -7,7 +7,7 @@ use shardine_kit::provider::{Discovery, Holders, Provider, announce};
 
 use crate::rig::{Coordination, Mariadb, Postgres, Rig, Sqlite, TIMEOUT, on_each, who};
 
-/// sharding A-12: the lock table is a list of hosts.
+/// kit A-12: the lock table is a list of hosts.
 async fn whoever_holds_a_shard_is_listed<R: Rig>() {
     let rig = R::new().await;
     let mut stores = Vec::new();
@@ -31,7 +31,7 @@ on_each! {
     ]
 }
 
-/// sharding A-12: service discovery.
+/// kit A-12: service discovery.
 #[tokio::test]
 async fn whoever_announces_itself_is_listed_for_as_long_as_it_does() {
     let rig = Coordination::new().await;

@@ -21,7 +21,7 @@ async fn eventually<S: Store>(store: &S, dc: &str, host: &str) -> Hold {
     }
 }
 
-/// sharding A-41: what is somebody's, or of another data centre, is not taken.
+/// kit A-41: what is somebody's, or of another data centre, is not taken.
 async fn only_free_shards_of_its_own_data_centre_are_taken<R: Rig>() {
     let rig = R::new().await;
     let stores = [rig.store().await, rig.store().await, rig.store().await, rig.store().await, rig.store().await];
@@ -34,7 +34,7 @@ async fn only_free_shards_of_its_own_data_centre_are_taken<R: Rig>() {
     assert_eq!(claim(&*stores[4], "b", "h4").await.map(|hold| hold.shard), Some(0));
 }
 
-/// sharding A-42: the rest of the order is of tables (`tables.rs`).
+/// kit A-42: the rest of the order is of tables (`tables.rs`).
 async fn its_own_last_shard_is_preferred_and_then_the_lowest<R: Rig>() {
     let rig = R::new().await;
     let (first, second) = (rig.store().await, rig.store().await);
@@ -48,7 +48,7 @@ async fn its_own_last_shard_is_preferred_and_then_the_lowest<R: Rig>() {
     assert_eq!(eventually(&*again, "a", "h1").await.shard, 1);
 }
 
-/// sharding A-43: two that start together.
+/// kit A-43: two that start together.
 async fn servers_that_start_together_take_different_shards<R: Rig>() {
     let rig = R::new().await;
     let (one, two) = (rig.store().await, rig.store().await);
@@ -58,7 +58,7 @@ async fn servers_that_start_together_take_different_shards<R: Rig>() {
     assert_ne!(one.unwrap().shard, two.unwrap().shard);
 }
 
-/// sharding: as many servers as shards, in whatever order they come.
+/// kit: as many servers as shards, in whatever order they come.
 async fn everybody_gets_one_and_one_too_many_gets_none<R: Rig>() {
     let rig = R::new().await;
     let mut stores = Vec::new();
@@ -74,7 +74,7 @@ async fn everybody_gets_one_and_one_too_many_gets_none<R: Rig>() {
     assert_eq!((taken.len(), shards.len()), (SHARDS as usize, SHARDS as usize));
 }
 
-/// sharding: also while the process before it, which has the same name, still believes in it.
+/// kit: also while the process before it, which has the same name, still believes in it.
 async fn a_restarted_server_has_its_shard_back_and_the_process_before_has_not<R: Rig>() {
     let rig = R::new().await;
     let (other, before) = (rig.store().await, rig.store().await);
@@ -90,7 +90,7 @@ async fn a_restarted_server_has_its_shard_back_and_the_process_before_has_not<R:
     assert!(!before.renew(&who("a", "h1"), old).await.unwrap());
 }
 
-/// sharding A-48: also in one process, whose first claim went through although it never heard so.
+/// kit A-48: also in one process, whose first claim went through although it never heard so.
 async fn of_two_claims_by_one_server_the_later_one_counts<R: Rig>() {
     let rig = R::new().await;
     let (store, me) = (rig.store().await, who("a", "h0"));
@@ -103,7 +103,7 @@ async fn of_two_claims_by_one_server_the_later_one_counts<R: Rig>() {
     assert!(!store.renew(&me, unheard).await.unwrap());
 }
 
-/// sharding.
+/// kit.
 async fn a_holder_can_prove_it_until_somebody_else_has_it<R: Rig>() {
     let rig = R::new().await;
     let store = rig.store().await;
@@ -117,7 +117,7 @@ async fn a_holder_can_prove_it_until_somebody_else_has_it<R: Rig>() {
     assert!(!store.renew(&me, hold).await.unwrap());
 }
 
-/// sharding: a generation is never seen twice.
+/// kit: a generation is never seen twice.
 async fn every_claim_of_a_shard_has_a_generation_of_its_own<R: Rig>() {
     let rig = R::new().await;
     let others = [rig.store().await, rig.store().await];
@@ -154,7 +154,7 @@ async fn what_is_given_back_can_be_taken_at_once_and_holders_are_listed<R: Rig>(
     assert_eq!(claim(&*second, "b", "h1").await.map(|taken| taken.shard), Some(hold.shard));
 }
 
-// sharding A-51: the same for all.
+// kit A-51: the same for all.
 on_each! {
     postgres: Postgres, mariadb: Mariadb, sqlite: Sqlite, coordination: Coordination => [
         only_free_shards_of_its_own_data_centre_are_taken,

@@ -6,7 +6,7 @@ use mysql_async::prelude::Queryable;
 
 use crate::rig::{Hands, Mariadb, Postgres, Rig, Sqlite, TIMEOUT, on_each, who};
 
-/// sharding A-40: the table itself keeps a shard from being there twice.
+/// kit A-40: the table itself keeps a shard from being there twice.
 async fn a_second_row_of_a_shard_is_refused<R: Hands>() {
     let rig = R::new().await;
     rig.store().await;
@@ -17,7 +17,7 @@ async fn a_second_row_of_a_shard_is_refused<R: Hands>() {
     rig.sql("INSERT INTO locks (dc, shard) VALUES ('b', 7)").await.unwrap();
 }
 
-/// sharding A-42: own, then longest not proven, then lowest. And a row beyond the cut is nobody's.
+/// kit A-42: own, then longest not proven, then lowest. And a row beyond the cut is nobody's.
 async fn the_order_of_preference_is_kept<R: Hands>() {
     let rig = R::new().await;
     let store = rig.store().await;
@@ -35,7 +35,7 @@ async fn the_order_of_preference_is_kept<R: Hands>() {
     assert_eq!(order, [1, 2, 0]);
 }
 
-/// sharding A-46: the time is the database's.
+/// kit A-46: the time is the database's.
 async fn a_proof_is_written_down<R: Hands>() {
     let rig = R::new().await;
     let store = rig.store().await;
@@ -53,7 +53,7 @@ async fn a_proof_is_written_down<R: Hands>() {
     assert_eq!(locked.trim(), "1");
 }
 
-/// sharding A-50: a jump of the database's clock by an hour, seen from the rows, which are all an hour older then.
+/// kit A-50: a jump of the database's clock by an hour, seen from the rows, which are all an hour older then.
 async fn after_a_jump_of_the_clock_a_proof_wins_or_the_loss_is_seen<R: Hands>() {
     let rig = R::new().await;
     let (store, thief) = (rig.store().await, rig.store().await);
@@ -86,7 +86,7 @@ on_each! {
 
 /// If the claim waited for the row, this test would never end: the row is locked until after it.
 #[tokio::test]
-async fn sharding_a_43_a_row_that_somebody_has_locked_is_passed_over_in_postgresql() {
+async fn kit_a_43_a_row_that_somebody_has_locked_is_passed_over_in_postgresql() {
     let rig = Postgres::new().await;
     let store = rig.store().await;
     let held = rig.database().hold("BEGIN; UPDATE locks SET host = host WHERE dc = 'a' AND shard = 0").unwrap();
@@ -98,7 +98,7 @@ async fn sharding_a_43_a_row_that_somebody_has_locked_is_passed_over_in_postgres
 }
 
 #[tokio::test]
-async fn sharding_a_43_a_row_that_somebody_has_locked_is_passed_over_in_mariadb() {
+async fn kit_a_43_a_row_that_somebody_has_locked_is_passed_over_in_mariadb() {
     let rig = Mariadb::new().await;
     let store = rig.store().await;
     let pool = mysql_async::Pool::new(rig.database().url().as_str());
@@ -112,7 +112,7 @@ async fn sharding_a_43_a_row_that_somebody_has_locked_is_passed_over_in_mariadb(
     drop(holder);
 }
 
-/// sharding A-49: what a server does without its database is in `client/claims.rs`; here the store says so.
+/// kit A-49: what a server does without its database is in `client/claims.rs`; here the store says so.
 #[tokio::test]
 async fn a_database_that_is_gone_is_an_error_and_not_a_loss() {
     let rig = Postgres::new().await;

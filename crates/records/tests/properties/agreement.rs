@@ -1,5 +1,5 @@
 //! Replicas agree: whatever the seed of their tables, however requests were grouped, and whether they followed the log
-//! from its beginning or began with a snapshot (record-cache 69-72).
+//! from its beginning or began with a snapshot (records 69-72).
 
 use proptest::prelude::*;
 use shardine_model::entry::{LoadedRow, open_commands};
@@ -11,7 +11,7 @@ use crate::history::{Leader, Outcomes, chunks, replay, requests, rest_of_cut, re
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// record-cache 69; W12: nothing in apply depends on the order of a hash table.
+    /// records 69: nothing in apply depends on the order of a hash table.
     #[test]
     fn w12_the_same_log_makes_the_same_state(steps in steps(), seed in any::<u64>()) {
         let leader = Leader::follow(&steps);
@@ -22,9 +22,9 @@ proptest! {
         prop_assert_eq!(derived(&follower), derived(&leader.records));
     }
 
-    /// record-cache 70: a snapshot and the log behind it are as good as the whole log, to the last answer.
+    /// records 70: a snapshot and the log behind it are as good as the whole log, to the last answer.
     #[test]
-    fn record_cache_70_a_snapshot_replaces_the_log_before_it(steps in steps(), at in any::<prop::sample::Index>()) {
+    fn records_70_a_snapshot_replaces_the_log_before_it(steps in steps(), at in any::<prop::sample::Index>()) {
         let leader = Leader::follow(&steps);
         let at = at.index(leader.log.len());
         let mut before = replay(1, &leader.log[..at]);
@@ -42,9 +42,9 @@ proptest! {
         prop_assert_eq!(derived(&restored), derived(&leader.records));
     }
 
-    /// record-cache 72: a cut that is written out while entries are applied is the state at its beginning.
+    /// records 72: a cut that is written out while entries are applied is the state at its beginning.
     #[test]
-    fn record_cache_72_a_cut_is_one_moment(
+    fn records_72_a_cut_is_one_moment(
         steps in steps(),
         at in any::<prop::sample::Index>(),
         pace in 0..4usize,
@@ -74,9 +74,9 @@ proptest! {
         prop_assert_eq!(restore(2, &written).state_hash(), expected);
     }
 
-    /// record-cache 54, 56: how requests are grouped into entries changes neither the state nor any answer.
+    /// records 54, 56: how requests are grouped into entries changes neither the state nor any answer.
     #[test]
-    fn record_cache_54_56_grouping_changes_nothing(requests in requests(), cuts in proptest::collection::vec(0..5usize, 30)) {
+    fn records_54_56_grouping_changes_nothing(requests in requests(), cuts in proptest::collection::vec(0..5usize, 30)) {
         let leader = Leader::new(3);
         let (mut one_by_one, mut grouped) = (empty(3), empty(4));
         let (mut answers, mut grouped_answers) = (Outcomes::default(), Outcomes::default());
@@ -96,10 +96,10 @@ proptest! {
         prop_assert_eq!(one_by_one.state_hash(), grouped.state_hash());
     }
 
-    /// record-cache 2, 3, 4, 6: a version names one content, and the next one is always above it, whatever happens:
+    /// records 2, 3, 4, 6: a version names one content, and the next one is always above it, whatever happens:
     /// deletes, kicks, loads, expiries, purged tombstones, an emptied table.
     #[test]
-    fn record_cache_6_a_version_names_one_content(steps in steps()) {
+    fn records_6_a_version_names_one_content(steps in steps()) {
         let mut leader = Leader::new(1);
         let mut seen: std::collections::BTreeMap<(shardine_model::RowKeyBuf, u64), (i64, Vec<u8>)> = Default::default();
 
@@ -120,9 +120,9 @@ proptest! {
     }
 }
 
-/// record-cache 60: what SQL says of a deleted or missing row beside its version is no part of the state.
+/// records 60: what SQL says of a deleted or missing row beside its version is no part of the state.
 #[test]
-fn record_cache_60_an_absent_row_is_loaded_without_fields() {
+fn records_60_an_absent_row_is_loaded_without_fields() {
     let loaded = |fields: &[u8], version: i64| {
         let mut records = empty(1);
         let row = crate::words::address(records.catalogue(), "notes:a");

@@ -40,7 +40,7 @@ impl Record {
         self.number.unwrap_or(DEFAULT_NUMBER)
     }
 
-    /// A change of a live record, or a new one from defaults (record-cache 2, 3).
+    /// A change of a live record, or a new one from defaults (records 2, 3).
     fn change(&mut self, change: impl FnOnce(&mut Self)) -> Result<i64, ErrorCode> {
         if !self.is_live() {
             *self = Self { version: self.version, ..Self::default() };
@@ -109,7 +109,7 @@ fn verb() -> impl Strategy<Value = Verb> {
 }
 
 proptest! {
-    /// record-cache 1-4, 14, 15, 19, 21-23, 25 and 26, for any order of them.
+    /// records 1-4, 14, 15, 19, 21-23, 25 and 26, for any order of them.
     #[test]
     fn a_shard_answers_as_the_model_does(verbs in vec((0..3u8, verb()), 1..60)) {
         let mut leader = Leader::new(1);

@@ -1,4 +1,4 @@
-//! Kept results are bounded: per client, in clients, and in bytes (record-cache 35).
+//! Kept results are bounded: per client, in clients, and in bytes (records 35).
 
 use shardine_model::limits::{REMEMBERED_CLIENTS_MAX, REMEMBERED_RESULT_BYTES_MAX, REMEMBERED_RESULTS_MAX};
 use shardine_model::{Answer, ErrorCode, Version};
@@ -21,7 +21,7 @@ fn version(answer: &Answer) -> Version {
 }
 
 #[test]
-fn record_cache_35_a_result_no_longer_kept_is_in_doubt() {
+fn records_35_a_result_no_longer_kept_is_in_doubt() {
     let mut leader = Leader::new(1);
     for sequence in 1..=REMEMBERED_RESULTS_MAX as u64 + 1 {
         ask(&mut leader, &format!("incr users:a n 1 as=5/{sequence}"));
@@ -37,7 +37,7 @@ fn record_cache_35_a_result_no_longer_kept_is_in_doubt() {
 }
 
 #[test]
-fn record_cache_35_what_was_forgotten_stays_so_through_a_snapshot() {
+fn records_35_what_was_forgotten_stays_so_through_a_snapshot() {
     let mut leader = Leader::new(1);
     for sequence in 1..=REMEMBERED_RESULTS_MAX as u64 + 5 {
         ask(&mut leader, &format!("incr users:a n 1 as=5/{sequence}"));
@@ -50,7 +50,7 @@ fn record_cache_35_what_was_forgotten_stays_so_through_a_snapshot() {
 }
 
 #[test]
-fn record_cache_35_the_client_unused_for_longest_is_forgotten_first() {
+fn records_35_the_client_unused_for_longest_is_forgotten_first() {
     let mut leader = Leader::new(1);
     let first = REMEMBERED_CLIENTS_MAX as u64 + 10;
     ask(&mut leader, &format!("incr users:a n 1 as={first}/1"));
@@ -67,7 +67,7 @@ fn record_cache_35_the_client_unused_for_longest_is_forgotten_first() {
 }
 
 #[test]
-fn record_cache_35_a_large_result_is_kept_without_its_row() {
+fn records_35_a_large_result_is_kept_without_its_row() {
     let mut leader = Leader::new(1);
     let large = "x".repeat(REMEMBERED_RESULT_BYTES_MAX + 1);
 

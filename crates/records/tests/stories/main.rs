@@ -1,5 +1,5 @@
-//! The stories of the state machine, one script each (STYLE 26). A name that begins with `w` and a number retells a
-//! mistake of the original (record-cache.md a.5) that must not come back.
+//! The stories of the state machine, one script each. A name that begins with `w` and a number retells a
+//! mistake that an earlier cache made and that must not come back.
 
 #[path = "../support/mod.rs"]
 mod support;

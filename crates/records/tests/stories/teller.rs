@@ -1,5 +1,5 @@
 //! A shard that acts the lines of a story. A second replica with another hash seed follows every entry, and after every
-//! line both must be equal (record-cache 69).
+//! line both must be equal (records 69).
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
 //! Commands over several keys: one question per key, each answered by its own shard, gathered into one reply.
 //!
-//! They are not one moment: another client may see some of an `MSET` before the rest (record-cache 33).
+//! They are not one moment: another client may see some of an `MSET` before the rest (records 33).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Commands that read one row. Each checks its words before it looks at the row, so that a rehearsal on an absent row
-//! finds every fault of the command without reading anything (record-cache 12). Nothing here asks the engine.
+//! finds every fault of the command without reading anything (records 12). Nothing here asks the engine.
 
 mod hash;
 mod key;

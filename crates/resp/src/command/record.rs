@@ -59,7 +59,7 @@ impl GetOptions {
     }
 }
 
-/// How old the answer to a `REC.GET` may be, if it may be old at all (record-cache 36).
+/// How old the answer to a `REC.GET` may be, if it may be old at all (records 36).
 pub(crate) fn max_age_ms(line: Line<'_>) -> Option<u64> {
     GetOptions::parse(line).ok()?.max_age_ms
 }
@@ -277,7 +277,7 @@ fn write_given(fields: &FieldsView<'_>, table: TableId, render: RenderContext<'_
     }
 }
 
-/// A refusal with the version that stands, so that the client can go on from it (record-cache 15, 17, 19).
+/// A refusal with the version that stands, so that the client can go on from it (records 15, 17, 19).
 fn refusal(code: ErrorCode, reply: &Reply) -> Failure {
     let version = reply.version;
     match code {

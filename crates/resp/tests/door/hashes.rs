@@ -110,7 +110,7 @@ fn a_faulty_read_is_refused_before_it_is_asked() {
 
     let reply = door.say("HGET users:lili size");
 
-    assert!(reply.starts_with("-ERR unknown_field"), "record-cache 12: {reply}");
+    assert!(reply.starts_with("-ERR unknown_field"), "records 12: {reply}");
     assert_eq!(door.engine.calls, [] as [String; 0]);
 }
 

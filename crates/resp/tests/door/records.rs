@@ -12,7 +12,7 @@ fn versions_travel_with_records() {
         ("REC.GET users:lili FIELDS 2 name age", "*3|:1|:0|*4|$4|name|$4|Lili|$3|age|$2|18|"),
         ("REC.GET users:lili VERSION 1", "+UNCHANGED|"),
         ("REC.GET users:lili VERSION 7 FIELDS 1 age STALE", "*4|:1|:0|*2|$3|age|$2|18|:99|"),
-        // record-cache 36: with the age that is accepted.
+        // records 36: with the age that is accepted.
         ("REC.GET users:lili STALE 50 FIELDS 1 age", "*4|:1|:0|*2|$3|age|$2|18|:50|"),
         ("REC.GET users:lili STALE -1", "-ERR value is not an integer or out of range (wrong_type)|"),
         ("REC.GET users:lili FIELDS 1 size", "-ERR unknown_field: …"),
@@ -76,7 +76,7 @@ fn a_write_may_wait_for_sql() {
     door.script(&[("REC.SET users:lili age 3 ACK sql", "*3|:3|:0|$7|pending|")]);
     assert!(
         door.engine.calls.iter().all(|call| call.starts_with("Submit")),
-        "record-cache 32, 108: {:?}",
+        "records 32, write-back 108: {:?}",
         door.engine.calls
     );
 }

@@ -239,7 +239,7 @@ impl Core {
         true
     }
 
-    /// Asks SQL for what was missed in this turn, for all connections together (record-cache 39).
+    /// Asks SQL for what was missed in this turn, for all connections together (records 39).
     pub fn ask_sql(&mut self) {
         for seat in 0..self.seats.len() {
             if self.seats[seat].replica.as_ref().is_ok_and(Replica::wants_sql) {

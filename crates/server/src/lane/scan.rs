@@ -1,7 +1,7 @@
 //! Pages of rows from this lane's shards. A page comes from one shard; its cursor leads into the next.
 //!
 //! Rows of a table with SQL behind it may be in memory, in SQL or in both, and move between the two while a page is made.
-//! A page takes what memory knows first and asks SQL afterwards, never the other way round (record-cache 132):
+//! A page takes what memory knows first and asks SQL afterwards, never the other way round (records 132):
 //!
 //! - what was in memory is given, or hidden, as it was there, whatever SQL says later;
 //! - what was not in memory was in SQL in its newest version, because a dirty row is never kicked. SQL never goes back,

@@ -254,7 +254,7 @@ impl Core {
     }
 }
 
-/// A full queue is no outage: SQL works, and there is more of it to do than it can (record-cache 48).
+/// A full queue is no outage: SQL works, and there is more of it to do than it can (records 48).
 fn not_taken(why: Why) -> Trouble {
     match why {
         Why::Full => trouble(Class::Busy, "too many jobs wait for SQL"),
@@ -298,9 +298,9 @@ fn flush_result(result: shardine_writeback::FlushResult) -> FlushResult {
 mod tests {
     use super::*;
 
-    /// record-cache 48: a queue that is full is no outage, and one that takes nothing more is.
+    /// records 48: a queue that is full is no outage, and one that takes nothing more is.
     #[test]
-    fn record_cache_48_a_full_queue_of_sql_is_busy_and_not_an_outage() {
+    fn records_48_a_full_queue_of_sql_is_busy_and_not_an_outage() {
         let code = |why| match refusal(&not_taken(why), String::new()) {
             Response::Refused(refusal) => refusal.code,
             other => panic!("{other:?}"),

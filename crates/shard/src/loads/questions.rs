@@ -1,4 +1,4 @@
-//! Questions to SQL, and what it told: rows that were missed in one turn are asked for together (record-cache 39), and
+//! Questions to SQL, and what it told: rows that were missed in one turn are asked for together (records 39), and
 //! what SQL tells while the log is busy enters memory by one entry.
 
 use std::collections::BTreeSet;
@@ -104,7 +104,7 @@ impl Questions {
         Some((entry, told.into_iter().map(|loaded| loaded.row).collect()))
     }
 
-    /// Nobody waits any longer, and what SQL told was told to a leader (record-cache 46).
+    /// Nobody waits any longer, and what SQL told was told to a leader (records 46).
     pub fn give_up(&mut self) {
         self.gathered.clear();
         self.asked.clear();

@@ -115,7 +115,7 @@ fn take_own<R: Turn>(replica: &mut R, entry: &LogEntry, actions: &mut R::Actions
 }
 
 /// Takes the leader's snapshot in place of everything this replica has applied: what is not in the snapshot is not there
-/// afterwards (record-cache 70).
+/// afterwards (records 70).
 fn install<R: Turn>(replica: &mut R, meta: &SnapshotMeta, data: &Bytes, actions: &mut R::Actions) {
     let empty = replica.empty_machine();
     let (member, machine) = replica.parts();

@@ -1,5 +1,5 @@
-//! Rows about which SQL and memory do not agree: refused ones become dead letters (record-cache 113), and where SQL holds a
-//! newer version the table's policy decides (record-cache 117).
+//! Rows about which SQL and memory do not agree: refused ones become dead letters (write-back 113), and where SQL holds a
+//! newer version the table's policy decides (write-back 117).
 
 use shardine_model::entry::{RaisedRow, RefusedRow};
 use shardine_model::{Answer, Conflict, Entry, ErrorCode, RowKey, RowKeyBuf, TableId, Version, limits};

@@ -1,4 +1,4 @@
-//! Parents before children: tables whose rows refer to rows of other tables in SQL (record-cache 107).
+//! Parents before children: tables whose rows refer to rows of other tables in SQL (write-back 107).
 //!
 //! Inside a shard, what became dirty in a parent goes to SQL before what became dirty in a child at the same time or later.
 //! A parent's row may be another shard's, and then nobody here knows of it: SQL refuses the child's row, which is tried again,

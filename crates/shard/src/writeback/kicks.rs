@@ -12,7 +12,7 @@ use crate::replica::Replica;
 #[derive(Debug, Default)]
 pub(crate) struct Kicks {
     waiting: Vec<(Caller, RowKeyBuf)>,
-    /// Those whose row SQL did not take, and why: told at the next look (record-cache 29).
+    /// Those whose row SQL did not take, and why: told at the next look (records 29).
     failed: Vec<(Caller, ErrorCode)>,
     /// Rows whose kick is on its way through the log.
     proposed: BTreeSet<RowKeyBuf>,
@@ -47,7 +47,7 @@ impl Kicks {
 }
 
 impl Replica {
-    /// Drops a record from memory once SQL has it. Not in memory is done already, without a load (record-cache 27-29).
+    /// Drops a record from memory once SQL has it. Not in memory is done already, without a load (records 27-29).
     pub fn kick(&mut self, caller: Caller, row: RowKey<'_>, nowait: bool, actions: &mut Actions) {
         if !self.is_serving() {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
@@ -77,8 +77,8 @@ impl Replica {
     }
 
     /// Proposes kicks of rows that are clean now. Locked until the lease is held: only then are all dirty rows queued
-    /// and known (record-cache 83). A row with a command on its way is not kicked from under it: the command would have
-    /// to load it and start again, and those that came after it would have gone ahead by then (record-cache 52).
+    /// and known (write-back 83). A row with a command on its way is not kicked from under it: the command would have
+    /// to load it and start again, and those that came after it would have gone ahead by then (records 52).
     pub(crate) fn try_kicks(&mut self, actions: &mut Actions) {
         actions.answers.extend(self.writeback.waits.take_refused());
         let failed = self.writeback.kicks.failed.drain(..);

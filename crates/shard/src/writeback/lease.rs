@@ -1,4 +1,4 @@
-//! The lease: who may write to SQL. Saves useless work; correctness rests on the version fence alone (record-cache 82).
+//! The lease: who may write to SQL. Saves useless work; correctness rests on the version fence alone (write-back 82).
 
 use shardine_model::{Entry, NodeId};
 
@@ -44,7 +44,7 @@ impl Lease {
 }
 
 impl Replica {
-    /// Asks for the lease when there is something to write and the old one is over (record-cache 77-80).
+    /// Asks for the lease when there is something to write and the old one is over (write-back 77-80).
     pub(crate) fn pursue_lease(&mut self) {
         let now = self.time.monotonic_ms;
         if !self.is_serving() || self.upkeep.leasing || !self.wants_lease() {

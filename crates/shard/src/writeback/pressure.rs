@@ -1,4 +1,4 @@
-//! How much may wait for SQL: soft and hard limits on dirty records (record-cache 114).
+//! How much may wait for SQL: soft and hard limits on dirty records (write-back 114).
 
 use shardine_model::command::{BatchItem, Body};
 use shardine_model::{Request, RowKey, limits};

@@ -1,4 +1,4 @@
-//! Tombstones that are old enough leave SQL, and then memory (record-cache 102).
+//! Tombstones that are old enough leave SQL, and then memory (write-back 102).
 //!
 //! First an entry raises the floor of their table, so that a record made anew begins above them whatever happens after it.
 //! Then SQL deletes each one that it holds at just that version; then an entry forgets them. While a statement may still be
@@ -123,7 +123,7 @@ impl Replica {
         self.drain(actions);
     }
 
-    /// Rows of other tables refer to these, so SQL keeps them: children go before their parents (record-cache 107).
+    /// Rows of other tables refer to these, so SQL keeps them: children go before their parents (write-back 107).
     pub fn purge_kept(&mut self, term: u64, rows: &[RowKeyBuf]) {
         if term != self.term() || rows.is_empty() {
             return;

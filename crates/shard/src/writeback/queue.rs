@@ -8,7 +8,7 @@ use super::trouble::Pause;
 use crate::actions::Trouble;
 use crate::row_map::RowMap;
 
-/// Rows of one table to look at. Invariant: a row has at most one mark (record-cache 88), and stands in the list that its
+/// Rows of one table to look at. Invariant: a row has at most one mark (write-back 88), and stands in the list that its
 /// mark names. A row under way may be marked again: it changed since.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
@@ -155,7 +155,7 @@ impl Queue {
 
     pub fn send(&mut self, row: RowKeyBuf, sent: Sent) {
         let before = self.under_way.insert(row, sent);
-        debug_assert!(before.is_none(), "a row is never written twice at once (record-cache 91)");
+        debug_assert!(before.is_none(), "a row is never written twice at once (write-back 91)");
     }
 
     /// SQL has answered for the row, or will not.

@@ -122,7 +122,7 @@ impl Replica {
         self.write_back(actions);
     }
 
-    /// The whole batch failed, or nobody knows whether it did: it is written again, which is harmless (record-cache 93). One
+    /// The whole batch failed, or nobody knows whether it did: it is written again, which is harmless (write-back 93). One
     /// that found no room goes again soon, and whoever waits for its rows waits on.
     pub fn flush_failed(&mut self, term: u64, rows: &[RowKeyBuf], trouble: &Trouble) {
         if term != self.term() || !self.is_serving() {
@@ -150,7 +150,7 @@ impl Replica {
         }
     }
 
-    /// Trouble of the database makes all tables wait, trouble of a table that one (record-cache 111, 112).
+    /// Trouble of the database makes all tables wait, trouble of a table that one (write-back 111, 112).
     fn note_trouble(&mut self, table: TableId, trouble: &Trouble) {
         let now = self.time.monotonic_ms;
         let definition = self.records.catalogue().get(table).map_or(0, |table| table.version);
@@ -165,7 +165,7 @@ impl Replica {
         }
     }
 
-    /// Rows of the table that became dirty by then have waited long enough for more changes (record-cache 108); `None` if
+    /// Rows of the table that became dirty by then have waited long enough for more changes (write-back 108); `None` if
     /// all wait until they are called. A row of a table that comes after it calls those that must go before it.
     fn due_until_ms(&self, definition: &Table) -> Option<u64> {
         let now = self.time.monotonic_ms;

@@ -19,7 +19,7 @@ pub struct TableStatus {
     pub oldest_dirty_ms: u64,
     /// Rows that SQL has confirmed since this leader took over.
     pub written_rows: u64,
-    /// Rows that SQL held in a version of somebody else's, in the same time (record-cache 117).
+    /// Rows that SQL held in a version of somebody else's, in the same time (write-back 117).
     pub conflicts: u64,
     pub dead_letters: u64,
     /// Refusals that found the list of dead letters full; those rows are tried again and again.

@@ -1,4 +1,4 @@
-//! What becomes of the next try after SQL failed: how long to wait, and how carefully to begin again (record-cache 111,
+//! What becomes of the next try after SQL failed: how long to wait, and how carefully to begin again (write-back 111,
 //! 112). Counts on the host's clock; its chance is a hash, so that a run can be repeated.
 
 use shardine_model::{ErrorCode, limits};
@@ -18,7 +18,7 @@ const FATAL_LAST_MS: u64 = 30_000;
 const BUSY_PAUSE_MS: u64 = 100;
 
 /// One way to the database: all writes, or all loads. While it is down one probe at a time goes out, and after that more
-/// and more, so that a database that comes back is not run over (record-cache 111).
+/// and more, so that a database that comes back is not run over (write-back 111).
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     tries: u32,
@@ -150,9 +150,9 @@ fn jittered(pause: u64, salt: (u64, u64), tries: u32) -> u64 {
 mod tests {
     use super::*;
 
-    /// record-cache 111: pauses double up to ten seconds, each between half and all of it, and differ from node to node.
+    /// write-back 111: pauses double up to ten seconds, each between half and all of it, and differ from node to node.
     #[test]
-    fn record_cache_111_pauses_double_with_jitter_up_to_a_cap() {
+    fn write_back_111_pauses_double_with_jitter_up_to_a_cap() {
         let mut health = Health::default();
         let (mut now, mut pauses) = (0, Vec::new());
         for _ in 0..10 {
@@ -170,9 +170,9 @@ mod tests {
         assert_ne!(other.until_ms, pauses[0], "another node comes back at another moment");
     }
 
-    /// record-cache 111: what was under way when the trouble began does not make the pause longer.
+    /// write-back 111: what was under way when the trouble began does not make the pause longer.
     #[test]
-    fn record_cache_111_news_of_the_same_trouble_is_no_new_try() {
+    fn write_back_111_news_of_the_same_trouble_is_no_new_try() {
         let mut health = Health::default();
         health.failed(0, (1, 1));
         let until = health.until_ms;
@@ -182,9 +182,9 @@ mod tests {
         assert_eq!(health.until_ms, until);
     }
 
-    /// record-cache 111: one row is the probe, and the batches after it double.
+    /// write-back 111: one row is the probe, and the batches after it double.
     #[test]
-    fn record_cache_111_batches_grow_after_the_probe() {
+    fn write_back_111_batches_grow_after_the_probe() {
         let mut health = Health::default();
         health.failed(0, (1, 1));
         let mut rows = vec![health.rows_max()];

@@ -1,5 +1,5 @@
 //! Who waits for SQL to have a version of a row: flushes, changes whose answer is held back, and those who come back later
-//! with the version that they were told (record-cache 31, 32).
+//! with the version that they were told (records 31, 32).
 
 use shardine_model::{Answer, Backing, ErrorCode, RowKey, RowKeyBuf, TableId, Version};
 use shardine_records::{DirtyRow, Lookup};
@@ -42,7 +42,7 @@ impl Wait {
         (self.caller, self.held.map_or(Answer::Many(Vec::new()), |held| held.answer))
     }
 
-    /// The wait ends without SQL. A change was made all the same (record-cache 32).
+    /// The wait ends without SQL. A change was made all the same (records 32).
     fn ended(self, code: ErrorCode) -> (Caller, Answer) {
         (self.caller, self.held.map_or(Answer::Failed(code), |held| held.answer))
     }
@@ -256,7 +256,7 @@ impl Replica {
         if held.magnitude() >= version.magnitude() { Progress::InSql } else { Progress::NotYet }
     }
 
-    /// Nobody waits longer than he said (record-cache 32).
+    /// Nobody waits longer than he said (records 32).
     pub(crate) fn end_overdue_waits(&mut self, actions: &mut Actions) {
         let now = self.time.monotonic_ms;
         let ended = self.writeback.waits.end(ErrorCode::Expired, |wait| wait.until_ms <= now);

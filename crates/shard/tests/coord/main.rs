@@ -20,7 +20,7 @@ fn failed_with(heard: &[StreamMessage]) -> Option<StatusCode> {
     }
 }
 
-/// coordination-semantics 185, 186.
+/// coordination 185, 186.
 #[test]
 fn a_session_moves_to_the_new_leader_with_what_it_holds() {
     let mut cluster = Cluster::led_by(1);
@@ -46,7 +46,7 @@ fn a_session_moves_to_the_new_leader_with_what_it_holds() {
     assert_eq!(found.owners[0].session, session);
 }
 
-/// coordination-semantics 187, 192: nobody is told on the old side that it holds what the new side has given away.
+/// coordination 187, 192: nobody is told on the old side that it holds what the new side has given away.
 #[test]
 fn a_cut_off_leader_lets_go_before_the_new_one_expires_anything() {
     let mut cluster = Cluster::led_by(1);

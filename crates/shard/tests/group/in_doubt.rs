@@ -1,4 +1,4 @@
-//! A timeout never claims more than it knows (record-cache 34).
+//! A timeout never claims more than it knows (records 34).
 
 use shardine_model::key::Interval;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership, SnapshotMeta};
@@ -9,7 +9,7 @@ use shardine_shard::{Actions, Options, Replica, Restored};
 use crate::cluster::Cluster;
 
 #[test]
-fn record_cache_34_a_proposal_whose_fate_stays_open_is_in_doubt() {
+fn records_34_a_proposal_whose_fate_stays_open_is_in_doubt() {
     let mut cluster = Cluster::new();
     cluster.cut_off(1);
     let open = cluster.submit(1, "set kv:a f=1");
@@ -20,9 +20,9 @@ fn record_cache_34_a_proposal_whose_fate_stays_open_is_in_doubt() {
     assert_eq!(cluster.answer(open), Some(&Answer::Failed(ErrorCode::InDoubt)));
 }
 
-/// record-cache 34: what a snapshot covers may have been executed; nobody may say that it was not.
+/// records 34: what a snapshot covers may have been executed; nobody may say that it was not.
 #[test]
-fn record_cache_34_a_proposal_under_a_snapshot_is_in_doubt() {
+fn records_34_a_proposal_under_a_snapshot_is_in_doubt() {
     let mut cluster = Cluster::with(|options| options.window_entries = 2);
     cluster.submit(1, "set kv:a f=1");
     cluster.settle();
@@ -49,7 +49,7 @@ fn record_cache_34_a_proposal_under_a_snapshot_is_in_doubt() {
 
 /// Whoever waits for a shard that stops hears of it at once.
 #[test]
-fn record_cache_62_those_who_wait_for_a_shard_that_stops_are_told() {
+fn records_62_those_who_wait_for_a_shard_that_stops_are_told() {
     let mut cluster = Cluster::new();
     // Everything is committed at once, when the disks of the followers go on.
     cluster.stick_disk(2);
@@ -76,7 +76,7 @@ fn record_cache_62_those_who_wait_for_a_shard_that_stops_are_told() {
 }
 
 #[test]
-fn record_cache_62_nothing_behind_an_entry_that_cannot_be_applied_is_applied() {
+fn records_62_nothing_behind_an_entry_that_cannot_be_applied_is_applied() {
     let entry = |index, entry: &Entry<'_>| {
         let mut data = Vec::new();
         entry.encode(&mut data);

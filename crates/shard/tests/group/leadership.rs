@@ -5,10 +5,10 @@ use shardine_shard::Role;
 
 use crate::cluster::Cluster;
 
-/// record-cache 67 and 76: between its election and the first applied entry of its own term a leader does not know what
-/// is committed, and serves nobody.
+/// records 67 and write-back 76: between its election and the first applied entry of its own term a leader does not
+/// know what is committed, and serves nobody.
 #[test]
-fn record_cache_67_a_new_leader_serves_after_its_own_entry() {
+fn records_67_a_new_leader_serves_after_its_own_entry() {
     let mut cluster = Cluster::new();
     cluster.submit(1, "set kv:a f=1");
     cluster.settle();
@@ -42,7 +42,7 @@ fn a_replica_without_a_majority_leads_nobody() {
     assert_eq!(cluster.answer(asked), Some(&Answer::Failed(ErrorCode::NoLeader)));
 }
 
-/// record-cache 75, W6: an entry whose leader lost its term is applied on it as on the others, row for row, and is
+/// records 75: an entry whose leader lost its term is applied on it as on the others, row for row, and is
 /// marked for SQL on whoever leads then.
 #[test]
 fn w6_an_entry_of_a_lost_term_is_applied_like_any_other() {
@@ -81,7 +81,7 @@ fn w6_an_entry_of_a_lost_term_is_applied_like_any_other() {
     }
 }
 
-/// record-cache 6, 75: a proposal that another leader's entry replaced was certainly not executed, and its caller is told.
+/// records 6, 75: a proposal that another leader's entry replaced was certainly not executed, and its caller is told.
 #[test]
 fn w6_a_proposal_that_was_replaced_is_not_executed() {
     let mut cluster = Cluster::new();
@@ -107,7 +107,7 @@ fn w6_a_proposal_that_was_replaced_is_not_executed() {
     cluster.assert_agreement();
 }
 
-/// record-cache 34: proposals that were lost at high places in an older term do not hide one that is executed at a lower
+/// records 34: proposals that were lost at high places in an older term do not hide one that is executed at a lower
 /// place in a newer term.
 #[test]
 fn a_lost_proposal_of_an_older_term_does_not_hide_a_newer_one() {

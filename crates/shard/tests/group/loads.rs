@@ -7,16 +7,16 @@ use shardine_shard::LoadedRow;
 use crate::cluster::Cluster;
 use crate::words;
 
-/// record-cache 46: what SQL told a leader and was not proposed before it lost its term is dropped, also if it leads again:
+/// records 46: what SQL told a leader and was not proposed before it lost its term is dropped, also if it leads again:
 /// the row may have lived and changed under another meanwhile.
 #[test]
-fn record_cache_46_rows_told_in_a_lost_term_are_dropped() {
+fn records_46_rows_told_in_a_lost_term_are_dropped() {
     let mut cluster = Cluster::new();
     cluster.define("users age:int64 sql");
     let readers = [cluster.read(1, "users:lili"), cluster.read(1, "users:bob")];
     cluster.settle();
     let (_, load) = cluster.loads.pop().expect("SQL was asked");
-    assert_eq!(load.rows.len(), 2, "two misses of one turn are one question (record-cache 39)");
+    assert_eq!(load.rows.len(), 2, "two misses of one turn are one question (records 39)");
     let told = |row| LoadedRow { row, version: Version(5), fields: Default::default() };
     let rows = load.rows.into_iter().map(told).collect();
 
@@ -42,9 +42,9 @@ fn record_cache_46_rows_told_in_a_lost_term_are_dropped() {
     }
 }
 
-/// record-cache 46: an answer that SQL gives after the term has changed is dropped, and its row is asked for anew.
+/// records 46: an answer that SQL gives after the term has changed is dropped, and its row is asked for anew.
 #[test]
-fn record_cache_46_an_answer_after_the_term_changed_is_dropped() {
+fn records_46_an_answer_after_the_term_changed_is_dropped() {
     let mut cluster = Cluster::new();
     cluster.define("users age:int64 sql");
     cluster.read(1, "users:lili");
@@ -69,9 +69,9 @@ fn record_cache_46_an_answer_after_the_term_changed_is_dropped() {
     assert!(matches!(cluster.answer(reader), Some(Answer::One(reply)) if reply.version == Version::NEVER));
 }
 
-/// record-cache 48: who finds a row's queue full hears so at once; those in it, and other rows, are not concerned.
+/// records 48: who finds a row's queue full hears so at once; those in it, and other rows, are not concerned.
 #[test]
-fn record_cache_48_a_full_queue_is_busy_for_the_one_who_comes_last() {
+fn records_48_a_full_queue_is_busy_for_the_one_who_comes_last() {
     let mut cluster = Cluster::new();
     cluster.define("users age:int64 sql");
     cluster.answers.clear();

@@ -7,7 +7,7 @@ use shardine_shard::ReadStale;
 use crate::cluster::{Cluster, TICK_MS};
 
 #[test]
-fn record_cache_53_reads_that_wait_share_a_round() {
+fn records_53_reads_that_wait_share_a_round() {
     let mut cluster = Cluster::new();
     cluster.submit(1, "set kv:a f=1");
     cluster.settle();
@@ -22,7 +22,7 @@ fn record_cache_53_reads_that_wait_share_a_round() {
 }
 
 #[test]
-fn record_cache_58_a_read_sees_the_write_before_it_with_three_voters() {
+fn records_58_a_read_sees_the_write_before_it_with_three_voters() {
     let mut cluster = Cluster::new();
     let write = cluster.submit(1, "set kv:a f=1");
     let behind = cluster.read(1, "kv:a");
@@ -32,7 +32,7 @@ fn record_cache_58_a_read_sees_the_write_before_it_with_three_voters() {
     assert_eq!((cluster.version(write), cluster.version(behind)), (1, 1));
 }
 
-/// record-cache 36, W16: a leader that cannot reach a majority answers no read from its own memory.
+/// records 36: a leader that cannot reach a majority answers no read from its own memory.
 #[test]
 fn w16_a_deposed_leader_serves_no_stale_read() {
     let mut cluster = Cluster::new();
@@ -65,9 +65,9 @@ fn a_follower_sends_readers_to_the_leader() {
     assert_eq!(cluster.answer(reader), Some(&Answer::Failed(ErrorCode::NotLeader)));
 }
 
-/// record-cache 31: a flush promises what is current, so a leader that cannot reach a majority promises nothing.
+/// records 31: a flush promises what is current, so a leader that cannot reach a majority promises nothing.
 #[test]
-fn record_cache_31_a_deposed_leader_calls_nothing_flushed() {
+fn records_31_a_deposed_leader_calls_nothing_flushed() {
     let mut cluster = Cluster::new();
     let (early, late) = (Caller { source: 9, sequence: 1 }, Caller { source: 9, sequence: 2 });
     cluster.on(1, |replica, actions| replica.flush_rows(early, None, None, actions));
@@ -94,9 +94,9 @@ fn stale(cluster: &Cluster, node: u64, max_age_ms: u64) -> Result<(i64, u64), Er
     }
 }
 
-/// record-cache 36: a follower in touch answers at once with its version and applied index, and sends nothing.
+/// records 36: a follower in touch answers at once with its version and applied index, and sends nothing.
 #[test]
-fn record_cache_36_a_follower_in_touch_serves_stale_reads() {
+fn records_36_a_follower_in_touch_serves_stale_reads() {
     let mut cluster = Cluster::new();
     cluster.submit(1, "set kv:a f=1");
     cluster.tick(5);
@@ -111,9 +111,9 @@ fn record_cache_36_a_follower_in_touch_serves_stale_reads() {
     assert_eq!(cluster.sent.len(), sent);
 }
 
-/// record-cache 36: who has lost touch for longer than the reader accepts refuses, follower or leader.
+/// records 36: who has lost touch for longer than the reader accepts refuses, follower or leader.
 #[test]
-fn record_cache_36_a_replica_out_of_touch_refuses_stale_reads() {
+fn records_36_a_replica_out_of_touch_refuses_stale_reads() {
     let mut cluster = Cluster::new();
     cluster.submit(1, "set kv:a f=1");
     cluster.tick(5);

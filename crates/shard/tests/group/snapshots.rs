@@ -1,4 +1,4 @@
-//! Followers that are far behind get a snapshot, and it replaces all they had (record-cache 70, 71).
+//! Followers that are far behind get a snapshot, and it replaces all they had (records 70, 71).
 
 use crate::cluster::Cluster;
 
@@ -6,7 +6,7 @@ fn lagging() -> Cluster {
     Cluster::with(|options| options.window_entries = 2)
 }
 
-/// W5, record-cache 70: a key that left while the follower was away is not there after it has caught up.
+/// records 70: a key that left while the follower was away is not there after it has caught up.
 #[test]
 fn w5_a_snapshot_replaces_what_a_follower_had() {
     let mut cluster = lagging();
@@ -34,9 +34,9 @@ fn w5_a_snapshot_replaces_what_a_follower_had() {
     cluster.assert_agreement();
 }
 
-/// record-cache 71: also when nobody writes any more.
+/// records 71: also when nobody writes any more.
 #[test]
-fn record_cache_71_a_follower_catches_up_in_a_quiet_shard() {
+fn records_71_a_follower_catches_up_in_a_quiet_shard() {
     let mut cluster = lagging();
     cluster.cut_off(3);
     for number in 0..20 {
@@ -51,9 +51,9 @@ fn record_cache_71_a_follower_catches_up_in_a_quiet_shard() {
     cluster.assert_agreement();
 }
 
-/// record-cache 71: a follower that is only a little behind needs none.
+/// records 71: a follower that is only a little behind needs none.
 #[test]
-fn record_cache_71_the_log_is_kept_a_little_for_slow_followers() {
+fn records_71_the_log_is_kept_a_little_for_slow_followers() {
     let mut cluster = Cluster::with(|options| (options.window_entries, options.snapshot_log_bytes) = (100, 64));
     cluster.cut_off(3);
     for number in 0..20 {

@@ -9,10 +9,10 @@ use crate::cluster::Cluster;
 
 const ROWS: usize = 10_000;
 
-/// record-cache 84: a follower keeps no queue however much it applies; when it leads, it writes what is dirty, all of it
+/// write-back 84: a follower keeps no queue however much it applies; when it leads, it writes what is dirty, all of it
 /// and nothing else.
 #[test]
-fn record_cache_84_a_follower_queues_nothing_and_a_new_leader_every_dirty_row() {
+fn write_back_84_a_follower_queues_nothing_and_a_new_leader_every_dirty_row() {
     let mut cluster = Cluster::new();
     cluster.define("users age:int64 sql");
     for number in 0..ROWS {
@@ -46,9 +46,10 @@ fn record_cache_84_a_follower_queues_nothing_and_a_new_leader_every_dirty_row() 
     assert_eq!(cluster.node(1).status().queued, 0, "the deposed leader has let go of its queue");
 }
 
-/// record-cache 113: the list is replicated: a new leader leaves a dead letter alone, and tries it when its record changes.
+/// write-back 113: the list is replicated: a new leader leaves a dead letter alone, and tries it when its record
+/// changes.
 #[test]
-fn record_cache_113_a_new_leader_leaves_dead_letters_alone_until_they_change() {
+fn write_back_113_a_new_leader_leaves_dead_letters_alone_until_they_change() {
     let mut cluster = Cluster::new();
     cluster.define("users age:int64 sql");
     cluster.submit(1, "set users:bad age=1");
@@ -86,10 +87,10 @@ fn sql_writes(cluster: &mut Cluster, by: u64) -> BTreeMap<RowKeyBuf, i64> {
     taken
 }
 
-/// record-cache 108, 32: a leader that loses its term while SQL is waited for tells what was done, and that SQL does not
-/// have it yet; the next one writes it.
+/// write-back 108, records 32: a leader that loses its term while SQL is waited for tells what was done, and that SQL
+/// does not have it yet; the next one writes it.
 #[test]
-fn record_cache_108_a_deposed_leader_tells_what_was_done() {
+fn write_back_108_a_deposed_leader_tells_what_was_done() {
     let mut cluster = Cluster::new();
     cluster.define("users age:int64 sql mode=through");
     let change = cluster.submit(1, "set users:lili age=1");
@@ -112,9 +113,9 @@ fn record_cache_108_a_deposed_leader_tells_what_was_done() {
     assert_eq!(written.len(), 1, "the new leader writes it");
 }
 
-/// record-cache 108: an entry of a lost term is applied after its leader has gone: he tells what it came to, at once.
+/// write-back 108: an entry of a lost term is applied after its leader has gone: he tells what it came to, at once.
 #[test]
-fn record_cache_108_a_change_that_outlives_its_leader_is_told() {
+fn write_back_108_a_change_that_outlives_its_leader_is_told() {
     let mut cluster = Cluster::new();
     cluster.define("users age:int64 sql mode=through");
     cluster.read(1, "users:lili");
@@ -146,9 +147,9 @@ fn one_row_under_way() -> Cluster {
     cluster
 }
 
-/// record-cache 78, 81: a batch says until when it may begin: not beyond the time for which the lease is trusted.
+/// write-back 78, 81: a batch says until when it may begin: not beyond the time for which the lease is trusted.
 #[test]
-fn record_cache_78_81_a_batch_may_begin_while_the_lease_is_trusted() {
+fn write_back_78_81_a_batch_may_begin_while_the_lease_is_trusted() {
     let cluster = one_row_under_way();
 
     let (now, begin_by) = (cluster.now_ms(), cluster.writes[0].1.begin_by_ms);
@@ -156,10 +157,10 @@ fn record_cache_78_81_a_batch_may_begin_while_the_lease_is_trusted() {
     assert!((now + 1..=now + LEASE_TRUST_MS).contains(&begin_by), "{begin_by} at {now}");
 }
 
-/// record-cache 77, 83: whoever leads next writes and kicks nothing before the lease of the one before is over, and then
+/// write-back 77, 83: whoever leads next writes and kicks nothing before the lease of the one before is over, and then
 /// begins with what is dirty.
 #[test]
-fn record_cache_77_83_a_new_leader_waits_for_the_end_of_the_old_lease() {
+fn write_back_77_83_a_new_leader_waits_for_the_end_of_the_old_lease() {
     let mut cluster = one_row_under_way();
     cluster.cut_off(1);
     cluster.elect(2);
@@ -177,10 +178,10 @@ fn record_cache_77_83_a_new_leader_waits_for_the_end_of_the_old_lease() {
     assert!(cluster.answer(kick).is_some(), "kicked, once SQL has it");
 }
 
-/// record-cache 85: what SQL says to one who led when he asked, and does no longer, or in another term, does not reach the
-/// log: the row stays dirty until whoever leads has heard it himself.
+/// write-back 85: what SQL says to one who led when he asked, and does no longer, or in another term, does not reach
+/// the log: the row stays dirty until whoever leads has heard it himself.
 #[test]
-fn record_cache_85_an_answer_of_sql_counts_in_the_term_it_was_asked_in() {
+fn write_back_85_an_answer_of_sql_counts_in_the_term_it_was_asked_in() {
     let mut cluster = one_row_under_way();
     let (_, write) = cluster.writes.pop().unwrap();
     let results: Vec<_> = write.rows.iter().map(|row| (row.row.clone(), FlushResult::Written)).collect();
@@ -214,9 +215,9 @@ fn one_row_under_way_in_a_lost_term() -> (Cluster, SqlWrite) {
     (cluster, write)
 }
 
-/// record-cache 85: a row may be under way again, in a newer version, when SQL answers for the one of a lost term.
+/// write-back 85: a row may be under way again, in a newer version, when SQL answers for the one of a lost term.
 #[test]
-fn record_cache_85_an_answer_of_a_lost_term_does_not_confirm_a_new_write() {
+fn write_back_85_an_answer_of_a_lost_term_does_not_confirm_a_new_write() {
     let (mut cluster, old) = one_row_under_way_in_a_lost_term();
     cluster.submit(1, "set users:lili age=2");
     cluster.settle();
@@ -231,9 +232,9 @@ fn record_cache_85_an_answer_of_a_lost_term_does_not_confirm_a_new_write() {
     assert_eq!(cluster.node(1).status().dirty, 1, "SQL has said nothing of version 2");
 }
 
-/// record-cache 85: what was under way when the lead was lost is forgotten with it, else it would be waited for in vain.
+/// write-back 85: what was under way when the lead was lost is forgotten with it, else it would be waited for in vain.
 #[test]
-fn record_cache_85_what_was_under_way_in_a_lost_term_goes_again() {
+fn write_back_85_what_was_under_way_in_a_lost_term_goes_again() {
     let (mut cluster, _unanswered) = one_row_under_way_in_a_lost_term();
 
     cluster.tick(3);
@@ -243,9 +244,9 @@ fn record_cache_85_what_was_under_way_in_a_lost_term_goes_again() {
     assert_eq!(cluster.node(1).status().dirty, 0);
 }
 
-/// record-cache 106: a confirmation that is lost with its leader costs one more write, of the same version.
+/// write-back 106: a confirmation that is lost with its leader costs one more write, of the same version.
 #[test]
-fn record_cache_106_a_lost_confirmation_is_one_more_write() {
+fn write_back_106_a_lost_confirmation_is_one_more_write() {
     let mut cluster = one_row_under_way();
     cluster.cut_off(1);
     sql_writes(&mut cluster, 1);

@@ -1,4 +1,4 @@
-//! An SQL database of the imagination: rows with versions, written only upwards (record-cache 93).
+//! An SQL database of the imagination: rows with versions, written only upwards (write-back 93).
 
 use std::collections::{BTreeMap, BTreeSet};
 

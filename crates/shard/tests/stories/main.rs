@@ -1,4 +1,4 @@
-//! The stories of the replica core, one script each (STYLE 26): a group of one, a disk that confirms when the story says
+//! The stories of the replica core, one script each: a group of one, a disk that confirms when the story says
 //! so, and an SQL database that answers when the story says so.
 
 mod database;

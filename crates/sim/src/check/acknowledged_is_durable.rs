@@ -1,6 +1,6 @@
-//! Promise: what was acknowledged is there after any crash that leaves a majority of synced disks (I5, I25-I27,
-//! record-cache 86). Checked where it is decided, when an entry is first applied; and by each tenant at the end, by what its
-//! clients were told.
+//! Promise: what was acknowledged is there after any crash that leaves a majority of synced disks (reliability I5,
+//! I25-I27, write-back 86). Checked where it is decided, when an entry is first applied; and by each tenant at the end,
+//! by what its clients were told.
 
 use crate::check::Violation;
 use crate::disk::Disk;

@@ -1,5 +1,5 @@
 //! Promise: when all faults are gone, every group has a leader that serves, all replicas catch up, and everything that was
-//! begun comes to its end, within a bounded time (I12, I53).
+//! begun comes to its end, within a bounded time (reliability I12, I53).
 
 use crate::check::Violation;
 use crate::tenant::{Member, Tenant};

@@ -1,4 +1,5 @@
-//! Promise: replicas are copies. One leader per term (I1), one entry per index (I2), one state per applied index (I3).
+//! Promise: replicas are copies. One leader per term (reliability I1), one entry per index (reliability I2), one state
+//! per applied index (reliability I3).
 
 use std::collections::BTreeMap;
 

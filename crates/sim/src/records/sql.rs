@@ -1,4 +1,4 @@
-//! The SQL database behind all nodes: rows by address, full-row upserts behind the version fence (record-cache 94), and
+//! The SQL database behind all nodes: rows by address, full-row upserts behind the version fence (write-back 94), and
 //! the ways in which a statement can go wrong.
 
 use std::collections::BTreeMap;

@@ -121,7 +121,7 @@ impl World<Records> {
         });
         let universe = Rc::clone(&self.tenant.universe);
         for flush in rows {
-            // What goes to SQL is a version that memory had, whole (I45).
+            // What goes to SQL is a version that memory had, whole (reliability I45).
             let number = universe.find(&flush.row).expect("clients touch rows of the universe only");
             let content = flush.version.is_live().then(|| content_of(flush.fields.view()));
             let verdict = self.tenant.watch.contents.note(number, flush.version, content);

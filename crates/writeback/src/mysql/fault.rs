@@ -1,4 +1,4 @@
-//! Sorts the errors of MySQL and MariaDB into our classes (record-cache 112).
+//! Sorts the errors of MySQL and MariaDB into our classes (write-back 112).
 
 use mysql_async::{DriverError, Error as Fault, ServerError};
 

@@ -1,4 +1,4 @@
-//! Writing rows behind the version fence (record-cache 93-97): many rows per statement, all in one transaction.
+//! Writing rows behind the version fence (write-back 93-97): many rows per statement, all in one transaction.
 
 use mysql_async::Value as Stored;
 use shardine_model::{RowKeyBuf, Table, ValueRef, Version, limits};
@@ -116,7 +116,7 @@ fn write_statement(
     let upsert = upsert(connection.flavour, table, rows.len());
     let answers = connection.query(&upsert, values)?;
     if connection.flavour == Flavour::Mysql {
-        // It cannot say what a row holds after a write, and a count of changed rows is no proof (record-cache 96).
+        // It cannot say what a row holds after a write, and a count of changed rows is no proof (write-back 96).
         return read_back(connection, table, rows, batch);
     }
     note(table, &answers, batch)
@@ -149,7 +149,7 @@ fn by_address(table: &Table) -> String {
 }
 
 /// Whole rows; one whose |version| in SQL is not below ours keeps what it has. The version comes last, because each
-/// assignment sees those before it (record-cache 95).
+/// assignment sees those before it (write-back 95).
 fn upsert(flavour: Flavour, table: &Table, count: usize) -> String {
     let columns = columns::all(table);
     let (name, names) = (MysqlText.quoted(columns::table_name(table)), MysqlText.names(&columns));
@@ -235,9 +235,9 @@ mod tests {
         }
     }
 
-    /// record-cache 95: each assignment sees those before it, so the version must be the last to change.
+    /// write-back 95: each assignment sees those before it, so the version must be the last to change.
     #[test]
-    fn record_cache_95_the_version_is_assigned_last() {
+    fn write_back_95_the_version_is_assigned_last() {
         for flavour in [Flavour::MariaDb, Flavour::Mysql] {
             let text = upsert(flavour, &table(), 2);
 
@@ -246,9 +246,9 @@ mod tests {
         }
     }
 
-    /// record-cache 97: MariaDB knows no row alias and says what it holds; MySQL wants the alias and cannot say.
+    /// write-back 97: MariaDB knows no row alias and says what it holds; MySQL wants the alias and cannot say.
     #[test]
-    fn record_cache_97_each_of_the_two_is_spoken_to_in_its_own_words() {
+    fn write_back_97_each_of_the_two_is_spoken_to_in_its_own_words() {
         let (mariadb, mysql) = (upsert(Flavour::MariaDb, &table(), 2), upsert(Flavour::Mysql, &table(), 2));
 
         assert!(mariadb.contains("VALUES(`age`)") && mariadb.contains(" RETURNING "), "{mariadb}");

@@ -1,4 +1,4 @@
-//! Sorts PostgreSQL's errors into our classes (record-cache 112).
+//! Sorts PostgreSQL's errors into our classes (write-back 112).
 
 use tokio_postgres::error::SqlState;
 

@@ -68,7 +68,7 @@ fn foreign_key(answer: &Row) -> Result<ForeignKey, tokio_postgres::Error> {
     })
 }
 
-/// SQL first, then the definition (record-cache 129): rows that are there already read as the default.
+/// SQL first, then the definition (records 129): rows that are there already read as the default.
 pub(super) fn add_field(connection: &mut Connection, table: &Table, field: FieldId) -> Result<(), Error> {
     let Some(field) = table.field_by_id(field) else {
         return Err(Error::definition(format!("table {} has no field {field} to add", table.name)));

@@ -16,7 +16,7 @@ impl Dialect for PostgresText {
         format!("${number}")
     }
 
-    /// As `format_type` gives them. `uint64` needs a decimal: there is no unsigned integer (record-cache 104).
+    /// As `format_type` gives them. `uint64` needs a decimal: there is no unsigned integer (write-back 104).
     fn type_of(&self, column: &Column<'_>) -> &'static str {
         match (column.part, column.readable_type()) {
             (Part::Key | Part::Sort, _) => "bytea",

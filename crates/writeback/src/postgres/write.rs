@@ -1,4 +1,4 @@
-//! Writing rows behind the version fence (record-cache 93, 94): a whole batch in one statement, one array per column.
+//! Writing rows behind the version fence (write-back 93, 94): a whole batch in one statement, one array per column.
 
 use shardine_model::{FieldType, RowKeyBuf, Table, Value, ValueRef, Version};
 use tokio_postgres::Row;
@@ -180,7 +180,7 @@ fn array<'a>(kind: FieldType, values: impl Iterator<Item = ValueRef<'a>>) -> Res
     })
 }
 
-/// PostgreSQL would take it, and no other database could: better the same everywhere (record-cache 104).
+/// PostgreSQL would take it, and no other database could: better the same everywhere (write-back 104).
 fn finite(value: f64) -> Result<f64, Error> {
     if value.is_finite() { Ok(value) } else { Err(Error::row(format!("{value} is not a number that SQL keeps"))) }
 }

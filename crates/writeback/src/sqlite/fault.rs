@@ -1,4 +1,4 @@
-//! Sorts SQLite's errors into our classes (record-cache 112).
+//! Sorts SQLite's errors into our classes (write-back 112).
 
 use rusqlite::ErrorCode;
 

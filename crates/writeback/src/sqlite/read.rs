@@ -1,4 +1,4 @@
-//! Reading rows by key: one statement for up to 200 of them (record-cache 39).
+//! Reading rows by key: one statement for up to 200 of them (records 39).
 
 use rusqlite::types::ValueRef as Stored;
 use rusqlite::{CachedStatement, Connection, Row};

@@ -125,7 +125,7 @@ fn a_commit_is_synced() {
 }
 
 #[test]
-fn record_cache_112_a_full_disk_is_retryable_and_loses_nothing() {
+fn write_back_112_a_full_disk_is_retryable_and_loses_nothing() {
     let dir = TempDir::new().unwrap();
     let mut file = open(&dir);
     let posts = table(&[]);
@@ -146,7 +146,7 @@ fn record_cache_112_a_full_disk_is_retryable_and_loses_nothing() {
 
 /// By the connection's own switch: the owner of the machine, as whom tests often run, may write to a read-only file.
 #[test]
-fn record_cache_112_a_database_that_takes_no_writes_is_retryable() {
+fn write_back_112_a_database_that_takes_no_writes_is_retryable() {
     let dir = TempDir::new().unwrap();
     let mut file = open(&dir);
     let posts = table(&[]);

@@ -16,7 +16,7 @@ impl Dialect for SqliteText {
         "?".into()
     }
 
-    /// `uint64` lies in the signed integer of the same bits: SQLite has no wider one (record-cache 104).
+    /// `uint64` lies in the signed integer of the same bits: SQLite has no wider one (write-back 104).
     fn type_of(&self, column: &Column<'_>) -> &'static str {
         match (column.part, column.readable_type()) {
             (Part::Key | Part::Sort, _) => "BLOB",

@@ -1,4 +1,4 @@
-//! Writing rows behind the version fence (record-cache 93, 94).
+//! Writing rows behind the version fence (write-back 93, 94).
 
 use rusqlite::types::{ToSqlOutput, ValueRef as Stored};
 use rusqlite::{CachedStatement, Connection, ToSql, Transaction, TransactionBehavior};

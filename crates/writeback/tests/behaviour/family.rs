@@ -1,4 +1,4 @@
-//! Tables whose rows refer to rows of other tables (record-cache 107).
+//! Tables whose rows refer to rows of other tables (write-back 107).
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn make_family(rig: &Rig, action: &str) {
 }
 
 #[test]
-fn record_cache_107_foreign_keys_may_lead_to_tables_that_come_first() {
+fn write_back_107_foreign_keys_may_lead_to_tables_that_come_first() {
     for rig in Rig::each() {
         make_family(&rig, "");
 
@@ -36,7 +36,7 @@ fn record_cache_107_foreign_keys_may_lead_to_tables_that_come_first() {
 
 /// Rows that SQL changes by itself keep their version: nobody would notice.
 #[test]
-fn record_cache_107_a_foreign_key_that_changes_rows_is_refused() {
+fn write_back_107_a_foreign_key_that_changes_rows_is_refused() {
     for action in [" ON DELETE CASCADE", " ON UPDATE CASCADE"] {
         for rig in Rig::each() {
             make_family(&rig, action);
@@ -49,7 +49,7 @@ fn record_cache_107_a_foreign_key_that_changes_rows_is_refused() {
 }
 
 #[test]
-fn record_cache_107_a_row_without_its_parent_waits_and_is_not_refused() {
+fn write_back_107_a_row_without_its_parent_waits_and_is_not_refused() {
     for rig in Rig::each() {
         make_family(&rig, "");
         rig.sql("INSERT INTO ages VALUES (1)");
@@ -71,7 +71,7 @@ fn record_cache_107_a_row_without_its_parent_waits_and_is_not_refused() {
 
 /// Its defaults might refer to nothing.
 #[test]
-fn record_cache_107_a_tombstone_keeps_what_the_row_referred_to() {
+fn write_back_107_a_tombstone_keeps_what_the_row_referred_to() {
     for rig in Rig::each() {
         make_family(&rig, "");
         rig.sql("INSERT INTO ages VALUES (1)");
@@ -96,7 +96,7 @@ fn record_cache_107_a_tombstone_keeps_what_the_row_referred_to() {
 }
 
 #[test]
-fn record_cache_107_a_purge_leaves_tombstones_that_others_refer_to() {
+fn write_back_107_a_purge_leaves_tombstones_that_others_refer_to() {
     for rig in Rig::each() {
         rig.create(&users());
         let key = rig.say("BLOB", "BYTEA", "VARBINARY(1024)");

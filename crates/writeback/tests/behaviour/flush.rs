@@ -24,7 +24,7 @@ fn a_field_that_is_missing_is_written_as_its_default() {
 }
 
 #[test]
-fn record_cache_92_the_full_row_is_written_every_time() {
+fn write_back_92_the_full_row_is_written_every_time() {
     for rig in Rig::each() {
         rig.create(&users());
         rig.flush(&users(), vec![at(user("lili"), 1, image(&[(1, Value::Int(10)), (4, Value::Str("Lili".into()))]))]);
@@ -36,7 +36,7 @@ fn record_cache_92_the_full_row_is_written_every_time() {
 }
 
 #[test]
-fn record_cache_93_an_older_write_changes_nothing_and_says_what_stands_there() {
+fn write_back_93_an_older_write_changes_nothing_and_says_what_stands_there() {
     for rig in Rig::each() {
         rig.create(&users());
         rig.flush(&users(), vec![at(user("lili"), 7, aged(70))]);
@@ -51,7 +51,7 @@ fn record_cache_93_an_older_write_changes_nothing_and_says_what_stands_there() {
 }
 
 #[test]
-fn record_cache_93_a_repeated_write_is_written() {
+fn write_back_93_a_repeated_write_is_written() {
     for rig in Rig::each() {
         rig.create(&users());
         for _ in 0..3 {
@@ -63,7 +63,7 @@ fn record_cache_93_a_repeated_write_is_written() {
 }
 
 #[test]
-fn record_cache_101_a_delete_leaves_a_tombstone_of_defaults() {
+fn write_back_101_a_delete_leaves_a_tombstone_of_defaults() {
     for rig in Rig::each() {
         rig.create(&users());
         rig.flush(&users(), vec![at(user("lili"), 1, aged(10))]);
@@ -91,7 +91,7 @@ fn a_record_made_again_rises_above_its_tombstone() {
 }
 
 #[test]
-fn record_cache_117_a_row_raised_behind_our_back_is_reported_not_overwritten() {
+fn write_back_117_a_row_raised_behind_our_back_is_reported_not_overwritten() {
     for rig in Rig::each() {
         rig.create(&users());
         rig.flush(&users(), vec![at(user("lili"), 1, aged(10))]);
@@ -118,7 +118,7 @@ fn a_tombstone_of_our_number_is_not_our_row() {
 }
 
 #[test]
-fn record_cache_99_a_bad_row_is_alone_and_the_others_are_written() {
+fn write_back_99_a_bad_row_is_alone_and_the_others_are_written() {
     for rig in Rig::each() {
         rig.create(&users());
         rig.sql(rig.say(
@@ -149,7 +149,7 @@ fn record_cache_99_a_bad_row_is_alone_and_the_others_are_written() {
 }
 
 #[test]
-fn record_cache_99_values_that_do_not_fit_are_refused_one_by_one() {
+fn write_back_99_values_that_do_not_fit_are_refused_one_by_one() {
     for rig in Rig::each() {
         rig.create(&users());
         let rows = vec![
@@ -243,10 +243,10 @@ fn what_was_written_is_there_after_a_restart() {
     }
 }
 
-/// record-cache 96: a row that a trigger keeps as it was counts as changed in one database, as unchanged in another and as
-/// touched in a third; what stands there in the end is what counts.
+/// write-back 96: a row that a trigger keeps as it was counts as changed in one database, as unchanged in another and
+/// as touched in a third; what stands there in the end is what counts.
 #[test]
-fn record_cache_96_success_is_what_sql_holds_and_not_a_count() {
+fn write_back_96_success_is_what_sql_holds_and_not_a_count() {
     for rig in Rig::each() {
         rig.create(&users());
         rig.flush(&users(), vec![at(user("lili"), 1, aged(1)), at(user("bob"), 1, aged(1))]);
@@ -271,10 +271,10 @@ fn record_cache_96_success_is_what_sql_holds_and_not_a_count() {
     }
 }
 
-/// record-cache 105: whatever the doors let through fits into its column: the longest key, the longest sort key and a value
-/// beyond what a smaller text type would hold.
+/// write-back 105: whatever the doors let through fits into its column: the longest key, the longest sort key and a
+/// value beyond what a smaller text type would hold.
 #[test]
-fn record_cache_105_the_limits_of_the_doors_fit_into_the_columns() {
+fn write_back_105_the_limits_of_the_doors_fit_into_the_columns() {
     let key = "k".repeat(limits::KEY_BYTES_MAX);
     let sort = sort::encode(&[Value::Int(1), Value::Str("a".repeat(limits::SORT_BYTES_MAX - 20))]);
     assert!(sort.len() > limits::SORT_BYTES_MAX - 20 && sort.len() <= limits::SORT_BYTES_MAX, "{}", sort.len());

@@ -6,7 +6,7 @@ use shardine_writeback::{FlushResult, JobOutcome};
 use crate::rig::{Rig, aged, at, image, message, messages, user, users};
 
 #[test]
-fn record_cache_39_many_keys_are_read_at_once_and_answered_in_order() {
+fn records_39_many_keys_are_read_at_once_and_answered_in_order() {
     for rig in Rig::each() {
         rig.create(&users());
         let rows = (0..150).map(|age| at(user(format!("u{age}")), 1 + age, aged(age))).collect();
@@ -52,7 +52,7 @@ fn a_row_asked_for_twice_is_answered_once() {
 }
 
 #[test]
-fn record_cache_43_a_row_that_is_not_there_is_version_0() {
+fn records_43_a_row_that_is_not_there_is_version_0() {
     for rig in Rig::each() {
         rig.create(&users());
 
@@ -64,7 +64,7 @@ fn record_cache_43_a_row_that_is_not_there_is_version_0() {
 }
 
 #[test]
-fn record_cache_44_a_tombstone_loads_as_absent_with_its_negative_version() {
+fn records_44_a_tombstone_loads_as_absent_with_its_negative_version() {
     for rig in Rig::each() {
         rig.create(&users());
         rig.flush(&users(), vec![at(user("lili"), 1, aged(10))]);
@@ -78,7 +78,7 @@ fn record_cache_44_a_tombstone_loads_as_absent_with_its_negative_version() {
 }
 
 #[test]
-fn record_cache_51_any_bytes_are_a_key() {
+fn records_51_any_bytes_are_a_key() {
     let keys: [&[u8]; 7] = [b"'; DROP TABLE users; --", b"\"", b"", b"\0\xff\0", "ключ".as_bytes(), b"%_\\", b"?1"];
     for rig in Rig::each() {
         rig.create(&users());
@@ -93,7 +93,7 @@ fn record_cache_51_any_bytes_are_a_key() {
 }
 
 #[test]
-fn record_cache_103_keys_differ_by_case_and_trailing_space() {
+fn write_back_103_keys_differ_by_case_and_trailing_space() {
     for rig in Rig::each() {
         rig.create(&users());
         let keys = ["Bob", "bob", "Bob "];
@@ -107,7 +107,7 @@ fn record_cache_103_keys_differ_by_case_and_trailing_space() {
 }
 
 #[test]
-fn record_cache_104_values_of_every_type_come_back_to_the_bit() {
+fn write_back_104_values_of_every_type_come_back_to_the_bit() {
     let images = [
         image(&[(1, Value::Int(i64::MIN)), (2, Value::Uint(u64::MAX)), (3, Value::Float(f64::MAX))]),
         image(&[(1, Value::Int(i64::MAX)), (2, Value::Uint(1 << 63)), (3, Value::Float(5e-324))]),
@@ -129,7 +129,7 @@ fn record_cache_104_values_of_every_type_come_back_to_the_bit() {
 }
 
 #[test]
-fn record_cache_104_a_text_with_a_nul_is_kept_or_refused_never_cut() {
+fn write_back_104_a_text_with_a_nul_is_kept_or_refused_never_cut() {
     for rig in Rig::each() {
         rig.create(&users());
         let fields = image(&[(4, Value::Str("a\0b".into()))]);
@@ -175,7 +175,7 @@ fn a_dynamic_table_has_no_sql_form() {
 }
 
 #[test]
-fn record_cache_39_loads_that_wait_are_joined_and_each_gets_its_own_rows() {
+fn records_39_loads_that_wait_are_joined_and_each_gets_its_own_rows() {
     for rig in Rig::each() {
         rig.create(&users());
         rig.flush(&users(), (0..300).map(|age| at(user(format!("u{age}")), 1 + age, aged(age))).collect());

@@ -115,7 +115,7 @@ fn a_key_that_compares_without_case_is_found() {
 }
 
 #[test]
-fn record_cache_107_a_table_with_a_foreign_key_is_not_mapped() {
+fn write_back_107_a_table_with_a_foreign_key_is_not_mapped() {
     for rig in Rig::each() {
         rig.sql(rig.say(
             "CREATE TABLE cities (id BIGINT PRIMARY KEY)",

@@ -1,4 +1,4 @@
-//! The fence under random orders: late, repeated and interleaved writes, also from two writers (record-cache 93).
+//! The fence under random orders: late, repeated and interleaved writes, also from two writers (write-back 93).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -40,7 +40,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn record_cache_93_the_highest_version_wins_in_any_order(batches in batches()) {
+    fn write_back_93_the_highest_version_wins_in_any_order(batches in batches()) {
         for rig in DATABASES.with(Rc::clone).iter() {
             rig.create(&users());
             rig.sql("DELETE FROM users");
@@ -71,7 +71,7 @@ proptest! {
 
 /// An old leader that does not know yet and a new one write the same rows at once.
 #[test]
-fn record_cache_93_two_writers_never_take_a_row_backwards() {
+fn write_back_93_two_writers_never_take_a_row_backwards() {
     const CHANGES: i64 = 200;
     for rig in Rig::each() {
         rig.create(&users());

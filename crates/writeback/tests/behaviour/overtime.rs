@@ -1,4 +1,4 @@
-//! Statements that take too long, or would begin too late (record-cache 78, 81). Two limits end the first: the server's own, so
+//! Statements that take too long, or would begin too late (write-back 78, 81). Two limits end the first: the server's own, so
 //! that nothing runs on there that was given up on here, and ours, for a server that does not even say that it is late.
 
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ fn in_a_hurry(options: &mut Options) {
     options.statement_timeout = Duration::from_secs(1);
 }
 
-/// record-cache 81: the trigger would sleep for minutes; when the job has failed, nobody sleeps there any longer.
+/// write-back 81: the trigger would sleep for minutes; when the job has failed, nobody sleeps there any longer.
 #[test]
-fn record_cache_81_a_statement_that_takes_too_long_ends_on_the_server() {
+fn write_back_81_a_statement_that_takes_too_long_ends_on_the_server() {
     for kind in [Kind::Postgres, Kind::MariaDb] {
         let rig = Rig::server(kind, in_a_hurry);
         rig.create(&users());
@@ -56,9 +56,9 @@ impl Drop for Hung<'_> {
     }
 }
 
-/// record-cache 81: a server that hangs is given up on, for writing, for reading and for making a connection.
+/// write-back 81: a server that hangs is given up on, for writing, for reading and for making a connection.
 #[test]
-fn record_cache_81_a_server_that_does_not_answer_is_given_up_on() {
+fn write_back_81_a_server_that_does_not_answer_is_given_up_on() {
     for kind in [Kind::Postgres, Kind::MariaDb] {
         let server = SqlServer::start(kind, Sync::Off, &[]).unwrap();
         let rig = Rig::on(&server, in_a_hurry);
@@ -79,9 +79,9 @@ fn record_cache_81_a_server_that_does_not_answer_is_given_up_on() {
     }
 }
 
-/// record-cache 78, 81: what waited in the queue until the lease may be another's is not begun, and that is no outage.
+/// write-back 78, 81: what waited in the queue until the lease may be another's is not begun, and that is no outage.
 #[test]
-fn record_cache_78_81_a_change_whose_time_is_over_is_not_begun() {
+fn write_back_78_81_a_change_whose_time_is_over_is_not_begun() {
     for rig in Rig::each() {
         rig.create(&users());
         rig.flush(&users(), vec![at(user("dead"), -1, aged(1))]);

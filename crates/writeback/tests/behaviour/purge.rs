@@ -1,4 +1,4 @@
-//! Deleting tombstones that are old enough (record-cache 102).
+//! Deleting tombstones that are old enough (write-back 102).
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn purge(rig: &Rig, table: &Arc<Table>, rows: Vec<(RowKeyBuf, Version)>) {
 }
 
 #[test]
-fn record_cache_102_a_purge_deletes_tombstones_at_their_version_and_nothing_else() {
+fn write_back_102_a_purge_deletes_tombstones_at_their_version_and_nothing_else() {
     for rig in Rig::each() {
         rig.create(&users());
         let none = RowImage::default;
@@ -33,7 +33,7 @@ fn record_cache_102_a_purge_deletes_tombstones_at_their_version_and_nothing_else
 }
 
 #[test]
-fn record_cache_102_a_purge_tells_rows_of_one_partition_apart() {
+fn write_back_102_a_purge_tells_rows_of_one_partition_apart() {
     for rig in Rig::each() {
         rig.create(&messages());
         let rows = [message("room", 1, "a"), message("room", 2, "a")];

@@ -31,7 +31,7 @@ pub fn definition_error(done: &JobOutcome) -> String {
 }
 
 #[test]
-fn record_cache_130_every_change_may_be_repeated() {
+fn records_130_every_change_may_be_repeated() {
     for rig in Rig::each() {
         let wide = wider("city", Value::Str("here".into()));
         for _ in 0..2 {
@@ -62,7 +62,7 @@ fn creating_again_keeps_the_rows() {
 }
 
 #[test]
-fn record_cache_129_old_rows_answer_the_default_of_a_new_field() {
+fn records_129_old_rows_answer_the_default_of_a_new_field() {
     let defaults = [
         Value::Int(i64::MIN),
         Value::Uint(u64::MAX),
@@ -194,7 +194,7 @@ fn sort_parts_are_columns_of_their_own_type() {
 }
 
 #[test]
-fn record_cache_112_a_missing_table_or_column_is_a_definition_error() {
+fn write_back_112_a_missing_table_or_column_is_a_definition_error() {
     for rig in Rig::each() {
         let loaded = rig.try_load(&users(), vec![user("lili")]);
         let flushed = rig.try_flush(&users(), vec![at(user("lili"), 1, aged(1))]);

@@ -61,7 +61,7 @@ fn the_file_is_a_write_ahead_log_of_strict_tables() {
 }
 
 #[test]
-fn record_cache_49_a_row_that_does_not_fit_is_set_aside_and_the_others_are_read() {
+fn records_49_a_row_that_does_not_fit_is_set_aside_and_the_others_are_read() {
     let rig = Rig::sqlite(|_| {});
     // Not ours, so not strict: SQLite takes anything anywhere.
     rig.sql(
@@ -91,7 +91,7 @@ fn record_cache_49_a_row_that_does_not_fit_is_set_aside_and_the_others_are_read(
 }
 
 #[test]
-fn record_cache_50_null_is_read_as_the_default_and_counted() {
+fn records_50_null_is_read_as_the_default_and_counted() {
     let rig = Rig::sqlite(|_| {});
     rig.sql(
         "CREATE TABLE users (__key__ BLOB PRIMARY KEY, __version__ INTEGER, __position__ INTEGER, age INTEGER, \
@@ -129,7 +129,7 @@ fn a_trigger_that_swallows_rows_is_not_believed() {
 }
 
 #[test]
-fn record_cache_112_a_lock_held_by_another_is_retryable_and_passes() {
+fn write_back_112_a_lock_held_by_another_is_retryable_and_passes() {
     let rig = Rig::sqlite(|options| options.busy_timeout = Duration::from_millis(20));
     rig.create(&users());
     let blocker = rig.direct();
@@ -179,7 +179,7 @@ fn a_wrong_path_is_told_at_once() {
 }
 
 #[test]
-fn record_cache_112_a_file_that_is_no_database_is_fatal() {
+fn write_back_112_a_file_that_is_no_database_is_fatal() {
     let rig = Rig::sqlite(|_| {});
     let other = path(&rig).with_file_name("notes.txt");
     fs::write(&other, "dear diary, ".repeat(1_000)).unwrap();

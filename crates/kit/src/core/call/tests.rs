@@ -136,7 +136,7 @@ fn half() -> Interval {
 }
 
 #[test]
-fn sharding_a_22_the_call_ends_with_the_last_missing_key() {
+fn kit_a_22_the_call_ends_with_the_last_missing_key() {
     let mut story = Story::new(Mode::All, &[("a", Interval::WHOLE), ("b", half()), ("c", Interval::WHOLE)], &[1, 200]);
 
     assert_eq!(story.begin(), ["send a [0, 1]", "send b [0]", "send c [0, 1]"]);
@@ -148,7 +148,7 @@ fn sharding_a_22_the_call_ends_with_the_last_missing_key() {
 }
 
 #[test]
-fn sharding_a_8_a_refusal_is_not_repeated() {
+fn kit_a_8_a_refusal_is_not_repeated() {
     let mut story = Story::new(Mode::All, &[("a", Interval::WHOLE), ("b", Interval::WHOLE)], &[1]);
     story.begin();
 
@@ -160,7 +160,7 @@ fn sharding_a_8_a_refusal_is_not_repeated() {
 }
 
 #[test]
-fn sharding_a_33_keys_that_moved_are_searched_for_and_not_asked_for_in_a_circle() {
+fn kit_a_33_keys_that_moved_are_searched_for_and_not_asked_for_in_a_circle() {
     let mut story = Story::new(Mode::All, &[("a", Interval::WHOLE), ("b", Interval::EMPTY)], &[1]);
     story.begin();
     story.serves("a", Interval::to_end(100));
@@ -174,7 +174,7 @@ fn sharding_a_33_keys_that_moved_are_searched_for_and_not_asked_for_in_a_circle(
 }
 
 #[test]
-fn sharding_a_33_a_host_that_lies_about_its_interval_is_asked_once() {
+fn kit_a_33_a_host_that_lies_about_its_interval_is_asked_once() {
     let mut story = Story::new(Mode::All, &[("a", Interval::WHOLE)], &[1]);
     story.begin();
 
@@ -187,7 +187,7 @@ fn sharding_a_33_a_host_that_lies_about_its_interval_is_asked_once() {
 }
 
 #[test]
-fn sharding_a_26_each_host_has_its_own_time_and_its_own_retries() {
+fn kit_a_26_each_host_has_its_own_time_and_its_own_retries() {
     let mut story = Story::new(Mode::All, &[("a", Interval::WHOLE), ("b", Interval::WHOLE)], &[1]);
     story.begin();
     story.millis = 100;
@@ -206,7 +206,7 @@ fn sharding_a_26_each_host_has_its_own_time_and_its_own_retries() {
 }
 
 #[test]
-fn sharding_a_27_when_nobody_is_left_to_ask_the_keys_are_missing() {
+fn kit_a_27_when_nobody_is_left_to_ask_the_keys_are_missing() {
     let mut story = Story::new(Mode::All, &[("a", Interval::WHOLE), ("b", half())], &[1, 200]);
     story.begin();
     story.finds("b", &[0]);
@@ -219,7 +219,7 @@ fn sharding_a_27_when_nobody_is_left_to_ask_the_keys_are_missing() {
     assert_eq!(story.verdict(), Some(Verdict::Missing(vec![1])), "long before the deadline");
 }
 
-/// sharding A-33: a dead host beside one that has moved is no reason to give up before the deadline.
+/// kit A-33: a dead host beside one that has moved is no reason to give up before the deadline.
 #[test]
 fn while_shards_are_moving_a_failed_host_does_not_end_the_call() {
     let mut story = Story::new(Mode::One, &[("a", Interval::WHOLE), ("b", Interval::WHOLE)], &[1]);
@@ -257,7 +257,7 @@ fn a_host_that_matches_all_keys_and_leaves_one_out_is_not_believed_to_find_it_la
 }
 
 #[test]
-fn sharding_a_31_at_the_deadline_a_key_of_nobody_is_told_and_nothing_else_awaited() {
+fn kit_a_31_at_the_deadline_a_key_of_nobody_is_told_and_nothing_else_awaited() {
     let mut story = Story::new(Mode::All, &[("a", half())], &[1, 200]);
     assert_eq!(story.begin(), ["send a [0]"]);
     assert_eq!(story.at(500), ["cancel a [0]"]);
@@ -269,7 +269,7 @@ fn sharding_a_31_at_the_deadline_a_key_of_nobody_is_told_and_nothing_else_awaite
 }
 
 #[test]
-fn sharding_a_34_a_second_host_is_asked_after_the_usual_time_of_the_first() {
+fn kit_a_34_a_second_host_is_asked_after_the_usual_time_of_the_first() {
     let mut story = Story::new(Mode::Hedge, &[("a", Interval::WHOLE), ("b", Interval::WHOLE)], &[1, 2]);
 
     assert_eq!(story.begin(), ["send a [0, 1]"]);
@@ -284,7 +284,7 @@ fn sharding_a_34_a_second_host_is_asked_after_the_usual_time_of_the_first() {
 }
 
 #[test]
-fn sharding_a_34_the_usual_time_counts_between_two_and_a_hundred_milliseconds() {
+fn kit_a_34_the_usual_time_counts_between_two_and_a_hundred_milliseconds() {
     for (p95, waited) in [(1, 2_000), (2_000_000, 100_000)] {
         let hosts = [("a", Interval::WHOLE), ("b", Interval::WHOLE)];
         let mut story = Story::usually_within(p95, Mode::Hedge, &hosts, &[1]);
@@ -296,7 +296,7 @@ fn sharding_a_34_the_usual_time_counts_between_two_and_a_hundred_milliseconds() 
 }
 
 #[test]
-fn sharding_a_34_without_budget_the_first_host_is_waited_for() {
+fn kit_a_34_without_budget_the_first_host_is_waited_for() {
     let mut story = Story::new(Mode::Hedge, &[("a", Interval::WHOLE), ("b", Interval::WHOLE)], &[1]);
     story.begin();
     story.at(3);

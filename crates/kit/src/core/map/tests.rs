@@ -32,7 +32,7 @@ fn hosts_of(map: &mut Map<()>, key: u64) -> Vec<String> {
 }
 
 #[test]
-fn sharding_a_5_a_greater_incarnation_or_epoch_is_newer() {
+fn kit_a_5_a_greater_incarnation_or_epoch_is_newer() {
     let mut map = map(&["a"]);
     let (old, new) = (Interval::new(0, 10), Interval::new(10, 20));
 
@@ -45,7 +45,7 @@ fn sharding_a_5_a_greater_incarnation_or_epoch_is_newer() {
 }
 
 #[test]
-fn sharding_a_5_of_equal_epochs_the_request_that_was_sent_later_wins() {
+fn kit_a_5_of_equal_epochs_the_request_that_was_sent_later_wins() {
     let mut map = map(&["a"]);
     let (old, new) = (Interval::new(0, 10), Interval::new(10, 20));
 
@@ -77,7 +77,7 @@ fn the_same_again_changes_nothing() {
 }
 
 #[test]
-fn sharding_a_13_a_host_that_left_the_list_is_in_the_map_no_more() {
+fn kit_a_13_a_host_that_left_the_list_is_in_the_map_no_more() {
     let mut map = map(&["a", "b"]);
     say(&mut map, "a", shard((1, 1), Interval::WHOLE), 1);
     say(&mut map, "b", shard((1, 1), Interval::WHOLE), 2);
@@ -108,7 +108,7 @@ fn reports() -> impl Strategy<Value = Vec<(usize, (u64, u64), u64, u64)>> {
 }
 
 proptest! {
-    /// sharding A-16: as a model, over hosts whose intervals overlap as they like.
+    /// kit A-16: as a model, over hosts whose intervals overlap as they like.
     #[test]
     fn older_information_never_evicts_newer(reports in reports()) {
         let names = ["a", "b", "c"];

@@ -52,7 +52,7 @@ fn best(view: &View<Fake>, positions: &[u64]) -> Vec<(String, Vec<u32>)> {
 }
 
 #[test]
-fn sharding_a_18_every_host_gets_exactly_the_keys_of_its_interval() {
+fn kit_a_18_every_host_gets_exactly_the_keys_of_its_interval() {
     let view = view(&[
         ("a", Interval::new(0, 10), well()),
         ("b", Interval::to_end(10), well()),
@@ -68,7 +68,7 @@ fn sharding_a_18_every_host_gets_exactly_the_keys_of_its_interval() {
 }
 
 #[test]
-fn sharding_a_15_data_centres_may_be_cut_differently() {
+fn kit_a_15_data_centres_may_be_cut_differently() {
     let (three, five) = (Cut::even(3), Cut::even(5));
     let mut hosts: Vec<(String, Interval)> = (0..3).map(|n| (format!("x{n}"), three.interval(n))).collect();
     hosts.extend((0..5).map(|n| (format!("y{n}"), five.interval(n))));
@@ -87,7 +87,7 @@ fn sharding_a_15_data_centres_may_be_cut_differently() {
 }
 
 #[test]
-fn sharding_a_14_a_silent_host_is_asked_only_where_nobody_else_is() {
+fn kit_a_14_a_silent_host_is_asked_only_where_nobody_else_is() {
     let silent = well();
     let heard = Standing { last_good: Some(Moment::from_micros(59_000_000)), ..well() };
     let view = view(&[("silent", Interval::new(0, 20), silent), ("heard", Interval::new(10, 30), heard)]);

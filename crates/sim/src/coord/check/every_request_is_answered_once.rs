@@ -1,5 +1,5 @@
 //! Promise: every request is answered once, by the answer that belongs to it; only an acquire that waits is told so first
-//! (coordination-semantics 81). A stream that ends answers nothing more.
+//! (coordination 81). A stream that ends answers nothing more.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Promise: nobody overtakes in a queue (coordination-semantics 142-144). Who was told to wait before another one asked is
+//! Promise: nobody overtakes in a queue (coordination 142-144). Who was told to wait before another one asked is
 //! served before that one, as long as it waits at the same leader; at another it may have been served without a word.
 
 use std::collections::BTreeMap;

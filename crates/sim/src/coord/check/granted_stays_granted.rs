@@ -1,5 +1,5 @@
 //! Promise: whoever was told that it holds something holds it, in the state of whoever leads, until it gives it back or its
-//! session's time is over; through crashes and changes of leader (I25, I60, coordination-semantics 185, 188).
+//! session's time is over; through crashes and changes of leader (reliability I25, I60, coordination 185, 188).
 
 use shardine_coord::{Coord, NodeNumber, SessionId};
 

@@ -1,5 +1,5 @@
-//! Promise: a watcher hears of a change, or that it may have missed one, or its stream ends (I64-I68,
-//! coordination-semantics 163-181); and it hears of it once.
+//! Promise: a watcher hears of a change, or that it may have missed one, or its stream ends (reliability I64-I68,
+//! coordination 163-181); and it hears of it once.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Promise: `order_id` is a fencing token (coordination-semantics 115). It belongs to one claim for ever, and that of an
+//! Promise: `order_id` is a fencing token (coordination 115). It belongs to one claim for ever, and that of an
 //! acquire which began later is larger than any that somebody was told of before.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! Promise: a STRICT describe tells of everything that was done before it was asked for; a RELAXED one is at most a grace
-//! period behind, for a leader that cannot prove that it leads says nothing (coordination-semantics 192, 193).
+//! period behind, for a leader that cannot prove that it leads says nothing (coordination 192, 193).
 
 use crate::check::Violation;
 use crate::ground::MS;

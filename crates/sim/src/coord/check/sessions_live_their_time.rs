@@ -1,6 +1,6 @@
 //! Promise: a session lives while its leader holds a stream of it, for its timeout after that, and for its timeout and the
-//! grace period after a change of leader (coordination-semantics 53-57, 187); so does an owner (I58). No number of a session
-//! is given twice (40), and whoever has a claim has a session (I61).
+//! grace period after a change of leader (coordination 53-57, 187); so does an owner (reliability I58). No number of a
+//! session is given twice (coordination 40), and whoever has a claim has a session (reliability I61).
 
 use std::collections::{BTreeMap, BTreeSet};
 

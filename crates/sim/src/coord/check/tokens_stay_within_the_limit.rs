@@ -1,5 +1,5 @@
-//! Promise: never more tokens are held than there are (I57, coordination-semantics 148), as far as anybody was told. Who was
-//! told that it holds, holds until it asks to give back, or its session may have ended.
+//! Promise: never more tokens are held than there are (reliability I57, coordination 148), as far as anybody was told.
+//! Who was told that it holds, holds until it asks to give back, or its session may have ended.
 
 use std::collections::BTreeMap;
 

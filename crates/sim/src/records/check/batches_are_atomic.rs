@@ -1,5 +1,5 @@
-//! Promise: a batch happens at one moment or not at all (I21). Pairs of rows are written by batches only, both halves
-//! with one value, so a batch that reads both must find them equal.
+//! Promise: a batch happens at one moment or not at all (reliability I21). Pairs of rows are written by batches only,
+//! both halves with one value, so a batch that reads both must find them equal.
 
 use crate::check::Violation;
 use crate::records::ask::{Job, Saw};

@@ -1,4 +1,4 @@
-//! Promise: a record leaves memory only when SQL holds it (I46, record-cache 90).
+//! Promise: a record leaves memory only when SQL holds it (reliability I46, write-back 90).
 
 use shardine_model::{RowKeyBuf, Version};
 

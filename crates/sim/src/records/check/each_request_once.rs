@@ -1,5 +1,5 @@
-//! Promise: a numbered request takes effect at most once, and a retry is told what the first attempt did (I19,
-//! record-cache 35).
+//! Promise: a numbered request takes effect at most once, and a retry is told what the first attempt did (reliability
+//! I19, records 35).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Promise: an operation that was answered with a certain failure has no effect, ever (I18). Its value is its own, so it
-//! is enough that nobody sees it.
+//! Promise: an operation that was answered with a certain failure has no effect, ever (reliability I18). Its value is
+//! its own, so it is enough that nobody sees it.
 
 use std::collections::BTreeMap;
 

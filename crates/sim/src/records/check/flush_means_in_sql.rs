@@ -1,4 +1,4 @@
-//! Promise: a flush is answered when SQL holds what had been acknowledged before the flush was asked for (record-cache 31).
+//! Promise: a flush is answered when SQL holds what had been acknowledged before the flush was asked for (records 31).
 
 use shardine_model::RowKeyBuf;
 

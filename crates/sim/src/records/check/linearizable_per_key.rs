@@ -1,5 +1,5 @@
-//! Promise: each row behaves as if operations happened one at a time, each between its call and its return (I13, I14,
-//! record-cache 59). Does not trust versions; `versions_only_grow` does the same by them.
+//! Promise: each row behaves as if operations happened one at a time, each between its call and its return (reliability
+//! I13, I14, records 59). Does not trust versions; `versions_only_grow` does the same by them.
 
 mod resolve;
 mod search;

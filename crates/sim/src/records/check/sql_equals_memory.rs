@@ -1,4 +1,4 @@
-//! Promise: when nothing is left to write, SQL holds what memory holds, row by row, deletes too (I53).
+//! Promise: when nothing is left to write, SQL holds what memory holds, row by row, deletes too (reliability I53).
 
 use shardine_model::{RowKeyBuf, Version};
 use shardine_records::Lookup;

@@ -1,5 +1,5 @@
 //! Promise: the version of a row in SQL never goes back, whatever statement comes late, twice or from a deposed leader
-//! (I44, record-cache 82, 93). And one version is one content there too (I45).
+//! (reliability I44, write-back 82, 93). And one version is one content there too (reliability I45).
 
 use shardine_model::RowKeyBuf;
 

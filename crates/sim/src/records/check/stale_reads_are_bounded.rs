@@ -1,5 +1,5 @@
 //! Promise: a read that may be old comes from a replica that heard from the others within the age that was accepted, and
-//! whoever reads one replica again finds it no earlier in the log than before (record-cache 36). That its version was once
+//! whoever reads one replica again finds it no earlier in the log than before (records 36). That its version was once
 //! current is seen by `versions_only_grow`, which keeps the one content of every version.
 
 use std::collections::BTreeMap;

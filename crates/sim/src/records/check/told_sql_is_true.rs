@@ -1,4 +1,5 @@
-//! Promise: whoever is told that SQL has a version can find it there, that one or a newer one (record-cache 8, 32, 108).
+//! Promise: whoever is told that SQL has a version can find it there, that one or a newer one (records 8, 32,
+//! write-back 108).
 
 use shardine_model::{Reply, RowKeyBuf};
 

@@ -1,4 +1,5 @@
-//! Promise: what clients were told is there at the end, after any crash (I25-I27, record-cache 86), told by versions.
+//! Promise: what clients were told is there at the end, after any crash (reliability I25-I27, write-back 86), told by
+//! versions.
 
 use shardine_model::Version;
 

@@ -1,5 +1,6 @@
-//! Promise: versions of a row strictly increase in real time, and one version never names two contents (I22, record-cache
-//! 2-6). This is also the witness check of linearizability in linear time: the version says where an operation stands.
+//! Promise: versions of a row strictly increase in real time, and one version never names two contents (reliability
+//! I22, records 2-6). This is also the witness check of linearizability in linear time: the version says where an
+//! operation stands.
 
 use std::collections::BTreeMap;
 
