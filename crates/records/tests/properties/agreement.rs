@@ -76,7 +76,7 @@ proptest! {
 
     /// records 54, 56: how requests are grouped into entries changes neither the state nor any answer.
     #[test]
-    fn records_54_56_grouping_changes_nothing(requests in requests(), cuts in proptest::collection::vec(0..5usize, 30)) {
+    fn records_54_56_groups_change_nothing(requests in requests(), cuts in proptest::collection::vec(0..5usize, 30)) {
         let leader = Leader::new(3);
         let (mut one_by_one, mut grouped) = (empty(3), empty(4));
         let (mut answers, mut grouped_answers) = (Outcomes::default(), Outcomes::default());
