@@ -13,7 +13,7 @@ use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use shardine_model::{ErrorCode, NodeId, ShardId};
+use shardine_model::{ErrorCode, ShardId};
 use shardine_router::{CoordLook, CoordStatus, Response};
 use shardine_shard::coord::{Ask, NodeCall, NodeReply, Opening, StreamId, Ticket};
 use shardine_store::{DataDir, LogStore};
@@ -73,15 +73,9 @@ pub(crate) struct Coordination {
 
 impl Coordination {
     /// Brings the groups back from disk and lets them serve; `asked` is how many a new directory gets.
-    pub fn start(
-        node: NodeId,
-        asked: Option<u32>,
-        log: Arc<dyn LogStore>,
-        data: &DataDir,
-        clock: Clock,
-    ) -> anyhow::Result<Self> {
+    pub fn start(asked: Option<u32>, log: Arc<dyn LogStore>, data: &DataDir, clock: Clock) -> anyhow::Result<Self> {
         let groups = groups::groups(&*log, &data.snapshot_dir(), asked)?;
-        let seats = groups.iter().map(|&group| Seat::restore(node, group, &*log, data)).collect();
+        let seats = groups.iter().map(|&group| Seat::restore(group, &*log, data)).collect();
         let (messages, mailbox) = channel();
         let news = Mutex::new(messages.clone());
         let tell = move |what: LogNews| {

@@ -137,6 +137,7 @@ fn write(
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use shardine_model::ReplicaId;
     use shardine_model::codec::put_bytes;
     use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership, SnapshotMeta};
     use shardine_store::{SegmentLog, SnapshotReader};
@@ -151,7 +152,7 @@ mod tests {
     }
 
     fn persist(number: u64, shard: ShardId, indexes: std::ops::RangeInclusive<u64>) -> Persist {
-        let write = LogWrite { shard, entries: entries(indexes), hard_state: None };
+        let write = LogWrite { shard, replica: ReplicaId(1), entries: entries(indexes), hard_state: None };
         Persist { number, write, install: None }
     }
 
@@ -172,10 +173,14 @@ mod tests {
         let (log_dir, snapshots) = (dir.path().join("log"), dir.path().join("snapshots"));
         let log = SegmentLog::open(&log_dir, Default::default()).unwrap();
         write(&log, &snapshots, vec![(0, persist(1, SHARD, 1..=4)), (1, persist(1, ShardId(4), 1..=2))]).unwrap();
-        let meta =
-            SnapshotMeta { index: 90, term: 7, membership: Membership { voters: vec![1, 2], learners: vec![3] } };
+        let meta = SnapshotMeta {
+            index: 90,
+            term: 7,
+            membership: Membership::of([1, 2].map(ReplicaId)),
+            ..SnapshotMeta::default()
+        };
         let chunks = vec![b"first".to_vec(), Vec::new(), vec![7; 300_000], b"last".to_vec()];
-        let hard_state = HardState { term: 7, vote: 2, commit: 90 };
+        let hard_state = HardState { term: 7, vote: ReplicaId(2), commit: 90 };
 
         let mut install = persist(2, SHARD, 91..=92);
         install.write.hard_state = Some(hard_state);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use mio::{Poll, Waker};
 use shardine_model::key::Interval;
-use shardine_model::{ErrorCode, NodeId, Refusal, ShardId};
+use shardine_model::{ErrorCode, NodeId, Refusal, ReplicaId, ShardId};
 use shardine_resp::Options as RespOptions;
 use shardine_router::{RemoteEngine, ShardMap, ShardPlace};
 use shardine_shard::{MemoryLimits, Options as ReplicaOptions, Replica};
@@ -52,6 +52,9 @@ pub struct Node {
 
 /// The one node of `up`. Clusters come with their own numbering.
 const NODE: NodeId = NodeId(1);
+
+/// Each of its groups has one replica.
+pub(crate) const REPLICA: ReplicaId = ReplicaId(1);
 
 impl Node {
     pub fn start(options: &UpOptions) -> anyhow::Result<Self> {
@@ -119,7 +122,7 @@ impl Node {
         schema_manager.reconcile(&held)?;
         schema_manager.start(request_box)?;
         let engine: Arc<dyn RemoteEngine> = Arc::new(ExchangeHandle(Arc::clone(&exchange)));
-        let coord = Coordination::start(NODE, options.coord_groups, Arc::clone(&log), &data, clock)?;
+        let coord = Coordination::start(options.coord_groups, Arc::clone(&log), &data, clock)?;
         let _ = exchange.coord.set(coord.window());
         let doors = Doors::open(&engine, coord.engine(), options)?;
         exchange.inboxes[0].send(LaneMessage::Listen(listener));
@@ -254,7 +257,7 @@ fn memory_share(options: &UpOptions, shards: usize) -> u64 {
 
 fn seat(place: &ShardPlace, log: &dyn LogStore, data: &DataDir, options: &UpOptions, memory_max: u64) -> Seat {
     let seed = rand::random();
-    let restored = restore::restore(log, &data.snapshot_dir(), place.shard, place.interval, NODE.0, seed);
+    let restored = restore::restore(log, &data.snapshot_dir(), place.shard, place.interval, REPLICA, seed);
     let replica = restored.map_err(|error| {
         let reason = format!("{error:#}");
         tracing::error!(shard = %place.shard, %reason, "a shard cannot be read; the others go on");
@@ -266,7 +269,7 @@ fn seat(place: &ShardPlace, log: &dyn LogStore, data: &DataDir, options: &UpOpti
             seed,
             snapshot_log_bytes: options.snapshot_log_bytes,
             memory: MemoryLimits { bytes_max: memory_max, ..MemoryLimits::default() },
-            ..ReplicaOptions::new(NODE, place.shard, place.interval)
+            ..ReplicaOptions::new(REPLICA, place.shard, place.interval)
         };
         Replica::new(replica_options, records, restored)
     });

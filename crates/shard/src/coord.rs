@@ -14,14 +14,14 @@ pub use shardine_coord::{
     NodeReply, Opening, Path, Range, Refusal, SemaphoreLine, SessionId, Status as StatusCode, StreamId, Ticket, Totals,
 };
 use shardine_coord::{Leader, Origin, Out};
-use shardine_model::{NodeId, ShardId};
+use shardine_model::{ReplicaId, ShardId};
 
 use crate::actions::{Persist, SnapshotPart};
 use crate::member::{self, Member};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    pub node: NodeId,
+    pub replica: ReplicaId,
     /// The group's number among all groups of the node.
     pub group: ShardId,
     /// Grows with every start of the process.
@@ -37,9 +37,9 @@ pub struct Options {
 
 impl Options {
     #[must_use]
-    pub fn new(node: NodeId, group: ShardId) -> Self {
+    pub fn new(replica: ReplicaId, group: ShardId) -> Self {
         Self {
-            node,
+            replica,
             group,
             incarnation: 1,
             seed: 0,
@@ -52,7 +52,7 @@ impl Options {
 
     fn of_member(&self) -> member::Options {
         member::Options {
-            node: self.node,
+            replica: self.replica,
             shard: self.group,
             incarnation: self.incarnation,
             seed: self.seed,
@@ -99,7 +99,7 @@ struct Elected {
 /// The replica in numbers, for `status`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Status {
-    pub leader: Option<u64>,
+    pub leader: Option<ReplicaId>,
     pub is_serving: bool,
     pub term: u64,
     pub applied: u64,

@@ -2,7 +2,7 @@
 
 use shardine_consensus::{Message, Restored, Role};
 use shardine_model::key::Interval;
-use shardine_model::{Answer, ErrorCode, NodeId, ShardId, Timestamp};
+use shardine_model::{Answer, ErrorCode, ReplicaId, ShardId, Timestamp};
 use shardine_records::Records;
 
 use crate::actions::{Actions, Caller, Time};
@@ -17,7 +17,7 @@ use crate::writeback::{DirtyLimits, Writeback};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    pub node: NodeId,
+    pub replica: ReplicaId,
     pub shard: ShardId,
     pub interval: Interval,
     /// Grows with every start of the process.
@@ -39,9 +39,9 @@ pub struct Options {
 
 impl Options {
     #[must_use]
-    pub fn new(node: NodeId, shard: ShardId, interval: Interval) -> Self {
+    pub fn new(replica: ReplicaId, shard: ShardId, interval: Interval) -> Self {
         Self {
-            node,
+            replica,
             shard,
             interval,
             incarnation: 1,
@@ -59,7 +59,7 @@ impl Options {
 
     fn of_member(&self) -> member::Options {
         member::Options {
-            node: self.node,
+            replica: self.replica,
             shard: self.shard,
             incarnation: self.incarnation,
             seed: self.seed,
@@ -87,7 +87,7 @@ pub struct Replica {
 /// The replica in numbers, for `status`.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
-    pub leader: Option<u64>,
+    pub leader: Option<ReplicaId>,
     pub is_serving: bool,
     pub is_suspended: bool,
     pub term: u64,

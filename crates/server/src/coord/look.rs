@@ -109,7 +109,7 @@ pub(super) fn status(seat: &Seat) -> CoordStatus {
     };
     CoordStatus {
         group: group.0,
-        leader: status.leader.map(NodeId),
+        leader: status.leader.map(|leader| NodeId(leader.0)),
         term: status.term,
         applied: status.applied,
         snapshot: status.snapshot,

@@ -1,6 +1,6 @@
 //! One group's place in the owner: its replica, or why there is none.
 
-use shardine_model::{NodeId, ShardId};
+use shardine_model::ShardId;
 use shardine_shard::coord::{Actions, Options, Replica};
 use shardine_store::{DataDir, LogStore};
 
@@ -15,13 +15,13 @@ pub(super) struct Seat {
 
 impl Seat {
     /// Brings the group back from disk. One that cannot be read refuses everybody; the rest of the node goes on.
-    pub fn restore(node: NodeId, group: ShardId, log: &dyn LogStore, data: &DataDir) -> Self {
-        let restored = restore::restore_coord(log, &data.snapshot_dir(), group, node.0);
+    pub fn restore(group: ShardId, log: &dyn LogStore, data: &DataDir) -> Self {
+        let restored = restore::restore_coord(log, &data.snapshot_dir(), group, crate::node::REPLICA);
         let replica = restored.map_err(|error| format!("{error:#}")).map(|(coord, restored)| {
             let options = Options {
                 incarnation: crate::clock::wall().0 & 0xffff_ffff,
                 seed: rand::random(),
-                ..Options::new(node, group)
+                ..Options::new(crate::node::REPLICA, group)
             };
             Replica::new(options, coord, restored)
         });

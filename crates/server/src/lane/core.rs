@@ -377,7 +377,7 @@ impl Core {
             Err(reason) => status.stopped = Some(reason.clone()),
             Ok(replica) => {
                 let look = replica.status();
-                status.leader = look.leader.map(shardine_model::NodeId);
+                status.leader = look.leader.map(|leader| shardine_model::NodeId(leader.0));
                 status.term = look.term;
                 status.applied = look.applied;
                 status.committed = look.committed;
