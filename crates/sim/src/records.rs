@@ -81,6 +81,10 @@ impl Tenant for Records {
     type Event = Event;
     type Fault = Fault;
 
+    fn shard(group: usize) -> ShardId {
+        ShardId(group as u32 + 1)
+    }
+
     fn plan(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         plan::draw(seed, mutant)
     }
@@ -170,10 +174,6 @@ impl Tenant for Records {
         world.tenant.watch.stale.hear(node, group, from, world.now);
     }
 
-    fn end_turn(replica: &mut Replica, actions: &mut Actions, _now_ms: u64) {
-        replica.ask_sql(actions);
-    }
-
     fn perform(world: &mut World<Self>, node: usize, group: usize, actions: &mut Actions) {
         for (caller, answer) in actions.answers.drain(..).filter(|(caller, _)| *caller != NOBODY) {
             world.answer(node, caller.sequence, answer);
@@ -258,7 +258,7 @@ impl World<Records> {
 fn options(world: &World<Records>, seat: Seat) -> Options {
     let plan = &world.tenant.plan;
     let interval = world.tenant.universe.intervals[seat.group];
-    let mut options = Options::new(ReplicaId(seat.node as u64 + 1), ShardId(seat.group as u32), interval);
+    let mut options = Options::new(ReplicaId(seat.node as u64 + 1), Records::shard(seat.group), interval);
     options.incarnation = seat.life;
     options.seed = world.ground.seed;
     options.snapshot_log_bytes = world.ground.snapshot_log_bytes;

@@ -1,7 +1,8 @@
 //! The view from above: looks at every replica after every turn, with knowledge that no node has.
 
-use shardine_model::log::LogEntry;
-use shardine_shard::{Persist, Role};
+use shardine_host::GroupReplica;
+use shardine_model::log::{LogEntry, LogOp};
+use shardine_shard::Role;
 
 use crate::chance::mix;
 use crate::check::every_entry_is_shown::Ledger;
@@ -47,12 +48,18 @@ impl<T: Tenant> World<T> {
     }
 
     /// A replica asks its host to write something.
-    pub fn watch_persist(&mut self, node: usize, group: usize, persist: &Persist) {
+    pub fn watch_op(&mut self, node: usize, group: usize, op: &LogOp) {
         let ledger = &mut self.watch.ledgers[group];
-        if persist.install.is_some() {
-            ledger.install(node);
-        }
-        let verdict = ledger.append(node, &persist.write.entries);
+        let entries = match op {
+            LogOp::Write(write) => &write.entries,
+            LogOp::Install(install) => {
+                self.counters.snapshot_installs += 1;
+                ledger.install(node);
+                &install.write.entries
+            }
+            LogOp::Truncate { .. } | LogOp::Remove { .. } => return,
+        };
+        let verdict = ledger.append(node, entries);
         self.demand(verdict);
     }
 
