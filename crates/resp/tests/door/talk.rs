@@ -34,7 +34,11 @@ impl Door {
     }
 
     pub fn with(options: Options) -> Self {
-        Self { connection: RespConnection::new(7, Peer { id: 7, ..Peer::default() }, Arc::new(options)), engine: FakeHall::new(), out: Vec::new() }
+        Self {
+            connection: RespConnection::new(7, Peer { id: 7, ..Peer::default() }, Arc::new(options)),
+            engine: FakeHall::new(),
+            out: Vec::new(),
+        }
     }
 
     pub fn late() -> Self {

@@ -13,8 +13,8 @@ use mio::{Interest, Registry, Token};
 use shardine_resp::{Options, Peer, RespConnection};
 use shardine_router::{Response, Ticket};
 
-pub(crate) use self::population::Population;
 use self::connection::{Brought, Connection};
+pub(crate) use self::population::Population;
 use super::core::Core;
 use super::numbered::Numbered;
 
@@ -305,7 +305,11 @@ impl Connections {
             let id = ConnectionId { place, number };
             if let Some(connection) = self.get(id) {
                 let bytes = connection.counted_bytes;
-                tracing::warn!(client = number, bytes, "a Redis client is disconnected: it holds too many bytes unread");
+                tracing::warn!(
+                    client = number,
+                    bytes,
+                    "a Redis client is disconnected: it holds too many bytes unread"
+                );
             }
             self.remove(id);
         }
@@ -315,7 +319,8 @@ impl Connections {
         self.now_ms = now_ms;
         let is_idle = |connection: &Connection| {
             let idle_ms = now_ms.saturating_sub(connection.active_ms);
-            (connection.resp.waiting() == 0 && idle_ms > IDLE_MS_MAX) || (connection.is_ending && idle_ms > LINGER_MS_MAX)
+            (connection.resp.waiting() == 0 && idle_ms > IDLE_MS_MAX)
+                || (connection.is_ending && idle_ms > LINGER_MS_MAX)
         };
         for (place, number) in self.open.find(is_idle) {
             self.remove(ConnectionId { place, number });
