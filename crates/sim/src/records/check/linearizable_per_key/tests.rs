@@ -1,5 +1,7 @@
 //! Small histories with a known verdict.
 
+mod all_orders;
+
 use shardine_model::{TableId, Version};
 
 use super::resolve::{Item, items};
