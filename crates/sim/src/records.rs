@@ -34,7 +34,6 @@ use crate::check::Violation;
 use crate::ground::{Ground, MS};
 use crate::tenant::{Draws, Seat, Tenant};
 use crate::world::World;
-use ask::Job;
 use clients::Client;
 use counters::Counters;
 use event::{Event, Input};
@@ -48,20 +47,11 @@ use watch::Watch;
 /// The caller of what the run itself proposes; nobody waits for the answer.
 pub const NOBODY: Caller = Caller { source: u64::MAX, sequence: 0 };
 
-/// A request on its way: whose it is and which operation it is an attempt at.
-#[derive(Clone, Copy, Debug)]
-pub struct Attempt {
-    pub client: usize,
-    pub operation: usize,
-    pub node: usize,
-}
-
 pub struct Records {
     plan: Plan,
     universe: Rc<Universe>,
     sql: Sql,
     clients: Vec<Client>,
-    attempts: Vec<Attempt>,
     history: History,
     watch: Watch,
     counters: Counters,
@@ -98,7 +88,6 @@ impl Tenant for Records {
         Self {
             sql,
             clients,
-            attempts: Vec::new(),
             history: History::default(),
             watch: Watch::new(nodes, universe.rows.len()),
             counters: Counters::default(),
@@ -234,7 +223,7 @@ impl Tenant for Records {
         world.compare_with_sql()
     }
 
-    fn judge(world: &World<Self>) -> Result<u64, Violation> {
+    fn judge(world: &World<Self>) -> Result<(), Violation> {
         world.judge_history()
     }
 
@@ -245,13 +234,6 @@ impl Tenant for Records {
         counters.fenced = self.sql.fence_hits;
         counters.rows_written = self.sql.written;
         counters.list()
-    }
-}
-
-impl World<Records> {
-    /// The job that an attempt is about.
-    fn job_of(&self, attempt: u64) -> &Job {
-        &self.tenant.history.operations[self.tenant.attempts[attempt as usize].operation].job
     }
 }
 
