@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use raft::eraftpb::{ConfState, Entry, EntryType, HardState as RaftHardState, MessageType, Snapshot};
 use raft::{Config, ProgressState, RawNode, ReadOnlyOption, StateRole};
+use shardine_model::ReplicaId;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership, SnapshotMeta};
 
 use crate::message::Message;
@@ -25,8 +26,7 @@ const APPLY_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// This replica, by its node's id.
-    pub id: u64,
+    pub id: ReplicaId,
     pub shard: u32,
     /// Grows with every start of the process, so that two lives of a replica do not draw the same timeouts.
     pub incarnation: u64,
@@ -101,10 +101,10 @@ impl Group {
         // The commit index is not synced on its own, and may lag or, after a lost tail, lead what is here.
         let commit = hard_state.commit.clamp(snapshot.index, window.last());
         window.hard_state.term = hard_state.term.max(snapshot.term);
-        window.hard_state.vote = hard_state.vote;
+        window.hard_state.vote = hard_state.vote.0;
         window.hard_state.commit = commit;
         let config = Config {
-            id: options.id,
+            id: options.id.0,
             election_tick: ELECTION_TICKS,
             heartbeat_tick: HEARTBEAT_TICKS,
             applied: snapshot.index,
@@ -124,7 +124,7 @@ impl Group {
     }
 
     #[must_use]
-    pub fn id(&self) -> u64 {
+    pub fn id(&self) -> ReplicaId {
         self.options.id
     }
 
@@ -138,8 +138,8 @@ impl Group {
     }
 
     #[must_use]
-    pub fn leader(&self) -> Option<u64> {
-        Some(self.node.raft.leader_id).filter(|&id| id != 0)
+    pub fn leader(&self) -> Option<ReplicaId> {
+        Some(ReplicaId(self.node.raft.leader_id)).filter(|&id| id != ReplicaId(0))
     }
 
     #[must_use]
@@ -160,14 +160,12 @@ impl Group {
     /// Whether this replica alone is the majority, so that its own disk decides.
     #[must_use]
     pub fn is_alone(&self) -> bool {
-        let voters = &self.node.store().conf_state.voters;
-        voters.len() == 1 && voters[0] == self.options.id
+        self.membership().is_alone(self.options.id)
     }
 
     #[must_use]
     pub fn membership(&self) -> Membership {
-        let state = &self.node.store().conf_state;
-        Membership { voters: state.voters.to_vec(), learners: state.learners.to_vec() }
+        membership(&self.node.store().conf_state)
     }
 
     pub fn tick(&mut self) {
@@ -195,7 +193,7 @@ impl Group {
             *ticks += 1;
             if *ticks > SNAPSHOT_TICKS_MAX {
                 self.snapshot_ticks.remove(&id);
-                self.report_snapshot(id, false);
+                self.report_snapshot(ReplicaId(id), false);
             }
         }
     }
@@ -244,8 +242,8 @@ impl Group {
         self.role() == Role::Leader && self.node.raft.commit_to_current_term()
     }
 
-    pub fn transfer_leader(&mut self, to: u64) {
-        self.node.transfer_leader(to);
+    pub fn transfer_leader(&mut self, to: ReplicaId) {
+        self.node.transfer_leader(to.0);
     }
 
     pub fn ready(&mut self) -> Option<Ready> {
@@ -322,9 +320,9 @@ impl Group {
     }
 
     /// Tells how sending a snapshot to a follower went.
-    pub fn report_snapshot(&mut self, to: u64, arrived: bool) {
+    pub fn report_snapshot(&mut self, to: ReplicaId, arrived: bool) {
         let status = if arrived { raft::SnapshotStatus::Finish } else { raft::SnapshotStatus::Failure };
-        self.node.report_snapshot(to, status);
+        self.node.report_snapshot(to.0, status);
     }
 
     /// The term of an applied entry that is still in memory.
@@ -344,7 +342,7 @@ impl Group {
         };
         let parts = [
             self.options.seed,
-            self.options.id,
+            self.options.id.0,
             u64::from(self.options.shard),
             self.options.incarnation,
             raft.term,
@@ -364,13 +362,28 @@ fn mix(mut number: u64) -> u64 {
 
 fn conf_state(membership: &Membership) -> ConfState {
     let mut state = ConfState::default();
-    state.set_voters(membership.voters.clone());
-    state.set_learners(membership.learners.clone());
+    let numbers = |replicas: &[ReplicaId]| replicas.iter().map(|replica| replica.0).collect::<Vec<_>>();
+    state.set_voters(numbers(&membership.voters));
+    state.set_learners(numbers(&membership.learners));
+    state.set_voters_outgoing(numbers(&membership.outgoing));
+    state.set_learners_next(numbers(&membership.learners_next));
+    state.auto_leave = membership.auto_leave;
     state
 }
 
+fn membership(state: &ConfState) -> Membership {
+    let replicas = |numbers: &[u64]| numbers.iter().copied().map(ReplicaId).collect();
+    Membership {
+        voters: replicas(state.get_voters()),
+        learners: replicas(state.get_learners()),
+        outgoing: replicas(state.get_voters_outgoing()),
+        learners_next: replicas(state.get_learners_next()),
+        auto_leave: state.auto_leave,
+    }
+}
+
 fn hard_state(state: &RaftHardState) -> HardState {
-    HardState { term: state.term, vote: state.vote, commit: state.commit }
+    HardState { term: state.term, vote: ReplicaId(state.vote), commit: state.commit }
 }
 
 fn raft_entry(entry: LogEntry) -> Entry {
@@ -392,9 +405,8 @@ fn log_entry(entry: Entry) -> LogEntry {
 
 fn snapshot_parts(snapshot: &Snapshot) -> (SnapshotMeta, Bytes) {
     let meta = snapshot.get_metadata();
-    let state = meta.get_conf_state();
-    let membership = Membership { voters: state.voters.to_vec(), learners: state.learners.to_vec() };
-    (SnapshotMeta { index: meta.index, term: meta.term, membership }, snapshot.data.clone())
+    let membership = membership(meta.get_conf_state());
+    (SnapshotMeta { index: meta.index, term: meta.term, membership, conf_index: 0 }, snapshot.data.clone())
 }
 
 fn read_done(state: &raft::ReadState) -> Option<ReadDone> {

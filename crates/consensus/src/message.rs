@@ -1,6 +1,7 @@
 //! Messages between replicas of a group. Opaque here; their bytes are the transport's business.
 
 use raft::eraftpb;
+use shardine_model::ReplicaId;
 
 /// A message of one replica to another.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,13 +9,13 @@ pub struct Message(pub(crate) eraftpb::Message);
 
 impl Message {
     #[must_use]
-    pub fn from(&self) -> u64 {
-        self.0.from
+    pub fn from(&self) -> ReplicaId {
+        ReplicaId(self.0.from)
     }
 
     #[must_use]
-    pub fn to(&self) -> u64 {
-        self.0.to
+    pub fn to(&self) -> ReplicaId {
+        ReplicaId(self.0.to)
     }
 
     #[must_use]

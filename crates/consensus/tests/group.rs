@@ -1,15 +1,16 @@
 //! A Raft group as a pure step function: the same calls give the same outcome, and nothing is promised before the disk has it.
 
 use shardine_consensus::{Group, Message, Options, Ready, Restored, Role};
+use shardine_model::ReplicaId;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership, SnapshotMeta};
 
 fn restored(voters: &[u64]) -> Restored {
-    let membership = Membership { voters: voters.to_vec(), learners: Vec::new() };
+    let membership = Membership::of(voters.iter().copied().map(ReplicaId));
     Restored { snapshot: SnapshotMeta { membership, ..Default::default() }, ..Default::default() }
 }
 
 fn group(id: u64, seed: u64, voters: &[u64]) -> Group {
-    Group::new(Options { id, shard: 1, incarnation: 1, seed }, restored(voters))
+    Group::new(Options { id: ReplicaId(id), shard: 1, incarnation: 1, seed }, restored(voters))
 }
 
 /// Everything a group has ready, with its disk confirming at once.
@@ -55,12 +56,13 @@ fn a_vote_leaves_only_when_it_is_on_disk() {
     candidate.campaign();
     let messages =
         drain(&mut candidate).into_iter().flat_map(|ready| [ready.messages, ready.persisted_messages].concat());
-    let to_second: Vec<Message> = messages.filter(|message| message.to() == 2).collect();
+    let to_second: Vec<Message> = messages.filter(|message| message.to() == ReplicaId(2)).collect();
     let mut voter = group(2, 0, &[1, 2, 3]);
     // The first round only asks whether a vote would be given; the second one takes it.
     let granted = exchange(&mut candidate, &mut voter, to_second);
 
-    let vote = granted.iter().find(|ready| ready.hard_state.is_some_and(|state| state.vote == 1)).expect("a vote");
+    let vote =
+        granted.iter().find(|ready| ready.hard_state.is_some_and(|state| state.vote == ReplicaId(1))).expect("a vote");
 
     assert!(vote.must_sync);
     assert!(vote.messages.is_empty(), "what a vote promises waits for the disk");
@@ -110,8 +112,8 @@ fn a_replica_comes_back_with_its_log() {
     back.entries = vec![entry(5), entry(6)];
     // The commit index is written lazily: it may be behind the log, or, after a lost tail, ahead of it.
     for commit in [0, 5, 99] {
-        back.hard_state = HardState { term: 3, vote: 1, commit };
-        let mut group = Group::new(Options { id: 1, shard: 1, incarnation: 2, seed: 0 }, back.clone());
+        back.hard_state = HardState { term: 3, vote: ReplicaId(1), commit };
+        let mut group = Group::new(Options { id: ReplicaId(1), shard: 1, incarnation: 2, seed: 0 }, back.clone());
 
         group.campaign();
         let committed: Vec<u64> =

@@ -5,7 +5,7 @@
 
 use crate::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
 use crate::command::{put_row_key, read_row_key};
-use crate::ids::{NodeId, TableId, Timestamp};
+use crate::ids::{ReplicaId, TableId, Timestamp};
 use crate::key::RowKey;
 use crate::table::Table;
 use crate::version::Version;
@@ -43,7 +43,7 @@ pub enum Entry<'a> {
     Kick(Vec<(RowKey<'a>, Version)>),
     /// The right to write to SQL. Holds no time: everybody counts on their own clock (records 63).
     Lease {
-        holder: NodeId,
+        holder: ReplicaId,
         term: u64,
         length_ms: u64,
     },
@@ -246,7 +246,7 @@ impl<'a> Entry<'a> {
             }
             KIND_KICK => Self::Kick(read_versions(reader)?),
             KIND_LEASE => Self::Lease {
-                holder: NodeId(reader.varint("lease holder")?),
+                holder: ReplicaId(reader.varint("lease holder")?),
                 term: reader.varint("lease term")?,
                 length_ms: reader.varint("lease length")?,
             },

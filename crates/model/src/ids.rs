@@ -17,11 +17,17 @@ macro_rules! identity {
 }
 
 identity!(
-    /// A process that holds replicas. Also the Raft id of each of its replicas. Zero means nobody.
+    /// A process that holds replicas. Zero means nobody.
     NodeId, u64
 );
 identity!(
-    /// A shard: one interval of positions, one Raft group.
+    /// One placement of a shard on a node, for ever: a replica that was removed and comes back to the same node has another
+    /// number, because it has forgotten its vote. This is what Raft knows its members by. Zero means nobody.
+    ReplicaId, u64
+);
+identity!(
+    /// A Raft group: one interval of positions, or one of those that hold coordination or the cluster's map. Its number
+    /// tells which ([`ShardId::kind`]).
     ShardId, u32
 );
 identity!(
@@ -40,6 +46,30 @@ identity!(
     /// A client that numbers its requests, so that a repeated one is executed once.
     ClientId, u64
 );
+
+/// What a group's machine is. The ranges of numbers are frozen: they are in logs, snapshots and messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GroupKind {
+    Records,
+    Coordination,
+    Meta,
+}
+
+impl ShardId {
+    /// Coordination groups are numbered from here; shards of records stay below.
+    pub const FIRST_COORDINATION: Self = Self(1 << 30);
+    /// The group with the cluster's map. There is one.
+    pub const META: Self = Self(1 << 31);
+
+    #[must_use]
+    pub fn kind(self) -> GroupKind {
+        match self {
+            shard if shard < Self::FIRST_COORDINATION => GroupKind::Records,
+            shard if shard < Self::META => GroupKind::Coordination,
+            _ => GroupKind::Meta,
+        }
+    }
+}
 
 impl LogIndex {
     #[must_use]

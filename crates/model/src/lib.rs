@@ -29,7 +29,7 @@ pub use backing::{Ack, AckAfter, Backing, Conflict, Mapping, SqlOptions, WriteMo
 pub use command::{Action, Command, Request};
 pub use entry::Entry;
 pub use error::{ErrorCode, Refusal};
-pub use ids::{ClientId, FieldId, LogIndex, NodeId, ShardId, TableId, Timestamp};
+pub use ids::{ClientId, FieldId, GroupKind, LogIndex, NodeId, ReplicaId, ShardId, TableId, Timestamp};
 pub use key::{Position, RowKey, RowKeyBuf};
 pub use reply::{Answer, Outcome, Reply};
 pub use row::{FieldRef, FieldValue, FieldsView, RowImage, RowView};

@@ -102,6 +102,9 @@ pub const DEAD_LETTERS_MAX: usize = 10_000;
 /// Bytes of SQL's words in a dead letter.
 pub const DEAD_LETTER_ERROR_BYTES_MAX: usize = 512;
 
+/// Replicas in one list of a group's membership. Three or five by habit; a list that claims more is damaged.
+pub const MEMBERS_MAX: usize = 100;
+
 /// Requests waiting in one shard, in bytes, before it answers `busy`.
 pub const PENDING_BYTES_MAX: usize = 64 << 20;
 

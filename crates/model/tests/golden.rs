@@ -9,8 +9,8 @@ use shardine_model::entry::{Entry, LoadedRow, RaisedRow, RefusedRow, SettledRow}
 use shardine_model::reply::{Answer, Outcome, Reply};
 use shardine_model::table::SortPart;
 use shardine_model::{
-    Backing, ClientId, Conflict, ErrorCode, Field, FieldId, FieldRef, FieldType, FieldValue, Mapping, NodeId, RowImage,
-    RowKey, SqlOptions, Table, TableId, Timestamp, Value, ValueRef, Version, WriteMode, sort,
+    Backing, ClientId, Conflict, ErrorCode, Field, FieldId, FieldRef, FieldType, FieldValue, Mapping, ReplicaId,
+    RowImage, RowKey, SqlOptions, Table, TableId, Timestamp, Value, ValueRef, Version, WriteMode, sort,
 };
 
 const LILI: RowKey<'static> = RowKey { table: TableId(2), key: b"lili", sort: b"" };
@@ -172,7 +172,7 @@ fn golden_bytes_of_each_kind_of_entry() {
         "0102010002046c696c690603010114",
     );
     assert_entry(Entry::Kick(versions.clone()), "0103020002046c696c690801ac02017008800000000000000709");
-    assert_entry(Entry::Lease { holder: NodeId(1), term: 300, length_ms: 10_000 }, "010401ac02904e");
+    assert_entry(Entry::Lease { holder: ReplicaId(1), term: 300, length_ms: 10_000 }, "010401ac02904e");
     assert_entry(Entry::Written(versions.clone()), "0105020002046c696c690801ac02017008800000000000000709");
     assert_entry(
         Entry::Schema(Box::new(users())),

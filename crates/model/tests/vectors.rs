@@ -65,7 +65,7 @@ fn part(text: &str) -> Value {
 /// The kinds on the page are those that the code writes.
 #[test]
 fn published_kinds_are_those_of_the_code() {
-    use shardine_model::{Entry, NodeId, Table, TableId, Timestamp};
+    use shardine_model::{Entry, ReplicaId, Table, TableId, Timestamp};
     let row = shardine_model::RowKey { table: TableId(1), key: b"", sort: b"" };
     let none = shardine_model::Version::NEVER;
     let settled =
@@ -74,7 +74,7 @@ fn published_kinds_are_those_of_the_code() {
         ("commands", Entry::Commands { proposed_at: Timestamp(0), requests: &[] }),
         ("load", Entry::Load(Vec::new())),
         ("kick", Entry::Kick(Vec::new())),
-        ("lease", Entry::Lease { holder: NodeId(1), term: 1, length_ms: 1 }),
+        ("lease", Entry::Lease { holder: ReplicaId(1), term: 1, length_ms: 1 }),
         ("written", Entry::Written(Vec::new())),
         ("schema", Entry::Schema(Box::new(Table::kv()))),
         ("purge", Entry::Purge(Vec::new())),

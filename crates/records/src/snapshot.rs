@@ -7,7 +7,7 @@
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
 use shardine_model::key::Interval;
 use shardine_model::row::check_packed;
-use shardine_model::{NodeId, Position, RowKey, Table, TableId, Timestamp, Version};
+use shardine_model::{Position, ReplicaId, RowKey, Table, TableId, Timestamp, Version};
 
 use crate::command::content_of;
 use crate::index::Index;
@@ -149,7 +149,7 @@ impl Records {
         self.lease = match reader.u8("lease mark")? {
             0 => None,
             _ => Some(Lease {
-                holder: NodeId(reader.varint("lease holder")?),
+                holder: ReplicaId(reader.varint("lease holder")?),
                 term: reader.varint("lease term")?,
                 length_ms: reader.varint("lease length")?,
             }),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use shardine_model::codec::put_bytes;
 use shardine_model::key::Interval;
 use shardine_model::{
-    Backing, Catalogue, NodeId, Position, RowKey, RowKeyBuf, RowView, Table, TableId, Timestamp, Version, WriteMode,
+    Backing, Catalogue, Position, ReplicaId, RowKey, RowKeyBuf, RowView, Table, TableId, Timestamp, Version, WriteMode,
 };
 
 use crate::absents::Absents;
@@ -53,7 +53,7 @@ pub struct Records {
 /// Who may write to SQL, and in which term it was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    pub holder: NodeId,
+    pub holder: ReplicaId,
     pub term: u64,
     pub length_ms: u64,
 }

@@ -5,7 +5,7 @@
 mod words;
 
 use shardine_model::entry::{LoadedRow, RefusedRow, open_commands};
-use shardine_model::{Entry, NodeId, RowImage, RowKey, Table, TableId, Timestamp, Version, limits};
+use shardine_model::{Entry, ReplicaId, RowImage, RowKey, Table, TableId, Timestamp, Version, limits};
 use shardine_records::{CutStep, Nobody, Records};
 
 fn hex(bytes: &[u8]) -> String {
@@ -88,7 +88,7 @@ fn golden_bytes_of_a_row_with_sql() {
     let loaded = LoadedRow { row, version: Version(-3), fields: &image.packed };
     records.apply(&Entry::Load(vec![loaded]).to_bytes(), &mut Nobody).expect("a load");
     ask(&mut records, "set users:lili age=10");
-    let lease = Entry::Lease { holder: NodeId(2), term: 5, length_ms: 10_000 };
+    let lease = Entry::Lease { holder: ReplicaId(2), term: 5, length_ms: 10_000 };
     records.apply(&lease.to_bytes(), &mut Nobody).expect("a lease");
 
     assert_chunks(

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use mio::{Poll, Waker};
+use shardine_host::Host;
 use shardine_model::key::Interval;
-use shardine_model::{ErrorCode, NodeId, Refusal, ShardId};
+use shardine_model::{ErrorCode, NodeId, Refusal, ReplicaId, ShardId};
 use shardine_resp::Options as RespOptions;
 use shardine_router::{RemoteEngine, ShardMap, ShardPlace};
 use shardine_shard::{MemoryLimits, Options as ReplicaOptions, Replica};
@@ -22,7 +23,7 @@ use crate::clock::Clock;
 use crate::coord::{self, Coordination};
 use crate::doors::Doors;
 use crate::exchange::{Exchange, ExchangeHandle};
-use crate::lane::{self, Core, Lane, Seat};
+use crate::lane::{self, Core, CoreParts, Lane};
 use crate::lane_message::{Inbox, LaneMessage};
 use crate::log_thread::LogNews;
 use crate::options::UpOptions;
@@ -52,6 +53,9 @@ pub struct Node {
 
 /// The one node of `up`. Clusters come with their own numbering.
 const NODE: NodeId = NodeId(1);
+
+/// Each of its groups has one replica.
+pub(crate) const REPLICA: ReplicaId = ReplicaId(1);
 
 impl Node {
     pub fn start(options: &UpOptions) -> anyhow::Result<Self> {
@@ -95,8 +99,10 @@ impl Node {
         let mut threads = Vec::new();
         for (number, (poll, inbox, mailbox)) in posts.into_iter().enumerate() {
             let memory_max = memory_share(options, map.places().len());
-            let seats = map.places().iter().filter(|place| place.lane == number);
-            let seats = seats.map(|place| seat(place, &*log, &data, options, memory_max)).collect();
+            let mut host = Host::default();
+            for place in map.places().iter().filter(|place| place.lane == number) {
+                host.add(place.shard, REPLICA, replica(place, &*log, &data, options, memory_max));
+            }
             let news = inbox.clone();
             let tell = move |what| {
                 news.send(match what {
@@ -106,9 +112,17 @@ impl Node {
             };
             let name = number.to_string();
             let log_thread = log_thread::start(&name, Arc::clone(&log), data.snapshot_dir(), tell)?;
-            let saved = move |seat, index| inbox.send(LaneMessage::SnapshotSaved { seat, index });
-            let snapshots = snapshot_thread::start(&name, data.snapshot_dir(), saved, log_thread.tasks.clone())?;
-            let core = Core::new(number, seats, Arc::clone(&exchange), log_thread, snapshots, clock);
+            let tell = move |news| inbox.send(LaneMessage::Snapshot(news));
+            let snapshots = snapshot_thread::start(&name, data.snapshot_dir(), tell)?;
+            let core = Core::new(CoreParts {
+                number,
+                host,
+                memory_max,
+                exchange: Arc::clone(&exchange),
+                log: log_thread,
+                snapshots,
+                clock,
+            });
             let connections = lane::Connections::new(Arc::clone(&resp), options.connections_max);
             let mut lane = Lane::new(poll, mailbox, core, connections, Arc::clone(&exchange), clock);
             lane.bring_up();
@@ -119,7 +133,7 @@ impl Node {
         schema_manager.reconcile(&held)?;
         schema_manager.start(request_box)?;
         let engine: Arc<dyn RemoteEngine> = Arc::new(ExchangeHandle(Arc::clone(&exchange)));
-        let coord = Coordination::start(NODE, options.coord_groups, Arc::clone(&log), &data, clock)?;
+        let coord = Coordination::start(options.coord_groups, Arc::clone(&log), &data, clock, Arc::clone(&exchange))?;
         let _ = exchange.coord.set(coord.window());
         let doors = Doors::open(&engine, coord.engine(), options)?;
         exchange.inboxes[0].send(LaneMessage::Listen(listener));
@@ -252,25 +266,31 @@ fn memory_share(options: &UpOptions, shards: usize) -> u64 {
     if options.memory_max == 0 { 0 } else { (options.memory_max / shards.max(1) as u64).max(1) }
 }
 
-fn seat(place: &ShardPlace, log: &dyn LogStore, data: &DataDir, options: &UpOptions, memory_max: u64) -> Seat {
+/// A replica from what the disk has of it, or why there is none.
+fn replica(
+    place: &ShardPlace,
+    log: &dyn LogStore,
+    data: &DataDir,
+    options: &UpOptions,
+    memory_max: u64,
+) -> Result<Replica, String> {
     let seed = rand::random();
-    let restored = restore::restore(log, &data.snapshot_dir(), place.shard, place.interval, NODE.0, seed);
-    let replica = restored.map_err(|error| {
+    let restored = restore::restore(log, &data.snapshot_dir(), place.shard, place.interval, REPLICA, seed);
+    let restored = restored.map_err(|error| {
         let reason = format!("{error:#}");
         tracing::error!(shard = %place.shard, %reason, "a shard cannot be read; the others go on");
         reason
     });
-    let replica = replica.map(|(records, restored)| {
+    restored.map(|(records, restored)| {
         let replica_options = ReplicaOptions {
             incarnation: crate::clock::wall().0 & 0xffff_ffff,
             seed,
             snapshot_log_bytes: options.snapshot_log_bytes,
             memory: MemoryLimits { bytes_max: memory_max, ..MemoryLimits::default() },
-            ..ReplicaOptions::new(NODE, place.shard, place.interval)
+            ..ReplicaOptions::new(REPLICA, place.shard, place.interval)
         };
         Replica::new(replica_options, records, restored)
-    });
-    Seat { shard: place.shard, lo: place.interval.lo, hi: place.interval.hi, memory_max, replica }
+    })
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use shardine_model::ShardId;
 use shardine_model::key::Interval;
 use shardine_model::log::{Membership, SnapshotMeta};
+use shardine_model::{ReplicaId, ShardId};
 use shardine_records::Records;
 use shardine_shard::Restored;
 use shardine_shard::coord::Coord;
@@ -17,11 +17,11 @@ pub(crate) fn restore(
     snapshots: &Path,
     shard: ShardId,
     interval: Interval,
-    node: u64,
+    replica: ReplicaId,
     seed: u64,
 ) -> anyhow::Result<(Records, Restored)> {
     let mut records = Records::new(seed).owning(interval);
-    let mut snapshot = first(node);
+    let mut snapshot = first(replica);
     if let Some(mut reader) = SnapshotReader::newest(snapshots, shard)? {
         snapshot = reader.meta().clone();
         while let Some(chunk) = reader.next_chunk()? {
@@ -42,10 +42,10 @@ pub(crate) fn restore_coord(
     log: &dyn LogStore,
     snapshots: &Path,
     group: ShardId,
-    node: u64,
+    replica: ReplicaId,
 ) -> anyhow::Result<(Coord, Restored)> {
     let mut coord = Coord::new();
-    let mut snapshot = first(node);
+    let mut snapshot = first(replica);
     if let Some(mut reader) = SnapshotReader::newest(snapshots, group)? {
         snapshot = reader.meta().clone();
         while let Some(chunk) = reader.next_chunk()? {
@@ -57,8 +57,8 @@ pub(crate) fn restore_coord(
 }
 
 /// Where a group begins that has no snapshot yet.
-fn first(node: u64) -> SnapshotMeta {
-    SnapshotMeta { index: 0, term: 0, membership: Membership { voters: vec![node], learners: Vec::new() } }
+fn first(replica: ReplicaId) -> SnapshotMeta {
+    SnapshotMeta { membership: Membership::of([replica]), ..SnapshotMeta::default() }
 }
 
 /// What the group needs to go on behind its snapshot.

@@ -14,14 +14,14 @@ pub use shardine_coord::{
     NodeReply, Opening, Path, Range, Refusal, SemaphoreLine, SessionId, Status as StatusCode, StreamId, Ticket, Totals,
 };
 use shardine_coord::{Leader, Origin, Out};
-use shardine_model::{NodeId, ShardId};
+use shardine_model::{ReplicaId, ShardId};
 
 use crate::actions::{Persist, SnapshotPart};
 use crate::member::{self, Member};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    pub node: NodeId,
+    pub replica: ReplicaId,
     /// The group's number among all groups of the node.
     pub group: ShardId,
     /// Grows with every start of the process.
@@ -37,9 +37,9 @@ pub struct Options {
 
 impl Options {
     #[must_use]
-    pub fn new(node: NodeId, group: ShardId) -> Self {
+    pub fn new(replica: ReplicaId, group: ShardId) -> Self {
         Self {
-            node,
+            replica,
             group,
             incarnation: 1,
             seed: 0,
@@ -52,7 +52,7 @@ impl Options {
 
     fn of_member(&self) -> member::Options {
         member::Options {
-            node: self.node,
+            replica: self.replica,
             shard: self.group,
             incarnation: self.incarnation,
             seed: self.seed,
@@ -99,7 +99,7 @@ struct Elected {
 /// The replica in numbers, for `status`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Status {
-    pub leader: Option<u64>,
+    pub leader: Option<ReplicaId>,
     pub is_serving: bool,
     pub term: u64,
     pub applied: u64,
@@ -125,6 +125,16 @@ impl Replica {
             now_ms: 0,
             elected: Elected::default(),
         }
+    }
+
+    #[must_use]
+    pub fn shard(&self) -> ShardId {
+        self.options.group
+    }
+
+    #[must_use]
+    pub fn id(&self) -> ReplicaId {
+        self.options.replica
     }
 
     #[must_use]
@@ -262,7 +272,7 @@ impl Replica {
 
     /// Whether there is something for [`Replica::propose_gathered`] to do.
     #[must_use]
-    pub fn wants_flush(&self) -> bool {
+    pub fn wants_proposal(&self) -> bool {
         self.out.wants_flush()
     }
 
@@ -301,6 +311,11 @@ impl Replica {
     /// The host has the snapshot at this index on disk; the log up to it may go.
     pub fn snapshot_saved(&mut self, index: u64) {
         self.member.snapshot_saved(index);
+    }
+
+    /// The host could not write the snapshot; the log keeps everything, and the next one is tried later.
+    pub fn snapshot_failed(&mut self) {
+        self.member.snapshot_failed();
     }
 
     /// Gives what is said to whom it is said.

@@ -11,7 +11,7 @@ mod writes;
 
 use shardine_consensus::{Group, Message, Options as GroupOptions, Ready, Restored, Role};
 use shardine_model::log::LogEntry;
-use shardine_model::{NodeId, ShardId};
+use shardine_model::{ReplicaId, ShardId};
 
 use crate::actions::{Persist, SnapshotPart};
 use cutting::Cutting;
@@ -21,7 +21,7 @@ use writes::Writes;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
-    pub node: NodeId,
+    pub replica: ReplicaId,
     pub shard: ShardId,
     pub incarnation: u64,
     pub seed: u64,
@@ -68,7 +68,7 @@ impl<T> Member<T> {
     /// Begins with what the disk held, behind the snapshot that the machine was made from.
     pub fn new(options: Options, restored: Restored) -> Self {
         let group_options = GroupOptions {
-            id: options.node.0,
+            id: options.replica,
             shard: options.shard.0,
             incarnation: options.incarnation,
             seed: options.seed,
@@ -164,7 +164,7 @@ impl<T> Member<T> {
         if ready.must_sync || ready.snapshot.is_some() {
             self.cutting.count_log(&ready.entries);
         }
-        self.writes.take(self.options.shard, ready, &mut self.group, out);
+        self.writes.take((self.options.shard, self.options.replica), ready, &mut self.group, out);
     }
 
     fn note_applied(&mut self, entry: &LogEntry) {
@@ -200,6 +200,10 @@ impl<T> Member<T> {
     /// The host has the snapshot at this index on disk.
     pub fn snapshot_saved(&mut self, index: u64) {
         self.cutting.saved(index);
+    }
+
+    pub fn snapshot_failed(&mut self) {
+        self.cutting.failed();
     }
 }
 

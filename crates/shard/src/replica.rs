@@ -2,7 +2,7 @@
 
 use shardine_consensus::{Message, Restored, Role};
 use shardine_model::key::Interval;
-use shardine_model::{Answer, ErrorCode, NodeId, ShardId, Timestamp};
+use shardine_model::{Answer, ErrorCode, ReplicaId, ShardId, Timestamp};
 use shardine_records::Records;
 
 use crate::actions::{Actions, Caller, Time};
@@ -17,7 +17,7 @@ use crate::writeback::{DirtyLimits, Writeback};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    pub node: NodeId,
+    pub replica: ReplicaId,
     pub shard: ShardId,
     pub interval: Interval,
     /// Grows with every start of the process.
@@ -39,9 +39,9 @@ pub struct Options {
 
 impl Options {
     #[must_use]
-    pub fn new(node: NodeId, shard: ShardId, interval: Interval) -> Self {
+    pub fn new(replica: ReplicaId, shard: ShardId, interval: Interval) -> Self {
         Self {
-            node,
+            replica,
             shard,
             interval,
             incarnation: 1,
@@ -59,7 +59,7 @@ impl Options {
 
     fn of_member(&self) -> member::Options {
         member::Options {
-            node: self.node,
+            replica: self.replica,
             shard: self.shard,
             incarnation: self.incarnation,
             seed: self.seed,
@@ -87,7 +87,7 @@ pub struct Replica {
 /// The replica in numbers, for `status`.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
-    pub leader: Option<u64>,
+    pub leader: Option<ReplicaId>,
     pub is_serving: bool,
     pub is_suspended: bool,
     pub term: u64,
@@ -128,6 +128,11 @@ impl Replica {
     }
 
     #[must_use]
+    pub fn id(&self) -> ReplicaId {
+        self.options.replica
+    }
+
+    #[must_use]
     pub fn interval(&self) -> Interval {
         self.options.interval
     }
@@ -140,6 +145,11 @@ impl Replica {
     #[must_use]
     pub fn applied(&self) -> u64 {
         self.member.applied()
+    }
+
+    #[must_use]
+    pub fn committed(&self) -> u64 {
+        self.member.group.commit()
     }
 
     #[must_use]
@@ -259,6 +269,11 @@ impl Replica {
     /// The host has the snapshot at this index on disk; the log up to it may go.
     pub fn snapshot_saved(&mut self, index: u64) {
         self.member.snapshot_saved(index);
+    }
+
+    /// The host could not write the snapshot; the log keeps everything, and the next one is tried later.
+    pub fn snapshot_failed(&mut self) {
+        self.member.snapshot_failed();
     }
 
     /// A new leader looks over what it has taken on; a deposed one lets go of what only a leader may do.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use shardine_consensus::{Message, Role};
-use shardine_model::{ErrorCode, RowKey};
+use shardine_model::{ErrorCode, ReplicaId, RowKey};
 use shardine_records::Lookup;
 
 use crate::replica::Replica;
@@ -16,8 +16,8 @@ use crate::replica::Replica;
 #[derive(Debug, Default)]
 pub(crate) struct Touch {
     term: u64,
-    /// By node, in the present term.
-    heard_ms: BTreeMap<u64, u64>,
+    /// By replica, in the present term.
+    heard_ms: BTreeMap<ReplicaId, u64>,
     /// The newest entry that a leader called committed.
     committed: u64,
 }
@@ -68,21 +68,20 @@ impl Replica {
         if self.options.mutant == Some(shardine_records::Mutant::StaleWithoutBound) {
             return true;
         }
-        let is_fresh = |node: &u64| {
+        let is_fresh = |replica: ReplicaId| {
             let now = self.time.monotonic_ms;
-            self.touch.heard_ms.get(node).is_some_and(|heard| now.saturating_sub(*heard) <= max_age_ms)
+            self.touch.heard_ms.get(&replica).is_some_and(|heard| now.saturating_sub(*heard) <= max_age_ms)
         };
         match self.member.group.role() {
             Role::Leader if self.member.group.is_alone() => self.is_serving(),
             Role::Leader => {
-                let voters = self.member.group.membership().voters;
-                let fresh = voters.iter().filter(|voter| is_fresh(voter)).count();
-                // Itself and these are a majority.
-                self.is_serving() && self.touch.term == self.term() && fresh >= voters.len() / 2
+                let own = self.options.replica;
+                let has_quorum = self.member.group.membership().is_quorum(|voter| voter == own || is_fresh(voter));
+                self.is_serving() && self.touch.term == self.term() && has_quorum
             }
             Role::Follower => {
                 let is_told = self.touch.term == self.term() && self.applied() >= self.touch.committed;
-                is_told && self.member.group.leader().as_ref().is_some_and(is_fresh)
+                is_told && self.member.group.leader().is_some_and(is_fresh)
             }
             Role::Candidate => false,
         }

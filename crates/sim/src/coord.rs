@@ -22,7 +22,7 @@ mod member;
 
 use shardine_coord::{Coord, Mutant, NodeNumber};
 use shardine_model::log::LogEntry;
-use shardine_model::{NodeId, ShardId};
+use shardine_model::{ReplicaId, ShardId};
 use shardine_shard::Restored;
 use shardine_shard::coord::{Actions, Options, Replica};
 
@@ -103,7 +103,7 @@ impl Tenant for Coordination {
             snapshot_log_bytes: world.ground.snapshot_log_bytes,
             window_entries: world.ground.window_entries,
             mutant,
-            ..Options::new(NodeId(seat.node as u64 + 1), ShardId(seat.group as u32))
+            ..Options::new(ReplicaId(seat.node as u64 + 1), ShardId(seat.group as u32))
         };
         Ok(Replica::new(options, coord, restored))
     }

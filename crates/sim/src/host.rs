@@ -97,10 +97,10 @@ impl<T: Tenant> World<T> {
                 }
             }
             Input::Message { group, message } => {
-                self.note(&[3, node as u64, group as u64, message.term(), message.from()], || {
+                self.note(&[3, node as u64, group as u64, message.term(), message.from().0], || {
                     format!("node {} group {group} gets {}", node + 1, message.summary())
                 });
-                T::heard(self, node, group, message.from() as usize - 1);
+                T::heard(self, node, group, message.from().0 as usize - 1);
                 self.drive(node, group, |replica, actions| replica.step(message, actions));
             }
             Input::Synced { writes } => {
@@ -134,7 +134,7 @@ impl<T: Tenant> World<T> {
         let now = clock.read(self.now);
         replica.set_time(now);
         work(replica, &mut actions);
-        if replica.wants_flush() && (self.ground.eager || disk.is_idle()) {
+        if replica.wants_proposal() && (self.ground.eager || disk.is_idle()) {
             replica.propose_gathered(&mut actions);
         }
         T::end_turn(replica, &mut actions, now.monotonic_ms);
@@ -170,7 +170,7 @@ impl<T: Tenant> World<T> {
     }
 
     fn send(&mut self, node: usize, group: usize, message: shardine_shard::Message) {
-        let to = message.to() as usize - 1;
+        let to = message.to().0 as usize - 1;
         let fate = self.net.send(node, to, self.now);
         match fate.arrivals {
             [Some(at), None] => {
@@ -259,7 +259,7 @@ fn in_any_order<T: Tenant>(mut backlog: Vec<InputOf<T>>, chance: &mut Chance) ->
     let mut sources: BTreeMap<u64, VecDeque<InputOf<T>>> = BTreeMap::new();
     for input in backlog {
         let source = match &input {
-            Input::Message { message, .. } => message.from(),
+            Input::Message { message, .. } => message.from().0,
             Input::Own(own) => T::source_of(own),
             _ => 0,
         };

@@ -27,7 +27,7 @@ mod member;
 use std::rc::Rc;
 
 use shardine_model::log::LogEntry;
-use shardine_model::{NodeId, ShardId};
+use shardine_model::{ReplicaId, ShardId};
 use shardine_shard::{Actions, Caller, Class, Mutant, Options, Replica, Restored, Trouble};
 
 use crate::check::Violation;
@@ -258,7 +258,7 @@ impl World<Records> {
 fn options(world: &World<Records>, seat: Seat) -> Options {
     let plan = &world.tenant.plan;
     let interval = world.tenant.universe.intervals[seat.group];
-    let mut options = Options::new(NodeId(seat.node as u64 + 1), ShardId(seat.group as u32), interval);
+    let mut options = Options::new(ReplicaId(seat.node as u64 + 1), ShardId(seat.group as u32), interval);
     options.incarnation = seat.life;
     options.seed = world.ground.seed;
     options.snapshot_log_bytes = world.ground.snapshot_log_bytes;

@@ -1,6 +1,7 @@
 //! The world of one run: nodes, network, disks, their tenant and the one queue of events that moves them. What a node does
 //! with an event is in `host`, who strikes in `nemesis`, who watches in `watch`; clients are the tenant's.
 
+use shardine_model::ReplicaId;
 use shardine_model::log::{Membership, SnapshotMeta};
 
 use crate::chance::Chance;
@@ -39,8 +40,8 @@ pub struct Node<T: Tenant> {
 
 impl<T: Tenant> Node<T> {
     fn new(ground: &Ground<T::Fault>, chance: &mut Chance) -> Self {
-        let membership = Membership { voters: (1..=ground.voters).collect(), learners: Vec::new() };
-        let first = SnapshotMeta { index: 0, term: 0, membership };
+        let membership = Membership::of((1..=ground.voters).map(ReplicaId));
+        let first = SnapshotMeta { membership, ..SnapshotMeta::default() };
         Self {
             life: 0,
             replicas: Vec::new(),

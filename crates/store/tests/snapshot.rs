@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use shardine_model::ids::ShardId;
+use shardine_model::ids::{ReplicaId, ShardId};
 use shardine_model::log::{Membership, SnapshotMeta};
 use shardine_store::snapshot::{CHUNK_BYTES_MAX, decode_all, remove_unfinished};
 use shardine_store::{Error, SnapshotReader, SnapshotWriter};
@@ -12,7 +12,8 @@ use shardine_store::{Error, SnapshotReader, SnapshotWriter};
 const SHARD: ShardId = ShardId(3);
 
 fn meta(index: u64) -> SnapshotMeta {
-    SnapshotMeta { index, term: 2, membership: Membership { voters: vec![1, 2], learners: vec![9] } }
+    let membership = Membership { learners: vec![ReplicaId(9)], ..Membership::of([1, 2].map(ReplicaId)) };
+    SnapshotMeta { index, term: 2, membership, conf_index: 0 }
 }
 
 fn write(dir: &Path, index: u64, chunks: &[&[u8]]) -> std::path::PathBuf {

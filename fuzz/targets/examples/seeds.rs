@@ -12,7 +12,7 @@ use shardine_model::command::{Batch, BatchItem, BatchMode, Body, Existence, Give
 use shardine_model::entry::{LoadedRow, RaisedRow, RefusedRow, SettledRow};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite, Membership, SnapshotMeta};
 use shardine_model::{
-    Action, Answer, ClientId, Command, Entry, ErrorCode, FieldId, FieldRef, FieldValue, NodeId, Outcome, Reply,
+    Action, Answer, ClientId, Command, Entry, ErrorCode, FieldId, FieldRef, FieldValue, Outcome, ReplicaId, Reply,
     Request, RowImage, RowKey, ShardId, Table, TableId, Timestamp, ValueRef, Version,
 };
 use shardine_records::Nobody;
@@ -267,7 +267,7 @@ fn log_entries() -> Seeds {
         ("commands", Entry::Commands { proposed_at: Timestamp(1_700_000_000_000), requests: &run }),
         ("load", Entry::Load(vec![LoadedRow { row: ROW, version: Version(5), fields: &packed }])),
         ("kick", Entry::Kick(versions.clone())),
-        ("lease", Entry::Lease { holder: NodeId(1), term: 7, length_ms: 5_000 }),
+        ("lease", Entry::Lease { holder: ReplicaId(1), term: 7, length_ms: 5_000 }),
         ("written", Entry::Written(versions.clone())),
         ("schema", Entry::Schema(Box::new(Table::kv()))),
         ("purge", Entry::Purge(versions)),
@@ -312,11 +312,15 @@ fn segments(dir: &Path) -> Result<Seeds, Box<dyn Error>> {
     let entry =
         |index| LogEntry { index, term: 2, kind: LogEntryKind::Normal, data: Bytes::from_static(b"entry of the log") };
     for index in [1_u64, 3] {
-        let hard_state = Some(HardState { term: 2, vote: 1, commit: index });
+        let hard_state = Some(HardState { term: 2, vote: ReplicaId(1), commit: index });
         let entries = vec![entry(index), entry(index + 1)];
-        let other = LogWrite { shard: ShardId(2), entries: vec![entry(index)], hard_state: None };
-        log.write(&[LogWrite { shard: ShardId(1), entries, hard_state }])?;
-        log.write(&[LogWrite { shard: ShardId(1), entries: vec![entry(index + 1)], hard_state }, other])?;
+        let other =
+            LogWrite { shard: ShardId(2), replica: ReplicaId(1), entries: vec![entry(index)], hard_state: None };
+        log.write(&[LogWrite { shard: ShardId(1), replica: ReplicaId(1), entries, hard_state }])?;
+        log.write(&[
+            LogWrite { shard: ShardId(1), replica: ReplicaId(1), entries: vec![entry(index + 1)], hard_state },
+            other,
+        ])?;
         log.truncate_before(ShardId(2), index + 2)?;
     }
     drop(log);
@@ -337,8 +341,9 @@ fn segments(dir: &Path) -> Result<Seeds, Box<dyn Error>> {
 
 fn snapshots(dir: &Path) -> Result<Seeds, Box<dyn Error>> {
     let dir = dir.join("snapshots");
-    let membership = Membership { voters: vec![1, 2, 3], learners: vec![4] };
-    let mut writer = SnapshotWriter::create(&dir, ShardId(1), &SnapshotMeta { index: 9, term: 2, membership })?;
+    let membership = Membership { learners: vec![ReplicaId(4)], ..Membership::of([1, 2, 3].map(ReplicaId)) };
+    let mut writer =
+        SnapshotWriter::create(&dir, ShardId(1), &SnapshotMeta { index: 9, term: 2, membership, conf_index: 0 })?;
     writer.push(b"first chunk")?;
     writer.push(&[0; 40])?;
     let whole = fs::read(writer.finish()?)?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use shardine_model::ids::ShardId;
+use shardine_model::ids::{ReplicaId, ShardId};
 use shardine_model::log::{LogEntry, LogEntryKind, LogWrite};
 
 use super::{Candidate, Space};
@@ -69,7 +69,12 @@ fn write_and_copy(candidate: &Candidate, dir: &Path, copy: &Path) -> Result<()> 
     for index in 1..=ENTRIES {
         let data = [mark(index), vec![0x55; 176]].concat();
         let entry = LogEntry { index, term: 1, kind: LogEntryKind::Normal, data: Bytes::from(data) };
-        store.write(&[LogWrite { shard: ShardId(1), entries: vec![entry], hard_state: None }])?;
+        store.write(&[LogWrite {
+            shard: ShardId(1),
+            replica: ReplicaId(1),
+            entries: vec![entry],
+            hard_state: None,
+        }])?;
     }
     if copy.exists() {
         fs::remove_dir_all(copy)?;

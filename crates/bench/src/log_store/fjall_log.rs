@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use bytes::Bytes;
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch as WriteBatch, PersistMode};
-use shardine_model::ids::ShardId;
+use shardine_model::ids::{ReplicaId, ShardId};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite};
 use shardine_store::{Error, GroupLog, LogStore};
 
@@ -45,7 +45,7 @@ impl FjallLog {
     }
 
     fn put_hard_state(&self, batch: &mut WriteBatch, shard: ShardId, hard_state: HardState) {
-        let numbers = [hard_state.term, hard_state.vote, hard_state.commit];
+        let numbers = [hard_state.term, hard_state.vote.0, hard_state.commit];
         let value: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         batch.insert(&self.entries, key(shard, HARD_STATE_INDEX), value);
     }
@@ -92,7 +92,7 @@ impl LogStore for FjallLog {
                 u64::from_le_bytes(bytes.unwrap_or_default())
             };
             if index == HARD_STATE_INDEX {
-                group.hard_state = HardState { term: number(0), vote: number(8), commit: number(16) };
+                group.hard_state = HardState { term: number(0), vote: ReplicaId(number(8)), commit: number(16) };
             } else {
                 let kind = if value[8] == 0 { LogEntryKind::Normal } else { LogEntryKind::Membership };
                 group.entries.push(LogEntry { index, term: number(0), kind, data: value.slice(9..) });

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use shardine_model::ids::ShardId;
+use shardine_model::ids::{ReplicaId, ShardId};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite};
 use shardine_store::LogStore;
 
@@ -103,10 +103,11 @@ fn turn(load: &Load, next: u64, data: &Bytes) -> Vec<LogWrite> {
     (1..=load.groups)
         .map(|shard| LogWrite {
             shard: ShardId(shard),
+            replica: ReplicaId(1),
             entries: (next..next + load.entries)
                 .map(|index| LogEntry { index, term: 1, kind: LogEntryKind::Normal, data: data.clone() })
                 .collect(),
-            hard_state: Some(HardState { term: 1, vote: 1, commit: next - 1 }),
+            hard_state: Some(HardState { term: 1, vote: ReplicaId(1), commit: next - 1 }),
         })
         .collect()
 }

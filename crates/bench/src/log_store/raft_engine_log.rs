@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::Result;
 use raft_engine::{Command, Config, Engine, LogBatch, MessageExt, ReadableSize, RecoveryMode};
 use raft_proto::eraftpb::{Entry, EntryType};
-use shardine_model::ids::ShardId;
+use shardine_model::ids::{ReplicaId, ShardId};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite};
 use shardine_store::{Error, GroupLog, LogStore};
 
@@ -57,7 +57,7 @@ impl RaftEngineLog {
         let entries: Vec<Entry> = write.entries.iter().map(encode).collect();
         batch.add_entries::<Entries>(region, &entries)?;
         if let Some(hard_state) = write.hard_state {
-            let numbers = [hard_state.term, hard_state.vote, hard_state.commit];
+            let numbers = [hard_state.term, hard_state.vote.0, hard_state.commit];
             let value = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
             batch.put(region, HARD_STATE_KEY.to_vec(), value)?;
         }
@@ -92,7 +92,7 @@ impl LogStore for RaftEngineLog {
             let bytes = value.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
             u64::from_le_bytes(bytes.unwrap_or_default())
         };
-        let hard_state = HardState { term: number(0), vote: number(8), commit: number(16) };
+        let hard_state = HardState { term: number(0), vote: ReplicaId(number(8)), commit: number(16) };
         Ok(GroupLog { hard_state, entries: found.into_iter().map(decode).collect() })
     }
 
@@ -105,7 +105,7 @@ impl LogStore for RaftEngineLog {
     fn reset(&self, shard: ShardId, hard_state: HardState) -> Result<(), Error> {
         let mut batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
         batch.add_command(u64::from(shard.0), Command::Clean);
-        let write = LogWrite { shard, entries: Vec::new(), hard_state: Some(hard_state) };
+        let write = LogWrite { shard, replica: ReplicaId(1), entries: Vec::new(), hard_state: Some(hard_state) };
         Self::stage(&mut batch, &write).map_err(|error| self.error(error))?;
         self.engine.write(&mut batch, true).map_err(|error| self.error(error))?;
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use shardine_model::entry::{LoadedRow, RaisedRow, RefusedRow, SettledRow, open_commands};
 use shardine_model::{
-    Answer, Catalogue, Entry, NodeId, Position, Request, RowImage, RowKey, RowKeyBuf, Timestamp, Version,
+    Answer, Catalogue, Entry, Position, ReplicaId, Request, RowImage, RowKey, RowKeyBuf, Timestamp, Version,
 };
 use shardine_records::{CutStep, Nobody, Records, Scan, ScanFrom, Sink};
 
@@ -163,7 +163,7 @@ impl Shard {
             "clear" => Entry::Clear { table: catalogue.named(words[1]).expect("a known table").id }.to_bytes(),
             "lease" => {
                 let number = |place: usize| words[place].parse::<u64>().expect("lease NODE TERM LENGTH");
-                let (holder, term, length_ms) = (NodeId(number(1)), number(2), number(3));
+                let (holder, term, length_ms) = (ReplicaId(number(1)), number(2), number(3));
                 let outcomes = self.apply(&Entry::Lease { holder, term, length_ms }.to_bytes(), &[]);
                 assert!(outcomes.is_empty(), "a lease answers nobody");
                 return Some(vec![self.lease()]);

@@ -3,18 +3,17 @@
 use std::path::Path as Folder;
 
 use anyhow::bail;
-use shardine_model::ShardId;
+use shardine_model::{GroupKind, ShardId};
 use shardine_shard::coord::{NodeCall, Path};
 use shardine_store::LogStore;
 
-/// Coordination groups are numbered from here; shards of records stay below.
-const FIRST_GROUP: u32 = 1 << 30;
+const FIRST_GROUP: u32 = ShardId::FIRST_COORDINATION.0;
 
 /// Groups of one node. They share a thread and its log writes, so more of them would gain nothing.
 pub(crate) const GROUPS_MAX: u32 = 64;
 
 pub(crate) fn is_group(shard: ShardId) -> bool {
-    shard.0 >= FIRST_GROUP
+    shard.kind() == GroupKind::Coordination
 }
 
 /// The groups that the directory holds, or, if it is new, as many as asked for. Nodes stay in the group that they were made

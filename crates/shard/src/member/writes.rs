@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use shardine_consensus::{Group, Message, Ready};
-use shardine_model::ShardId;
 use shardine_model::log::LogWrite;
+use shardine_model::{ReplicaId, ShardId};
 
 use super::Outbox;
 use crate::actions::Persist;
@@ -25,12 +25,13 @@ struct Unconfirmed {
 impl Writes {
     /// Takes what a `Ready` wants written, and what may be sent only after that. Nothing to write while something before
     /// it is not on disk is confirmed together with that.
-    pub fn take(&mut self, shard: ShardId, ready: &mut Ready, group: &mut Group, out: &mut Outbox<'_>) {
+    pub fn take(&mut self, whose: (ShardId, ReplicaId), ready: &mut Ready, group: &mut Group, out: &mut Outbox<'_>) {
         let number = ready.number;
         let waiting = std::mem::take(&mut ready.persisted_messages);
         if ready.must_sync || ready.snapshot.is_some() {
-            let write =
-                LogWrite { shard, entries: std::mem::take(&mut ready.entries), hard_state: ready.hard_state.take() };
+            let (shard, replica) = whose;
+            let (entries, hard_state) = (std::mem::take(&mut ready.entries), ready.hard_state.take());
+            let write = LogWrite { shard, replica, entries, hard_state };
             out.persists.push(Persist { number, write, install: ready.snapshot.take() });
             self.unconfirmed.push_back(Unconfirmed { write: number, up_to: number, messages: waiting });
         } else if let Some(last) = self.unconfirmed.back_mut() {

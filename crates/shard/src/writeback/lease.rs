@@ -1,6 +1,6 @@
 //! The lease: who may write to SQL. Saves useless work; correctness rests on the version fence alone (write-back 82).
 
-use shardine_model::{Entry, NodeId};
+use shardine_model::{Entry, ReplicaId};
 
 use crate::gather::Then;
 use crate::replica::Replica;
@@ -15,7 +15,7 @@ pub(crate) struct Lease {
     /// Since when it has been this replica's, without another's in between.
     held_since_ms: Option<u64>,
     /// When another's lease was first seen by this replica's clock.
-    foreign_since: Option<(NodeId, u64, u64)>,
+    foreign_since: Option<(ReplicaId, u64, u64)>,
 }
 
 impl Lease {
@@ -54,13 +54,15 @@ impl Replica {
         if self.writeback.lease.is_held(now + LEASE_TRUST_MS / 2) || !self.lease_is_free(now) {
             return;
         }
-        let (holder, term) = (self.options.node, self.term());
+        let (holder, term) = (self.options.replica, self.term());
         let entry = Entry::Lease { holder, term, length_ms: LEASE_LENGTH_MS };
         self.upkeep.leasing = self.propose(&entry, Vec::new(), Then::Leased { asked_ms: now });
     }
 
     fn lease_is_free(&mut self, now: u64) -> bool {
-        let Some(lease) = self.records.lease().filter(|lease| lease.holder != self.options.node) else { return true };
+        let Some(lease) = self.records.lease().filter(|lease| lease.holder != self.options.replica) else {
+            return true;
+        };
         let seen = match self.writeback.lease.foreign_since {
             Some((holder, term, since)) if (holder, term) == (lease.holder, lease.term) => since,
             _ => {

@@ -183,7 +183,7 @@ impl Replica {
 
     /// What tells this replica's pauses from those of others.
     pub(crate) fn salt(&self) -> (u64, u64) {
-        (self.options.node.0 << 32 | u64::from(self.options.shard.0), self.term())
+        (self.options.replica.0 << 32 | u64::from(self.options.shard.0), self.term())
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use shardine_coord::NodeNumber;
 use shardine_model::log::{Membership, SnapshotMeta};
-use shardine_model::{NodeId, ShardId};
+use shardine_model::{ReplicaId, ShardId};
 use shardine_shard::coord::{
     Actions, Ask, Config, Coord, NodeCall, NodeReply, Opening, Options, Replica, SessionId, StreamId, StreamMessage,
     Ticket,
@@ -29,15 +29,11 @@ pub struct Cluster {
 impl Cluster {
     pub fn led_by(first: u64) -> Self {
         let restored = || Restored {
-            snapshot: SnapshotMeta {
-                index: 0,
-                term: 0,
-                membership: Membership { voters: vec![1, 2, 3], learners: Vec::new() },
-            },
+            snapshot: SnapshotMeta { membership: Membership::of([1, 2, 3].map(ReplicaId)), ..SnapshotMeta::default() },
             ..Restored::default()
         };
         let replica = |id| {
-            let options = Options { seed: 7, window_entries: 10, ..Options::new(NodeId(id), ShardId(9)) };
+            let options = Options { seed: 7, window_entries: 10, ..Options::new(ReplicaId(id), ShardId(9)) };
             (id, Replica::new(options, Coord::new(), restored()))
         };
         let mut cluster = Self {
@@ -62,7 +58,7 @@ impl Cluster {
         replica.propose_gathered(&mut actions);
         let mut letters = self.perform(id, actions);
         while let Some(letter) = letters.pop() {
-            let (from, to) = (letter.from(), letter.to());
+            let (from, to) = (letter.from().0, letter.to().0);
             if self.cut.contains(&from) || self.cut.contains(&to) {
                 continue;
             }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use shardine_model::key::Interval;
 use shardine_model::log::{Membership, SnapshotMeta};
-use shardine_model::{Answer, Entry, NodeId, Request, RowKey, RowKeyBuf, ShardId, Timestamp};
+use shardine_model::{Answer, Entry, ReplicaId, Request, RowKey, RowKeyBuf, ShardId, Timestamp};
 use shardine_records::{Lookup, Records};
 use shardine_shard::{
     Actions, Caller, LoadedRow, Message, Options, Replica, Restored, Role, SnapshotPart, SqlLoad, SqlWrite, Time,
@@ -45,9 +45,9 @@ impl Cluster {
     }
 
     pub fn with(change: impl Fn(&mut Options)) -> Self {
-        let membership = Membership { voters: vec![1, 2, 3], learners: Vec::new() };
+        let membership = Membership::of([1, 2, 3].map(ReplicaId));
         let replica = |node: u64| {
-            let mut options = Options::new(NodeId(node), ShardId(1), Interval::ALL);
+            let mut options = Options::new(ReplicaId(node), ShardId(1), Interval::ALL);
             change(&mut options);
             let snapshot = SnapshotMeta { membership: membership.clone(), ..Default::default() };
             Replica::new(options, Records::new(node), Restored { snapshot, ..Default::default() })
@@ -124,8 +124,8 @@ impl Cluster {
 
     fn deliver_one(&mut self) -> bool {
         let Some(message) = self.network.pop_front() else { return false };
-        if !self.cut_off.contains(&message.from()) && !self.cut_off.contains(&message.to()) {
-            self.on(message.to(), |replica, actions| replica.step(message, actions));
+        if !self.cut_off.contains(&message.from().0) && !self.cut_off.contains(&message.to().0) {
+            self.on(message.to().0, |replica, actions| replica.step(message, actions));
         }
         true
     }
@@ -142,7 +142,7 @@ impl Cluster {
         let mut moved = false;
         for node in 1..=3 {
             let is_free = !self.stuck_disks.contains(&node) && !self.busy_hosts.contains(&node);
-            if self.node(node).wants_flush() && is_free {
+            if self.node(node).wants_proposal() && is_free {
                 moved = true;
                 self.on(node, |replica, actions| replica.propose_gathered(actions));
             }
@@ -161,8 +161,8 @@ impl Cluster {
     /// Delivers what a node has sent, and lets the others write it down, but brings no word back.
     pub fn deliver_to_followers(&mut self, from: u64) {
         for message in std::mem::take(&mut self.network) {
-            if message.from() == from {
-                self.on(message.to(), |replica, actions| replica.step(message, actions));
+            if message.from().0 == from {
+                self.on(message.to().0, |replica, actions| replica.step(message, actions));
             }
         }
         let (waiting, ready): (Vec<_>, Vec<_>) =

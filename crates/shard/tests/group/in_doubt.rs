@@ -2,7 +2,7 @@
 
 use shardine_model::key::Interval;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership, SnapshotMeta};
-use shardine_model::{Answer, Entry, ErrorCode, NodeId, ShardId, Timestamp};
+use shardine_model::{Answer, Entry, ErrorCode, ReplicaId, ShardId, Timestamp};
 use shardine_records::Records;
 use shardine_shard::{Actions, Options, Replica, Restored};
 
@@ -83,13 +83,13 @@ fn records_62_nothing_behind_an_entry_that_cannot_be_applied_is_applied() {
         LogEntry { index, term: 1, kind: LogEntryKind::Normal, data: data.into() }
     };
     let unreadable = Entry::Commands { proposed_at: Timestamp(1), requests: b"no request" };
-    let membership = Membership { voters: vec![1], learners: Vec::new() };
+    let membership = Membership::of([ReplicaId(1)]);
     let restored = Restored {
         snapshot: SnapshotMeta { membership, ..Default::default() },
-        hard_state: HardState { term: 1, vote: 1, commit: 2 },
+        hard_state: HardState { term: 1, vote: ReplicaId(1), commit: 2 },
         entries: vec![entry(1, &unreadable), entry(2, &Entry::Suspend)],
     };
-    let options = Options::new(NodeId(1), ShardId(1), Interval::ALL);
+    let options = Options::new(ReplicaId(1), ShardId(1), Interval::ALL);
     let mut replica = Replica::new(options, Records::new(1), restored);
 
     let mut actions = Actions::default();

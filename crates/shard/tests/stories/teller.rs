@@ -9,7 +9,7 @@ use shardine_model::entry::RaisedRow;
 use shardine_model::key::Interval;
 use shardine_model::log::{LogEntry, Membership, SnapshotMeta};
 use shardine_model::{
-    Ack, AckAfter, Catalogue, Entry, NodeId, Request, RowImage, RowKey, RowKeyBuf, ShardId, Timestamp, Version,
+    Ack, AckAfter, Catalogue, Entry, ReplicaId, Request, RowImage, RowKey, RowKeyBuf, ShardId, Timestamp, Version,
 };
 use shardine_records::Records;
 use shardine_shard::{
@@ -42,13 +42,13 @@ pub struct Stage {
 impl Stage {
     /// A group of one that leads and has nothing to do.
     pub fn open() -> Self {
-        let mut options = Options::new(NodeId(1), ShardId(1), Interval::ALL);
+        let mut options = Options::new(ReplicaId(1), ShardId(1), Interval::ALL);
         options.snapshot_log_bytes = 128;
         Self::with(options)
     }
 
     fn with(options: Options) -> Self {
-        let membership = Membership { voters: vec![1], learners: Vec::new() };
+        let membership = Membership::of([ReplicaId(1)]);
         let restored = Restored { snapshot: SnapshotMeta { membership, ..Default::default() }, ..Default::default() };
         let mut stage = Self {
             replica: Replica::new(options, Records::new(1), restored),
@@ -111,7 +111,7 @@ impl Teller for Stage {
 impl Stage {
     /// A story about limits begins by saying them.
     fn open_again(&mut self, words: &[&str]) -> Vec<String> {
-        let mut options = Options::new(NodeId(1), ShardId(1), Interval::ALL);
+        let mut options = Options::new(ReplicaId(1), ShardId(1), Interval::ALL);
         for word in words {
             let (name, number) = word.split_once('=').expect("a limit is name=number");
             let number: u64 = number.parse().expect("a number");
@@ -290,7 +290,7 @@ impl Stage {
     /// Turns until nothing moves; only SQL is left waiting.
     fn settle(&mut self) -> Vec<String> {
         let mut told = Vec::new();
-        while self.replica.wants_flush() || !self.unwritten.is_empty() {
+        while self.replica.wants_proposal() || !self.unwritten.is_empty() {
             told.extend(self.perform(|replica, actions| replica.propose_gathered(actions)));
             told.extend(self.disk());
         }
@@ -378,7 +378,7 @@ impl Stage {
 
     /// What SQL has told enters memory at the end of the turn if the log was free.
     fn flush_if(&mut self, is_free: bool) -> Vec<String> {
-        if self.is_turning || !is_free || !self.replica.wants_flush() {
+        if self.is_turning || !is_free || !self.replica.wants_proposal() {
             return Vec::new();
         }
         self.perform(|replica, actions| replica.propose_gathered(actions))

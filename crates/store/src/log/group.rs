@@ -1,5 +1,6 @@
 //! What the log remembers of a group without its entries: the hard state and which indexes are kept. No I/O.
 
+use shardine_model::ReplicaId;
 use shardine_model::log::HardState;
 
 /// Invariant: entries `first..next` are kept. `next` is 0 when the next entry may have any index: nothing was written
@@ -15,7 +16,7 @@ impl Group {
     /// A group whose log is damaged: nothing is known of it. It stands in the heads of segments that were begun while its
     /// shard was stopped, and claims every index, so that no segment with a part of it is freed.
     pub(super) const LOST: Self =
-        Self { hard_state: HardState { term: 0, vote: 0, commit: 0 }, first: 0, next: u64::MAX };
+        Self { hard_state: HardState { term: 0, vote: ReplicaId(0), commit: 0 }, first: 0, next: u64::MAX };
 
     /// Whether an entry may be written at `index`: it continues the log or replaces its end. A lost log is not continued.
     pub(super) fn accepts(&self, index: u64) -> bool {

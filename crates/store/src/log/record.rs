@@ -9,6 +9,7 @@
 //! ```
 
 use bytes::{Buf, Bytes};
+use shardine_model::ReplicaId;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind};
 
 // Kinds are frozen. A new one takes the next number, a retired one is not used again.
@@ -82,7 +83,7 @@ pub(super) fn put_reset(out: &mut Vec<u8>, hard_state: HardState) {
 }
 
 fn put_hard_state_content(out: &mut Vec<u8>, hard_state: HardState) {
-    for number in [hard_state.term, hard_state.vote, hard_state.commit] {
+    for number in [hard_state.term, hard_state.vote.0, hard_state.commit] {
         out.extend_from_slice(&number.to_le_bytes());
     }
 }
@@ -133,7 +134,7 @@ fn decode_entries(content: &mut Bytes) -> Option<Vec<LogEntry>> {
 pub(super) fn decode_hard_state(content: &mut impl Buf) -> Option<HardState> {
     Some(HardState {
         term: content.try_get_u64_le().ok()?,
-        vote: content.try_get_u64_le().ok()?,
+        vote: ReplicaId(content.try_get_u64_le().ok()?),
         commit: content.try_get_u64_le().ok()?,
     })
 }
@@ -142,7 +143,7 @@ pub(super) fn decode_hard_state(content: &mut impl Buf) -> Option<HardState> {
 mod tests {
     use super::*;
 
-    const HARD_STATE: HardState = HardState { term: 3, vote: 1, commit: 9 };
+    const HARD_STATE: HardState = HardState { term: 3, vote: ReplicaId(1), commit: 9 };
 
     fn entry(index: u64, kind: LogEntryKind, data: &'static [u8]) -> LogEntry {
         LogEntry { index, term: 3, kind, data: Bytes::from_static(data) }

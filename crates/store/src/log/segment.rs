@@ -53,7 +53,7 @@ impl Head {
         for (shard, group) in &self.groups {
             let hard_state = group.hard_state;
             bytes.extend_from_slice(&shard.0.to_le_bytes());
-            for number in [hard_state.term, hard_state.vote, hard_state.commit, group.first, group.next] {
+            for number in [hard_state.term, hard_state.vote.0, hard_state.commit, group.first, group.next] {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
         }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn sample() -> Head {
-        let hard_state = HardState { term: 3, vote: 1, commit: 9 };
+        let hard_state = HardState { term: 3, vote: shardine_model::ReplicaId(1), commit: 9 };
         let group = Group { hard_state, first: 5, next: 11 };
         Head {
             sequence: 2,

@@ -13,7 +13,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use crc32fast::Hasher;
-use shardine_model::ids::ShardId;
+use shardine_model::ids::{ReplicaId, ShardId};
 use shardine_model::log::{Membership, SnapshotMeta};
 
 use crate::error::Error;
@@ -72,7 +72,7 @@ pub(super) fn encode_header(shard: ShardId, meta: &SnapshotMeta) -> Vec<u8> {
         assert!(count <= MEMBERS_MAX, "a group has few members");
         bytes.extend_from_slice(&count.to_le_bytes());
         for member in members {
-            bytes.extend_from_slice(&member.to_le_bytes());
+            bytes.extend_from_slice(&member.0.to_le_bytes());
         }
     }
     let crc = crc32fast::hash(&bytes);
@@ -141,7 +141,8 @@ impl<R: Read> Parser<R> {
         let meta = SnapshotMeta {
             index: header.u64()?,
             term: header.u64()?,
-            membership: Membership { voters: header.members()?, learners: header.members()? },
+            membership: Membership { voters: header.members()?, learners: header.members()?, ..Membership::default() },
+            conf_index: 0,
         };
         let expected = crc32fast::hash(&header.seen);
         if version == 0 || header.u32()? != expected {
@@ -212,12 +213,12 @@ impl<R: Read> HeaderReader<R> {
         self.take().map(u64::from_le_bytes)
     }
 
-    fn members(&mut self) -> Result<Vec<u64>, Fault> {
+    fn members(&mut self) -> Result<Vec<ReplicaId>, Fault> {
         let count = self.u32()?;
         if count > MEMBERS_MAX {
             return Err(Fault::Damaged(format!("its header claims {count} members")));
         }
-        (0..count).map(|_| self.u64()).collect()
+        (0..count).map(|_| self.u64().map(ReplicaId)).collect()
     }
 }
 

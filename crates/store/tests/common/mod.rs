@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use shardine_model::ids::ShardId;
+use shardine_model::ids::{ReplicaId, ShardId};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite};
 use shardine_store::{Error, LogStore, Options, SegmentLog};
 
@@ -23,13 +23,14 @@ pub fn entry(index: u64, bytes: usize) -> LogEntry {
 pub fn entries(shard: u32, indexes: impl IntoIterator<Item = u64>, bytes: usize) -> LogWrite {
     LogWrite {
         shard: ShardId(shard),
+        replica: ReplicaId(1),
         entries: indexes.into_iter().map(|index| entry(index, bytes)).collect(),
         hard_state: None,
     }
 }
 
 pub fn hard_state(commit: u64) -> HardState {
-    HardState { term: 1, vote: 1, commit }
+    HardState { term: 1, vote: ReplicaId(1), commit }
 }
 
 pub fn indexes(log: &SegmentLog, shard: u32) -> Vec<u64> {

@@ -3,7 +3,7 @@
 use shardine_consensus::{Message, ReadDone, Restored};
 use shardine_model::codec::DecodeError;
 use shardine_model::log::{LogEntry, Membership, SnapshotMeta};
-use shardine_model::{NodeId, ShardId};
+use shardine_model::{ReplicaId, ShardId};
 
 use super::{Turn, drain};
 use crate::actions::{Persist, SnapshotPart};
@@ -108,10 +108,10 @@ impl Turn for Toy {
 
 impl Toy {
     fn new(node: u64) -> Self {
-        let membership = Membership { voters: vec![1], learners: vec![2] };
+        let membership = Membership { learners: vec![ReplicaId(2)], ..Membership::of([ReplicaId(1)]) };
         let snapshot = SnapshotMeta { membership, ..SnapshotMeta::default() };
         let options = Options {
-            node: NodeId(node),
+            replica: ReplicaId(node),
             shard: ShardId(1),
             incarnation: 1,
             seed: 1,
