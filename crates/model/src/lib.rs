@@ -5,6 +5,7 @@
 // In the order in which a newcomer should read them.
 pub mod ids;
 pub mod key;
+pub mod slot;
 pub mod address;
 
 pub mod value;
@@ -32,6 +33,7 @@ pub use ids::{ClientId, FieldId, GroupKind, LogIndex, NodeId, ReplicaId, ShardId
 pub use key::{Position, RowKey, RowKeyBuf};
 pub use reply::{Answer, Outcome, Reply};
 pub use row::{FieldRef, FieldValue, FieldsView, RowImage, RowView};
+pub use slot::Slot;
 pub use table::{Catalogue, Field, Table};
 pub use value::{FieldType, Value, ValueRef};
 pub use version::Version;
