@@ -134,7 +134,7 @@ impl<T: Tenant> World<T> {
         let now = clock.read(self.now);
         replica.set_time(now);
         work(replica, &mut actions);
-        if replica.wants_flush() && (self.ground.eager || disk.is_idle()) {
+        if replica.wants_proposal() && (self.ground.eager || disk.is_idle()) {
             replica.propose_gathered(&mut actions);
         }
         T::end_turn(replica, &mut actions, now.monotonic_ms);
