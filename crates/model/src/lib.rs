@@ -7,6 +7,7 @@ pub mod ids;
 pub mod key;
 pub mod slot;
 pub mod address;
+pub mod epoch;
 
 pub mod value;
 pub mod version;
@@ -28,6 +29,7 @@ pub mod limits;
 pub use backing::{Ack, AckAfter, Backing, Conflict, Mapping, SqlOptions, WriteMode};
 pub use command::{Action, Command, Request};
 pub use entry::Entry;
+pub use epoch::{CatalogueVersion, Generation, RangeVersion, RequestEpoch};
 pub use error::{ErrorCode, Refusal};
 pub use ids::{ClientId, FieldId, GroupKind, LogIndex, NodeId, ReplicaId, ShardId, TableId, Timestamp};
 pub use key::{Position, RowKey, RowKeyBuf};
