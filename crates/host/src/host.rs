@@ -304,18 +304,23 @@ impl<R: GroupReplica> Host<R> {
         !self.cutting.is_empty()
     }
 
-    /// Cuts a little of the snapshot whose turn it is.
+    /// Cuts a little of the oldest running snapshot. They are finished one after the other: while one runs, every change of
+    /// what it has not reached yet costs a copy.
     pub fn cut_some(&mut self) {
-        let Some(id) = self.cutting.pop_front() else { return };
-        if let Some(seat) = self.seats.get_mut(id) {
-            seat.is_listed_cutting = false;
-        }
+        let Some(&id) = self.cutting.front() else { return };
         let bytes = self.cut_bytes;
-        self.act(id, |replica, actions| {
+        let goes_on = self.act(id, |replica, actions| {
             if replica.is_cutting() {
                 replica.snapshot_step(bytes, actions);
             }
+            replica.is_cutting()
         });
+        if goes_on != Some(true) {
+            self.cutting.pop_front();
+            if let Some(seat) = self.seats.get_mut(id) {
+                seat.is_listed_cutting = false;
+            }
+        }
     }
 
     /// A snapshot could not be written.

@@ -19,3 +19,6 @@ pub use host::{Host, Part};
 pub use log_queue::{Batch, Receipt};
 pub use replica::{GroupReplica, Work};
 pub use seat::{Seat, SeatId};
+
+#[cfg(test)]
+mod tests;

@@ -6,8 +6,10 @@
 pub mod ids;
 pub mod key;
 pub mod slot;
-pub mod address;
+pub mod bound;
 pub mod epoch;
+pub mod descriptor;
+pub mod address;
 
 pub mod value;
 pub mod version;
@@ -22,14 +24,17 @@ pub mod error;
 
 pub mod entry;
 pub mod log;
+pub mod stream;
 pub mod codec;
 
 pub mod limits;
 
 pub use backing::{Ack, AckAfter, Backing, Conflict, Mapping, SqlOptions, WriteMode};
+pub use bound::{Bound, Bounds};
 pub use command::{Action, Command, Request};
+pub use descriptor::{Descriptor, Placement, ShardState};
 pub use entry::Entry;
-pub use epoch::{CatalogueVersion, Generation, RangeVersion, RequestEpoch};
+pub use epoch::{CatalogueVersion, ConfVersion, Epoch, Generation, RangeVersion, RequestEpoch};
 pub use error::{ErrorCode, Refusal};
 pub use ids::{ClientId, FieldId, GroupKind, LogIndex, NodeId, ReplicaId, ShardId, TableId, Timestamp};
 pub use key::{Position, RowKey, RowKeyBuf};

@@ -1,5 +1,6 @@
 //! One connection: executes commands in order, and answers in order. Never waits; what must be waited for stands in the queue.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use shardine_model::{Ack, AckAfter, Position, RowKeyBuf, Version};
@@ -39,6 +40,21 @@ pub struct Received {
     pub flow: Flow,
 }
 
+/// Who a connection is, as clients are told: Redis's number of it, and the two ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Peer {
+    /// Never given to two connections while the process lives.
+    pub id: u64,
+    pub address: Option<SocketAddr>,
+    pub local: Option<SocketAddr>,
+}
+
+impl Peer {
+    pub(crate) fn number(self) -> i64 {
+        i64::try_from(self.id).unwrap_or(i64::MAX)
+    }
+}
+
 /// A row whose version a transaction is bound to.
 pub(crate) struct Watched {
     pub(crate) row: RowKeyBuf,
@@ -48,7 +64,9 @@ pub(crate) struct Watched {
 /// The state of one connection. Invariants: replies leave in the order of their commands; while `blocked` is set,
 /// nothing is executed, because what comes next depends on the answer of that slot.
 pub struct RespConnection {
-    pub(crate) connection: u32,
+    /// What responses are asked for under.
+    connection: u64,
+    pub(crate) peer: Peer,
     pub(crate) options: Arc<Options>,
     args: Args,
     pub(crate) queue: Queue<Waiting>,
@@ -75,11 +93,12 @@ pub(crate) enum Step {
 
 impl RespConnection {
     #[must_use]
-    pub fn new(connection: u32, options: Arc<Options>) -> Self {
+    pub fn new(connection: u64, peer: Peer, options: Arc<Options>) -> Self {
         // An odd multiplier spreads neighbouring connections; xorshift must not begin at zero.
-        let chance = (options.seed ^ u64::from(connection)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let chance = (options.seed ^ peer.id).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         Self {
             connection,
+            peer,
             is_authenticated: options.password.is_none(),
             options,
             args: Args::default(),
@@ -94,6 +113,12 @@ impl RespConnection {
             is_closing: false,
             chance,
         }
+    }
+
+    /// Whether it has said who it is, or need not.
+    #[must_use]
+    pub fn is_authenticated(&self) -> bool {
+        self.is_authenticated
     }
 
     /// Replies outstanding.

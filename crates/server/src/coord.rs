@@ -26,6 +26,7 @@ use crate::clock::Clock;
 use crate::exchange::{Exchange, refused};
 use crate::log_thread::{self, LogNews, Synced};
 use crate::node::REPLICA;
+use crate::owner_thread;
 use crate::snapshot_thread::{self, SnapshotNews};
 
 pub(crate) type RespondNode = Box<dyn FnOnce(NodeReply) + Send>;
@@ -97,7 +98,7 @@ impl Coordination {
         let tell = move |what| drop(news.send(CoordMessage::Snapshot(what)));
         let snapshots = snapshot_thread::start("coord", data.snapshot_dir(), tell)?;
         let owner = CoordThread::new(host, mailbox, log_thread, snapshots, clock, exchange);
-        let thread = std::thread::Builder::new().name("coord".into()).spawn(move || owner.run())?;
+        let thread = owner_thread::spawn("coord", move || owner.run())?;
         Ok(Self { messages, next: Arc::default(), groups: groups.into(), thread })
     }
 

@@ -12,6 +12,8 @@ use shardine_model::codec::Reader;
 use shardine_model::log::{HardState, Install, LogOp, LogWrite};
 use shardine_store::{Error, LogStore, SnapshotWriter};
 
+use crate::owner_thread;
+
 /// Disk that the log may take before the shard with its oldest entry is cut out of turn: the log is shared, and one
 /// quiet shard can hold back the space of all.
 const LOG_BYTES_SOFT_MAX: u64 = 512 << 20;
@@ -75,7 +77,7 @@ pub(crate) fn start(
     let name = format!("log-{name}");
     let writer = LogWriter { log, snapshots };
     let own = writer.clone();
-    let thread = std::thread::Builder::new().name(name).spawn(move || run(&receiver, &own, &tell))?;
+    let thread = owner_thread::spawn(name, move || run(&receiver, &own, &tell))?;
     Ok(LogThread { tasks, thread, writer })
 }
 

@@ -29,7 +29,7 @@ use crate::log_thread::LogNews;
 use crate::options::UpOptions;
 use crate::schema_manager::{self, SCHEMA_LANE, SchemaManager};
 use crate::stop::{self, Flushing, Stopped};
-use crate::{log_thread, restore, snapshot_thread};
+use crate::{log_thread, owner_thread, restore, snapshot_thread};
 
 /// Where the doors of a running node are.
 #[derive(Clone, Debug)]
@@ -95,6 +95,7 @@ impl Node {
         });
 
         let clock = Clock::start();
+        let population = Arc::new(lane::Population::new(options.lane_count(), options.connections_max));
         let mut held = Vec::new();
         let mut threads = Vec::new();
         for (number, (poll, inbox, mailbox)) in posts.into_iter().enumerate() {
@@ -123,11 +124,11 @@ impl Node {
                 snapshots,
                 clock,
             });
-            let connections = lane::Connections::new(Arc::clone(&resp), options.connections_max);
+            let connections = lane::Connections::new(number, Arc::clone(&resp), Arc::clone(&population));
             let mut lane = Lane::new(poll, mailbox, core, connections, Arc::clone(&exchange), clock);
             lane.bring_up();
             held.extend(lane.catalogues());
-            threads.push(std::thread::Builder::new().name(format!("lane-{number}")).spawn(move || lane.run())?);
+            threads.push(owner_thread::spawn(format!("lane-{number}"), move || lane.run())?);
         }
         let schema_manager = SchemaManager::new(Arc::clone(&exchange), schema_manager::definitions(&held), schema_sql);
         schema_manager.reconcile(&held)?;

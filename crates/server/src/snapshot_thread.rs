@@ -11,6 +11,8 @@ use shardine_host::{Part, SeatId};
 use shardine_shard::SnapshotPart;
 use shardine_store::SnapshotWriter;
 
+use crate::owner_thread;
+
 /// Bytes that may wait for the disk; above, the lane cuts no further for now.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 
@@ -61,7 +63,7 @@ pub(crate) fn start(
     let waiting = Arc::new(AtomicUsize::new(0));
     let room = Arc::clone(&waiting);
     let name = format!("snapshot-{name}");
-    let thread = std::thread::Builder::new().name(name).spawn(move || run(&receiver, &dir, &tell, &room))?;
+    let thread = owner_thread::spawn(name, move || run(&receiver, &dir, &tell, &room))?;
     Ok(SnapshotThread { parts, waiting, thread })
 }
 

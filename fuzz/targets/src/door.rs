@@ -10,7 +10,7 @@ use shardine_model::{
 };
 use shardine_records::{Lookup, Records, Scan, ScanFrom, Sink, read_reply};
 use shardine_resp::frame::{Args, Limits, Parsed, parse};
-use shardine_resp::{Flow, Options, RespConnection};
+use shardine_resp::{Flow, Options, Peer, RespConnection};
 use shardine_router::{Call, LocalEngine, Read, Response, ScanCall, ScanPage, ScannedRow, Ticket};
 
 use crate::replica;
@@ -58,7 +58,7 @@ pub fn resp_session(data: &[u8]) {
 
 fn conversation(data: &[u8], piece: usize) -> Vec<u8> {
     let mut room = OneShardEngine { state: replica(1), responses: VecDeque::new() };
-    let mut connection = RespConnection::new(1, Arc::new(Options::default()));
+    let mut connection = RespConnection::new(1, Peer::default(), Arc::new(Options::default()));
     let (mut said, mut out, mut start, mut end) = (Vec::new(), Vec::new(), 0, piece.min(data.len()));
     loop {
         let received = connection.receive(&data[start..end], &mut room, &mut out);

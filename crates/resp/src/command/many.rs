@@ -21,9 +21,12 @@ use crate::wire;
 
 type Places<'a> = SmallVec<[ResolvedKey<'a>; 2]>;
 
-/// The rows that a command names. All must be well addressed, or nothing is done.
+/// The rows that a command names, in and out of transactions. All must be well addressed and complete, or nothing is done.
 pub(crate) fn places<'a, H: LocalEngine>(verb: Verb, line: Line<'a>, engine: &H) -> Result<Places<'a>, Failure> {
     let step = verb.keys().step.max(1) as usize;
+    if !(line.len() - 1).is_multiple_of(step) {
+        return Err(wrong_arity(verb.name()));
+    }
     let keys = line.words(1).step_by(step);
     keys.map(|key| address::parse(key, engine.catalogue()).map_err(Failure::from)).collect()
 }
@@ -107,9 +110,6 @@ pub(crate) fn change<H: LocalEngine>(
     engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
-    if verb == Verb::Mset && line.len().is_multiple_of(2) {
-        return connection.fail(&wrong_arity(verb.name()), out);
-    }
     let places = match places(verb, line, engine) {
         Ok(places) => places,
         Err(failure) => return connection.fail(&failure, out),

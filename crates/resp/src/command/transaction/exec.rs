@@ -125,7 +125,9 @@ fn compile<'a, H: LocalEngine>(
     let mut format = ReplyFormat::Ok;
     for (index, place) in places.iter().enumerate() {
         let planned = match verb.kind() {
-            Kind::Read | Kind::ReadMany => rehearse(verb, line, place, engine).map(|()| BatchItem::Read(place.row())),
+            Kind::Read => rehearse(verb, line, place, engine).map(|()| BatchItem::Read(place.row())),
+            // Of several, each row has its own answer, or its own error.
+            Kind::ReadMany => Ok(BatchItem::Read(place.row())),
             _ => many::plan_one(Order { verb, line, place, now: engine.now() }, index).map(|(command, planned)| {
                 format = planned;
                 BatchItem::Change(command)
@@ -175,6 +177,8 @@ impl Exec {
             Response::Answer(Answer::Many(replies)) => {
                 Progress::written(|out| self.write(&replies, context, catalogue, out))
             }
+            // Nothing but what was watched had to be looked at.
+            Response::Done => Progress::written(|out| self.write(&[], context, catalogue, out)),
             Response::Answer(Answer::ConditionFailed) => {
                 Progress::written(|out| wire::null_array(out, context.protocol))
             }
