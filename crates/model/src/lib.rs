@@ -34,7 +34,7 @@ pub use bound::{Bound, Bounds};
 pub use command::{Action, Command, Request};
 pub use descriptor::{Descriptor, Placement, ShardState};
 pub use entry::Entry;
-pub use epoch::Epoch;
+pub use epoch::{CatalogueVersion, ConfVersion, Epoch, Generation, RangeVersion, RequestEpoch};
 pub use error::{ErrorCode, Refusal};
 pub use ids::{ClientId, FieldId, GroupKind, LogIndex, NodeId, ReplicaId, ShardId, TableId, Timestamp};
 pub use key::{Position, RowKey, RowKeyBuf};

@@ -115,5 +115,9 @@ pub const SNAPSHOT_ITEM_BYTES_MAX: usize = 1 << 30;
 /// Requests waiting in one shard, in bytes, before it answers `busy`.
 pub const PENDING_BYTES_MAX: usize = 64 << 20;
 
+/// How long a request waits for a definition that its shard lacks. Whoever read its text had that definition, so it comes in
+/// a moment, or somebody is cut off.
+pub const EARLY_REQUEST_MS_MAX: u64 = 5_000;
+
 /// Records expired by one entry, so that a wave of expiries does not hold up commands.
 pub const EXPIRE_ROWS_MAX: usize = 1_000;

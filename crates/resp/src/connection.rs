@@ -349,7 +349,8 @@ impl RespConnection {
                         let mut bytes = Vec::new();
                         request.encode(&mut bytes);
                         let ack = Ack { after, ..Ack::default() };
-                        engine.call(Call::Submit { request: bytes.into(), ack }, ticket);
+                        let catalogue = engine.catalogue().version();
+                        engine.call(Call::Submit { request: bytes.into(), catalogue, ack }, ticket);
                     }
                     _ => engine.submit(&request, ticket),
                 }

@@ -288,7 +288,7 @@ fn replica(
             seed,
             snapshot_log_bytes: options.snapshot_log_bytes,
             memory: MemoryLimits { bytes_max: memory_max, ..MemoryLimits::default() },
-            ..ReplicaOptions::new(REPLICA, place.shard, place.interval)
+            ..ReplicaOptions::new(REPLICA, place.shard)
         };
         Replica::new(replica_options, records, restored)
     })

@@ -14,6 +14,7 @@ mod replica;
 
 mod submit;
 mod gather;
+mod early;
 mod apply;
 mod reads;
 mod stale;

@@ -84,7 +84,7 @@ impl Replica {
     /// Reads a row on the spot if nothing stands in the way. Ownership and leadership are checked here, at the answer.
     #[inline]
     pub fn read_now(&self, position: Position, row: RowKey<'_>) -> ReadNow<'_> {
-        if !self.may_read_at_once() || !self.options.interval.contains(position) || self.is_touched(row) {
+        if !self.may_read_at_once() || !self.records.interval().contains(position) || self.is_touched(row) {
             return ReadNow::Later;
         }
         match self.records.get(position, row) {
@@ -113,6 +113,7 @@ impl Replica {
         self.gathering.touches(row)
             || self.member.proposals.iter().any(|proposal| proposal.touched.contains(row))
             || self.loads.holds(row)
+            || self.early.touches(row)
     }
 
     /// Reads a row, waiting for whatever it takes. The answer is one reply with the whole row.
@@ -123,7 +124,7 @@ impl Replica {
         if self.records.is_suspended() {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::Suspended)));
         }
-        if !self.options.interval.contains(row.position()) {
+        if !self.records.interval().contains(row.position()) {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::StaleRoute)));
         }
         let expired = match self.records.get(row.position(), row) {
@@ -135,7 +136,8 @@ impl Replica {
         self.evictor.touch(row);
         if expired || self.is_touched(row) {
             // Through the log, behind the change: an expiry is decided by an entry, never by looking at a clock.
-            return self.submit(caller, &Request { origin: None, body: Body::Read(row) }, actions);
+            let request = Request { origin: None, body: Body::Read(row) };
+            return self.submit(caller, &request, self.records.epoch(), actions);
         }
         if self.may_read_at_once() {
             let reply = read_reply(self.records.get(row.position(), row));

@@ -6,6 +6,7 @@ use shardine_model::{Answer, ErrorCode, ReplicaId, ShardId, Timestamp};
 use shardine_records::Records;
 
 use crate::actions::{Actions, Caller, Time};
+use crate::early::Early;
 use crate::evict::{Evictor, MemoryLimits};
 use crate::gather::{Gathering, Proposal};
 use crate::loads::Loads;
@@ -19,7 +20,6 @@ use crate::writeback::{DirtyLimits, Writeback};
 pub struct Options {
     pub replica: ReplicaId,
     pub shard: ShardId,
-    pub interval: Interval,
     /// Grows with every start of the process.
     pub incarnation: u64,
     pub seed: u64,
@@ -39,11 +39,10 @@ pub struct Options {
 
 impl Options {
     #[must_use]
-    pub fn new(replica: ReplicaId, shard: ShardId, interval: Interval) -> Self {
+    pub fn new(replica: ReplicaId, shard: ShardId) -> Self {
         Self {
             replica,
             shard,
-            interval,
             incarnation: 1,
             seed: 0,
             snapshot_log_bytes: 64 << 20,
@@ -75,6 +74,7 @@ pub struct Replica {
     pub(crate) member: Member<Proposal>,
     pub(crate) records: Records,
     pub(crate) time: Time,
+    pub(crate) early: Early,
     pub(crate) gathering: Gathering,
     pub(crate) reads: Reads,
     pub(crate) loads: Loads,
@@ -112,6 +112,7 @@ impl Replica {
             member: Member::new(options.of_member(), restored),
             records,
             time: Time::default(),
+            early: Early::default(),
             gathering: Gathering::default(),
             reads: Reads::new(options.incarnation),
             loads: Loads::default(),
@@ -134,7 +135,7 @@ impl Replica {
 
     #[must_use]
     pub fn interval(&self) -> Interval {
-        self.options.interval
+        self.records.interval()
     }
 
     #[must_use]
@@ -212,6 +213,7 @@ impl Replica {
         self.member.group.tick();
         self.drain(actions);
         self.fail_overdue(actions);
+        self.fail_early(actions);
         self.end_overdue_waits(actions);
         // A follower may ask for a snapshot while nothing is written.
         self.member.cut_if_due(&mut self.records);
@@ -295,6 +297,7 @@ impl Replica {
         while let Some(entry) = self.gathering.take() {
             fail(actions, entry.callers, ErrorCode::NotLeader);
         }
+        fail(actions, self.early.give_up(), ErrorCode::NotLeader);
         fail(actions, self.reads.give_up(), ErrorCode::NotLeader);
         fail(actions, self.loads.give_up(), ErrorCode::NotLeader);
         fail(actions, self.writeback.let_go(), ErrorCode::NotLeader);

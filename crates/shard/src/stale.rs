@@ -45,7 +45,7 @@ impl Replica {
         if self.records.is_suspended() {
             return ReadStale::Refused(ErrorCode::Suspended);
         }
-        if !self.options.interval.contains(row.position()) {
+        if !self.records.interval().contains(row.position()) {
             return ReadStale::Refused(ErrorCode::StaleRoute);
         }
         let (found, leads) = (self.records.get(row.position(), row), self.is_serving());

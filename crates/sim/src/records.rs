@@ -99,7 +99,8 @@ impl Tenant for Records {
     }
 
     fn restore(world: &World<Self>, seat: Seat, chunks: &[Vec<u8>], restored: Restored) -> Result<Replica, String> {
-        let mut records = shardine_records::Records::new(world.ground.seed);
+        let interval = world.tenant.universe.intervals[seat.group];
+        let mut records = shardine_records::Records::new(world.ground.seed).owning(interval);
         for chunk in chunks {
             records.restore_chunk(chunk).map_err(|error| format!("a snapshot cannot be read: {error}"))?;
         }
@@ -239,8 +240,7 @@ impl Tenant for Records {
 
 fn options(world: &World<Records>, seat: Seat) -> Options {
     let plan = &world.tenant.plan;
-    let interval = world.tenant.universe.intervals[seat.group];
-    let mut options = Options::new(ReplicaId(seat.node as u64 + 1), Records::shard(seat.group), interval);
+    let mut options = Options::new(ReplicaId(seat.node as u64 + 1), Records::shard(seat.group));
     options.incarnation = seat.life;
     options.seed = world.ground.seed;
     options.snapshot_log_bytes = world.ground.snapshot_log_bytes;

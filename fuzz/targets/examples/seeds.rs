@@ -13,7 +13,7 @@ use shardine_model::entry::{LoadedRow, RaisedRow, RefusedRow, SettledRow};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite, Membership, SnapshotMeta};
 use shardine_model::{
     Action, Answer, ClientId, Command, Entry, ErrorCode, FieldId, FieldRef, FieldValue, Outcome, ReplicaId, Reply,
-    Request, RowImage, RowKey, ShardId, Table, TableId, Timestamp, ValueRef, Version,
+    Request, RequestEpoch, RowImage, RowKey, ShardId, Table, TableId, Timestamp, ValueRef, Version,
 };
 use shardine_records::Nobody;
 use shardine_store::{LogStore, Options, SegmentLog, SnapshotWriter};
@@ -118,7 +118,8 @@ fn state_chunks() -> Seeds {
     let mut requests = Vec::new();
     commands().iter().for_each(|(_, bytes)| requests.extend_from_slice(bytes));
     let mut state = replica(1);
-    let entry = Entry::Commands { proposed_at: Timestamp(1), requests: &requests }.to_bytes();
+    let entry =
+        Entry::Commands { proposed_at: Timestamp(1), epoch: RequestEpoch::FIRST, requests: &requests }.to_bytes();
     state.apply(&entry, &mut Nobody).expect("requests of our own can be applied");
     let chunks = chunks(&mut state);
     let rows = chunks[1..].iter().find(|chunk| chunk.len() > 2).expect("there are rows");
@@ -264,12 +265,15 @@ fn log_entries() -> Seeds {
     let settled =
         SettledRow { row: ROW, expected: Version(5), version: Version(6), sql_version: Version(-2), fields: &packed };
     let entries = [
-        ("commands", Entry::Commands { proposed_at: Timestamp(1_700_000_000_000), requests: &run }),
+        (
+            "commands",
+            Entry::Commands { proposed_at: Timestamp(1_700_000_000_000), epoch: RequestEpoch::FIRST, requests: &run },
+        ),
         ("load", Entry::Load(vec![LoadedRow { row: ROW, version: Version(5), fields: &packed }])),
         ("kick", Entry::Kick(versions.clone())),
         ("lease", Entry::Lease { holder: ReplicaId(1), term: 7, length_ms: 5_000 }),
         ("written", Entry::Written(versions.clone())),
-        ("schema", Entry::Schema(Box::new(Table::kv()))),
+        ("schema", Entry::definition(Table::kv())),
         ("purge", Entry::Purge(versions)),
         ("expire", Entry::Expire { at: Timestamp(9), rows: vec![ROW, SORTED] }),
         ("clear", Entry::Clear { table: TableId(1) }),

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use shardine_model::{
-    Answer, Catalogue, Entry, ErrorCode, Position, Refusal, Request, RowKey, RowKeyBuf, TableId, Timestamp,
+    Answer, Catalogue, Entry, ErrorCode, Position, Refusal, Request, RequestEpoch, RowKey, RowKeyBuf, TableId,
+    Timestamp,
 };
 use shardine_records::{Lookup, Records, Scan, ScanFrom, Sink, read_reply};
 use shardine_resp::frame::{Args, Limits, Parsed, parse};
@@ -93,7 +94,7 @@ struct OneShardEngine {
 
 impl OneShardEngine {
     fn execute(&mut self, request: &[u8], ticket: Ticket) {
-        let entry = Entry::Commands { proposed_at: NOW, requests: request }.to_bytes();
+        let entry = Entry::Commands { proposed_at: NOW, epoch: RequestEpoch::FIRST, requests: request }.to_bytes();
         let mut caller = Caller { answer: None };
         self.state.apply(&entry, &mut caller).expect("what the door encodes can be applied");
         let answer = caller.answer.expect("every table is in memory, so every request is answered");

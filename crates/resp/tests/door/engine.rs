@@ -133,7 +133,7 @@ impl FakeHall {
                 Some(code) => Response::Refused(Refusal::new(code, "SQL is away")),
                 None => Response::Done,
             },
-            Call::Submit { request, ack } => {
+            Call::Submit { request, ack, .. } => {
                 let request = Request::decode(&mut Reader::new(&request)).expect("the door encodes what decodes");
                 let mut answer = self.state.submit(&request);
                 if let (Answer::One(reply), AckAfter::Sql, None) = (&mut answer, ack.after, self.flush_failure) {

@@ -59,11 +59,12 @@ impl Core {
                 self.host.act(seat, |replica, actions| replica.read(caller, row.as_ref(), actions));
             }
             Call::ReadStale { row, max_age_ms } => return self.read_stale(seat, row.as_ref(), max_age_ms, caller),
-            Call::Submit { request, ack } => {
+            Call::Submit { request, catalogue, ack } => {
                 let Ok(request) = Request::decode(&mut Reader::new(&request)) else {
                     return Some(refused(ErrorCode::BadRequest));
                 };
-                self.host.act(seat, |replica, actions| replica.submit_with(caller, &request, ack, actions));
+                let epoch = self.epoch(catalogue);
+                self.host.act(seat, |replica, actions| replica.submit_with(caller, &request, epoch, ack, actions));
             }
             Call::Kick { row, nowait } => {
                 self.host.act(seat, |replica, actions| replica.kick(caller, row.as_ref(), nowait, actions));

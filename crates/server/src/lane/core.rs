@@ -5,7 +5,8 @@ use std::sync::Arc;
 use shardine_host::{Host, SeatId};
 use shardine_model::key::Interval;
 use shardine_model::{
-    Ack, Answer, Backing, Catalogue, ErrorCode, Position, Refusal, Request, RowKey, ShardId, TableId, Timestamp,
+    Ack, Answer, Backing, Catalogue, CatalogueVersion, ErrorCode, Position, Refusal, Request, RequestEpoch, RowKey,
+    ShardId, TableId, Timestamp,
 };
 use shardine_router::{
     Call, DeadLetterLine, LocalEngine, Read, Response, ShardPlace, ShardStatus, TableWriteback, Ticket,
@@ -434,16 +435,18 @@ impl LocalEngine for Core {
             return self.respond(ticket, Response::Refused(scattered()));
         }
         let caller = caller_of(ticket);
+        let epoch = self.epoch(self.catalogue.version());
         match self.seat_of(position) {
             Some(seat) => {
-                if self.host.act(seat, |replica, actions| replica.submit(caller, request, actions)).is_none() {
+                if self.host.act(seat, |replica, actions| replica.submit(caller, request, epoch, actions)).is_none() {
                     self.respond(ticket, self.stopped(position));
                 }
             }
             None => {
                 let mut bytes = Vec::new();
                 request.encode(&mut bytes);
-                self.call_elsewhere(Call::Submit { request: bytes.into(), ack: Ack::default() }, ticket);
+                let (request, catalogue, ack) = (bytes.into(), epoch.catalogue, Ack::default());
+                self.call_elsewhere(Call::Submit { request, catalogue, ack }, ticket);
             }
         }
     }
@@ -467,6 +470,11 @@ impl Core {
         let shard = self.exchange.map.find(position).shard;
         let message = format!("shard {shard} has stopped, the others serve; `shardine shards` says why and what to do");
         Response::Refused(Refusal::new(ErrorCode::NoLeader, message))
+    }
+
+    /// What a request is routed by, and what it was read by. There is one map for the time being.
+    pub(super) fn epoch(&self, catalogue: CatalogueVersion) -> RequestEpoch {
+        RequestEpoch { catalogue, ..RequestEpoch::FIRST }
     }
 
     fn call_elsewhere(&mut self, call: Call, ticket: Ticket) {

@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use shardine_model::key::Interval;
 use shardine_model::log::{Membership, SnapshotMeta};
-use shardine_model::{Answer, Entry, ReplicaId, Request, RowKey, RowKeyBuf, ShardId, Timestamp};
+use shardine_model::{Answer, Entry, ReplicaId, Request, RequestEpoch, RowKey, RowKeyBuf, ShardId, Timestamp};
 use shardine_records::{Lookup, Records};
 use shardine_shard::{
     Actions, Caller, LoadedRow, Message, Options, Replica, Restored, Role, SnapshotPart, SqlLoad, SqlWrite, Time,
@@ -47,7 +46,7 @@ impl Cluster {
     pub fn with(change: impl Fn(&mut Options)) -> Self {
         let membership = Membership::of([1, 2, 3].map(ReplicaId));
         let replica = |node: u64| {
-            let mut options = Options::new(ReplicaId(node), ShardId(1), Interval::ALL);
+            let mut options = Options::new(ReplicaId(node), ShardId(1));
             change(&mut options);
             let snapshot = SnapshotMeta { membership: membership.clone(), ..Default::default() };
             Replica::new(options, Records::new(node), Restored { snapshot, ..Default::default() })
@@ -225,7 +224,7 @@ impl Cluster {
         let caller = self.caller();
         let catalogue = self.node(node).records().catalogue().clone();
         let request: Request<'static> = words::request(&catalogue, line).expect("a request");
-        self.on(node, |replica, actions| replica.submit(caller, &request, actions));
+        self.on(node, |replica, actions| replica.submit(caller, &request, RequestEpoch::FIRST, actions));
         caller
     }
 
@@ -252,7 +251,7 @@ impl Cluster {
     pub fn define(&mut self, definition: &str) {
         let catalogue = self.node(1).records().catalogue().clone();
         let table = words::table(&catalogue, &definition.split_whitespace().collect::<Vec<_>>());
-        self.propose(self.leader(), &Entry::Schema(Box::new(table)));
+        self.propose(self.leader(), &Entry::definition(table));
         self.settle();
     }
 

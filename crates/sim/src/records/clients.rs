@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use shardine_model::command::Origin;
-use shardine_model::{Answer, ClientId, ErrorCode, Version, WriteMode};
+use shardine_model::{Answer, ClientId, ErrorCode, RequestEpoch, Version, WriteMode};
 use shardine_shard::{Caller, ReadNow, ReadStale, Replica, Role};
 
 use crate::chance::Chance;
@@ -391,7 +391,7 @@ fn serve(
             actions.answers.push((caller, Answer::One(reply)));
         }
         Job::One { .. } | Job::Pair { .. } => {
-            with_request(rows, job, origin, |request| replica.submit(caller, request, actions));
+            with_request(rows, job, origin, |request| replica.submit(caller, request, RequestEpoch::FIRST, actions));
         }
         Job::Stale { .. } => unreachable!("taken before"),
         Job::Kick { nowait, .. } => replica.kick(caller, key, *nowait, actions),

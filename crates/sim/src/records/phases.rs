@@ -38,7 +38,7 @@ impl World<Records> {
                     if is_there(self, leader) {
                         break;
                     }
-                    let entry = Entry::Schema(Box::new(table.clone()));
+                    let entry = Entry::definition(table.clone());
                     self.drive(leader, shard, |replica, actions| replica.propose_for(NOBODY, &entry, actions));
                 }
             }

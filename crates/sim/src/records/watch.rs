@@ -68,7 +68,7 @@ impl World<Records> {
             | Entry::Load(_)
             | Entry::Lease { .. }
             | Entry::Written(_)
-            | Entry::Schema(_)
+            | Entry::Schema { .. }
             | Entry::Clear { .. }
             | Entry::Suspend
             | Entry::Resume
