@@ -111,6 +111,13 @@ impl<'a> Reader<'a> {
         self.varint(what).map(unzigzag)
     }
 
+    /// A number that fits 32 bits.
+    #[inline]
+    pub fn varint_u32(&mut self, what: &'static str) -> Result<u32, DecodeError> {
+        let value = self.varint(what)?;
+        u32::try_from(value).map_err(|_| DecodeError::Unknown { what, value })
+    }
+
     /// A count of things that each take at least one byte; so it can never exceed what is left.
     pub fn count(&mut self, what: &'static str) -> Result<usize, DecodeError> {
         let value = self.varint(what)?;

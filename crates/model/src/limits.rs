@@ -109,6 +109,13 @@ pub const DEAD_LETTER_ERROR_BYTES_MAX: usize = 512;
 /// Replicas in one list of a group's membership. Three or five by habit; a list that claims more is damaged.
 pub const MEMBERS_MAX: usize = 100;
 
+/// Bytes of one chunk of a snapshot. It is held in memory before it is checked, on its way to a peer too, and small things wait
+/// behind it.
+pub const SNAPSHOT_CHUNK_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of one item of a snapshot, such as a record. Nothing larger can have come through the log, whose frames end there.
+pub const SNAPSHOT_ITEM_BYTES_MAX: usize = 1 << 30;
+
 /// Requests waiting in one shard, in bytes, before it answers `busy`.
 pub const PENDING_BYTES_MAX: usize = 64 << 20;
 

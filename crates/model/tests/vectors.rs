@@ -1,7 +1,7 @@
 //! The test vectors that are published in `docs/encoding.md` are those of the code: the page itself is read here.
 
 use shardine_model::key::{Interval, partition_key};
-use shardine_model::{Position, Value, sort};
+use shardine_model::{Position, Slot, Value, sort};
 
 const PAGE: &str = include_str!("../../../docs/encoding.md");
 
@@ -23,13 +23,15 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// records 122
 #[test]
 fn published_positions_are_those_of_the_code() {
-    for row in table("| key | counts | position |") {
+    for row in table("| key | counts | slot | position |") {
         let key = plain(&row[0]).as_bytes();
 
         assert_eq!(String::from_utf8_lossy(partition_key(key)), plain(&row[1]), "{row:?}");
-        assert_eq!(hex(&Position::of_key(key).to_bytes()), plain(&row[2]), "{row:?}");
+        assert_eq!(Slot::of_key(key).0.to_string(), row[2], "{row:?}");
+        assert_eq!(hex(&Position::of_key(key).to_bytes()), plain(&row[3]), "{row:?}");
     }
 }
 

@@ -39,14 +39,14 @@ fn refusal(answer: &Answer) -> Option<ErrorCode> {
     }
 }
 
-/// `lili` lies at 0x638a…, `42` at 0x1217… (`docs/encoding.md`).
-fn upper_half_of_the_lower_half() -> Interval {
-    Interval { lo: Position(0x4000_0000_0000_0000), hi: Some(Position(0x8000_0000_0000_0000)) }
+/// `lili` lies at 0x8349…, `42` at 0x7d00… (`docs/encoding.md`).
+fn lower_half_of_the_upper_half() -> Interval {
+    Interval { lo: Position(0x8000_0000_0000_0000), hi: Some(Position(0xc000_0000_0000_0000)) }
 }
 
 #[test]
 fn records_66_ownership_is_checked_when_applied() {
-    let mut records = Records::new(1).owning(upper_half_of_the_lower_half());
+    let mut records = Records::new(1).owning(lower_half_of_the_upper_half());
 
     assert_eq!(refusal(&set(&mut records, b"lili")), None);
     assert_eq!(refusal(&set(&mut records, b"42")), Some(ErrorCode::StaleRoute));
@@ -55,7 +55,7 @@ fn records_66_ownership_is_checked_when_applied() {
 
 #[test]
 fn records_66_ownership_travels_with_the_snapshot() {
-    let mut records = Records::new(1).owning(upper_half_of_the_lower_half());
+    let mut records = Records::new(1).owning(lower_half_of_the_upper_half());
     set(&mut records, b"lili");
     records.begin_cut();
     let mut restored = Records::new(2);
@@ -63,7 +63,7 @@ fn records_66_ownership_travels_with_the_snapshot() {
         restored.restore_chunk(&chunk).unwrap();
     }
 
-    assert_eq!(restored.interval(), upper_half_of_the_lower_half());
+    assert_eq!(restored.interval(), lower_half_of_the_upper_half());
     assert_eq!(restored.state_hash(), records.state_hash());
     assert_eq!(refusal(&set(&mut restored, b"42")), Some(ErrorCode::StaleRoute));
 }

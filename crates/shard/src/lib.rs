@@ -29,8 +29,8 @@ pub mod coord;
 mod row_map;
 
 pub use actions::{
-    Actions, Caller, Class, FlushResult, FlushRow, LoadedRow, Persist, Question, SnapshotPart, SqlLoad, SqlPurge,
-    SqlWrite, Time, Trouble,
+    Actions, Caller, Class, FlushResult, FlushRow, LoadedRow, LogProgress, Persist, Question, SnapshotPart, SqlLoad,
+    SqlPurge, SqlWrite, Time, Trouble,
 };
 pub use evict::MemoryLimits;
 pub use reads::ReadNow;

@@ -36,6 +36,8 @@ pub(crate) struct Member<T> {
     pub proposals: Proposals<T>,
     options: Options,
     applied: At,
+    /// The last applied entry of an earlier term than that of `applied`.
+    inherited: u64,
     writes: Writes,
     cutting: Cutting,
     /// The term in which it took over what only a leader does; 0 while it has not.
@@ -80,6 +82,7 @@ impl<T> Member<T> {
             proposals: Proposals::default(),
             options,
             applied,
+            inherited: applied.index,
             writes: Writes::default(),
             cutting: Cutting::new(applied.index, log_bytes),
             led_term: 0,
@@ -89,6 +92,12 @@ impl<T> Member<T> {
 
     pub fn applied(&self) -> u64 {
         self.applied.index
+    }
+
+    /// The last entry that a serving leader found in its log when it was elected: everything that was committed before it is
+    /// in there.
+    pub fn inherited(&self) -> u64 {
+        self.inherited
     }
 
     /// The newest snapshot on disk.
@@ -168,6 +177,9 @@ impl<T> Member<T> {
     }
 
     fn note_applied(&mut self, entry: &LogEntry) {
+        if entry.term != self.applied.term {
+            self.inherited = entry.index - 1;
+        }
         self.applied = At { index: entry.index, term: entry.term };
         self.group.applied(entry.index);
     }

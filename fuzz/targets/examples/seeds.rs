@@ -308,7 +308,7 @@ fn answers() -> Seeds {
 fn segments(dir: &Path) -> Result<Seeds, Box<dyn Error>> {
     let dir = dir.join("log");
     fs::create_dir_all(&dir)?;
-    let log = SegmentLog::open(&dir, Options { segment_bytes: 4_096, spares_max: 0 })?;
+    let log = SegmentLog::open(&dir, Options { segment_bytes: 4_096, spares_max: 0, fill_ahead: false })?;
     let entry =
         |index| LogEntry { index, term: 2, kind: LogEntryKind::Normal, data: Bytes::from_static(b"entry of the log") };
     for index in [1_u64, 3] {

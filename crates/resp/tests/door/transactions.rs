@@ -23,6 +23,20 @@ fn queued_commands_are_executed_at_once() {
     ]);
 }
 
+/// redis-cluster A-53: one slot for the client, one partition here.
+#[test]
+fn rows_of_one_tag_in_several_tables_change_together() {
+    Door::open().script(&[
+        ("MULTI", "+OK|"),
+        ("HSET users:{42} name Lili", "+QUEUED|"),
+        ("SET notes:{42} x", "+QUEUED|"),
+        ("HSET messages:{42}@1 text hi", "+QUEUED|"),
+        ("SET cart:{42} y", "+QUEUED|"),
+        ("EXEC", "*4|:1|+OK|:1|+OK|"),
+        ("GET notes:42", "$1|x|"),
+    ]);
+}
+
 #[test]
 fn a_transaction_sees_the_end_that_it_gave_a_record() {
     Door::open().script(&[
