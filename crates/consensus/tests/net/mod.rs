@@ -16,6 +16,9 @@ pub struct Net {
     wire: VecDeque<Vec<u8>>,
     /// Nodes whose messages, both ways, are lost.
     cut: BTreeSet<u64>,
+    /// Nodes to which snapshots take long, and those on their way.
+    slow: BTreeSet<u64>,
+    held: Vec<Message>,
     /// Short lines of everything that was sent.
     pub sent: Vec<String>,
     /// Applied entries kept in memory.
@@ -167,6 +170,8 @@ impl Net {
             nodes: founders.iter().map(node).collect(),
             wire: VecDeque::new(),
             cut: BTreeSet::new(),
+            slow: BTreeSet::new(),
+            held: Vec::new(),
             sent: Vec::new(),
             keep: 100,
             lives: 1,
@@ -207,6 +212,20 @@ impl Net {
         self.cut.remove(&id);
     }
 
+    /// From now on snapshots to the node do not arrive.
+    pub fn hold(&mut self, id: u64) {
+        self.slow.insert(id);
+    }
+
+    /// They do.
+    pub fn release(&mut self, id: u64) {
+        self.slow.remove(&id);
+        for message in std::mem::take(&mut self.held) {
+            self.node(id).group.step(message);
+        }
+        self.settle();
+    }
+
     /// Takes turns and carries messages until nothing moves.
     pub fn settle(&mut self) {
         self.settle_until(|_| false);
@@ -226,6 +245,10 @@ impl Net {
             let Some(bytes) = self.wire.pop_front() else { return false };
             let message = Message::decode(&bytes).unwrap();
             let (from, to) = (message.from().0, message.to().0);
+            if message.is_snapshot() && self.slow.contains(&to) {
+                self.held.push(message);
+                continue;
+            }
             if !self.cut.contains(&from) && !self.cut.contains(&to) && self.nodes.contains_key(&to) {
                 self.node(to).group.step(message);
             }
