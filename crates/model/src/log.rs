@@ -40,6 +40,46 @@ pub struct LogWrite {
     pub hard_state: Option<HardState>,
 }
 
+/// One thing that is to be done to the disk. A list of them is done in order.
+#[derive(Clone, Debug)]
+pub enum LogOp {
+    Write(LogWrite),
+    /// Forgets the entries below an index; they are in a snapshot that is on disk.
+    Truncate {
+        shard: ShardId,
+        below: u64,
+    },
+    /// Takes a snapshot from a peer in place of everything that the log has of the shard.
+    Install(Box<Install>),
+    /// Forgets a replica for good: its number is never taken again.
+    Remove {
+        shard: ShardId,
+        replica: ReplicaId,
+    },
+}
+
+/// A snapshot from a peer. Stored whole before the log before it goes; what `write` brings stands behind it.
+#[derive(Clone, Debug)]
+pub struct Install {
+    pub meta: SnapshotMeta,
+    /// All chunks, each with its length before it.
+    pub data: Bytes,
+    pub write: LogWrite,
+}
+
+impl LogOp {
+    /// Bytes of entries and of snapshots.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let entries = |write: &LogWrite| write.entries.iter().map(|entry| entry.data.len()).sum();
+        match self {
+            Self::Write(write) => entries(write),
+            Self::Install(install) => install.data.len() + entries(&install.write),
+            Self::Truncate { .. } | Self::Remove { .. } => 0,
+        }
+    }
+}
+
 /// Who takes part in a group. While it changes, two sets of voters decide together: `voters`, and `outgoing`, which is not
 /// empty then. Whoever asks "is this a quorum" or "am I alone" must ask both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

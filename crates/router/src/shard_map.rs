@@ -29,8 +29,14 @@ impl ShardMap {
     #[inline]
     #[must_use]
     pub fn find(&self, position: Position) -> &ShardPlace {
-        let after = self.places.partition_point(|place| place.interval.lo <= position);
-        &self.places[after - 1]
+        &self.places[self.index_of(position)]
+    }
+
+    /// Which of the places it is.
+    #[inline]
+    #[must_use]
+    pub fn index_of(&self, position: Position) -> usize {
+        self.places.partition_point(|place| place.interval.lo <= position) - 1
     }
 
     #[must_use]

@@ -5,7 +5,7 @@
 
 mod groups;
 mod look;
-mod seat;
+mod group;
 mod thread;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +13,7 @@ use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use shardine_host::Host;
 use shardine_model::{ErrorCode, ShardId};
 use shardine_router::{CoordLook, CoordStatus, Response};
 use shardine_shard::coord::{Ask, NodeCall, NodeReply, Opening, StreamId, Ticket};
@@ -20,12 +21,13 @@ use shardine_store::{DataDir, LogStore};
 use shardine_ydb::{CoordEngine, Hear};
 
 pub(crate) use self::groups::is_group;
-use self::seat::Seat;
 use self::thread::CoordThread;
 use crate::clock::Clock;
-use crate::exchange::refused;
+use crate::exchange::{Exchange, refused};
 use crate::log_thread::{self, LogNews, Synced};
-use crate::snapshot_thread;
+use crate::node::REPLICA;
+use crate::owner_thread;
+use crate::snapshot_thread::{self, SnapshotNews};
 
 pub(crate) type RespondNode = Box<dyn FnOnce(NodeReply) + Send>;
 
@@ -53,10 +55,7 @@ pub(crate) enum CoordMessage {
     },
     Status(Box<dyn FnOnce(Vec<CoordStatus>) + Send>),
     Persisted(Synced),
-    SnapshotSaved {
-        seat: usize,
-        index: u64,
-    },
+    Snapshot(SnapshotNews),
     SnapshotNow(ShardId),
     /// End all streams and take no more; calls are still answered.
     CloseStreams,
@@ -73,9 +72,18 @@ pub(crate) struct Coordination {
 
 impl Coordination {
     /// Brings the groups back from disk and lets them serve; `asked` is how many a new directory gets.
-    pub fn start(asked: Option<u32>, log: Arc<dyn LogStore>, data: &DataDir, clock: Clock) -> anyhow::Result<Self> {
+    pub fn start(
+        asked: Option<u32>,
+        log: Arc<dyn LogStore>,
+        data: &DataDir,
+        clock: Clock,
+        exchange: Arc<Exchange>,
+    ) -> anyhow::Result<Self> {
         let groups = groups::groups(&*log, &data.snapshot_dir(), asked)?;
-        let seats = groups.iter().map(|&group| Seat::restore(group, &*log, data)).collect();
+        let mut host = Host::default();
+        for &group in &groups {
+            host.add(group, REPLICA, group::restore(group, &*log, data));
+        }
         let (messages, mailbox) = channel();
         let news = Mutex::new(messages.clone());
         let tell = move |what: LogNews| {
@@ -86,11 +94,11 @@ impl Coordination {
             });
         };
         let log_thread = log_thread::start("coord", log, data.snapshot_dir(), tell)?;
-        let saved_messages = messages.clone();
-        let saved = move |seat, index| drop(saved_messages.send(CoordMessage::SnapshotSaved { seat, index }));
-        let snapshots = snapshot_thread::start("coord", data.snapshot_dir(), saved, log_thread.tasks.clone())?;
-        let owner = CoordThread::new(seats, mailbox, log_thread, snapshots, clock);
-        let thread = std::thread::Builder::new().name("coord".into()).spawn(move || owner.run())?;
+        let news = messages.clone();
+        let tell = move |what| drop(news.send(CoordMessage::Snapshot(what)));
+        let snapshots = snapshot_thread::start("coord", data.snapshot_dir(), tell)?;
+        let owner = CoordThread::new(host, mailbox, log_thread, snapshots, clock, exchange);
+        let thread = owner_thread::spawn("coord", move || owner.run())?;
         Ok(Self { messages, next: Arc::default(), groups: groups.into(), thread })
     }
 
@@ -126,6 +134,10 @@ impl Window {
         if let Err(SendError(CoordMessage::Look { done, .. })) = self.messages.send(CoordMessage::Look { look, done }) {
             done(refused(ErrorCode::NoLeader));
         }
+    }
+
+    pub fn snapshot_now(&self, group: ShardId) {
+        let _ = self.messages.send(CoordMessage::SnapshotNow(group));
     }
 
     pub fn status(&self, done: Box<dyn FnOnce(Vec<CoordStatus>) + Send>) {

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use shardine_model::codec::Reader;
-use shardine_model::{Catalogue, ErrorCode, Position, Refusal, Request, ShardId, TableId, Timestamp};
+use shardine_model::{Catalogue, ErrorCode, GroupKind, Position, Refusal, Request, ShardId, TableId, Timestamp};
 use shardine_router::{
     Call, EngineStatus, FlushScope, RemoteEngine, Response, ScanCall, ShardMap, Switch, TableWriteback,
     WritebackReport, WritebackStatus,
@@ -137,6 +137,23 @@ impl Exchange {
 
     pub fn ask(&self, shard: ShardId, lane: usize, what: ShardCall, done: ShardDone) {
         self.inboxes[lane].send(LaneMessage::ToShard { shard, what, done });
+    }
+
+    /// Asks whoever has the shard to cut a snapshot of it.
+    pub fn snapshot_now(&self, shard: ShardId) {
+        match shard.kind() {
+            GroupKind::Records => {
+                if let Some(place) = self.map.places().iter().find(|place| place.shard == shard) {
+                    self.inboxes[place.lane].send(LaneMessage::SnapshotNow(shard));
+                }
+            }
+            GroupKind::Coordination => {
+                if let Some(window) = self.coord.get() {
+                    window.snapshot_now(shard);
+                }
+            }
+            GroupKind::Meta => {}
+        }
     }
 
     pub fn tell_lanes(&self, message: impl Fn() -> LaneMessage) {

@@ -5,10 +5,10 @@
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use shardine_host::{Batch, Receipt};
 use shardine_model::ShardId;
-use shardine_shard::Persist;
 
-use crate::log_thread::{LOOK_EVERY, LogTask, LogThread, LogWriter, Synced};
+use crate::log_thread::{LOOK_EVERY, LogThread, LogWriter, Synced};
 
 /// A sync that takes longer is long enough to read sockets in.
 const QUICK: Duration = Duration::from_millis(1);
@@ -46,8 +46,7 @@ impl Disk {
 pub(crate) struct Journal {
     writer: LogWriter,
     /// Gone when the owner closes.
-    tasks: Option<Sender<LogTask>>,
-    is_busy: bool,
+    tasks: Option<Sender<Batch>>,
     disk: Disk,
     writes: u64,
     reads_before: u64,
@@ -58,39 +57,33 @@ pub(crate) enum Written {
     /// The log thread has it, and will tell.
     UnderWay,
     /// It is on disk. If the log has become large, this shard should be cut.
-    Synced { confirmed: Vec<(usize, u64)>, too_large: Option<ShardId> },
+    Synced { receipt: Receipt, too_large: Option<ShardId> },
 }
 
 impl Journal {
     pub fn new(log: &LogThread) -> Self {
         let (writer, tasks) = (log.writer.clone(), Some(log.tasks.clone()));
-        Self { writer, tasks, is_busy: false, disk: Disk::unknown(), writes: 0, reads_before: 0 }
-    }
-
-    pub fn is_busy(&self) -> bool {
-        self.is_busy
+        Self { writer, tasks, disk: Disk::unknown(), writes: 0, reads_before: 0 }
     }
 
     /// The log thread has written what it had.
     pub fn synced(&mut self, took: Duration) {
-        self.is_busy = false;
         self.disk.note(took);
     }
 
     /// Writes everything of one turn. `reads` is how many the owner has served so far: where there are reads, none shall wait
     /// behind the disk.
-    pub fn write(&mut self, persists: Vec<(usize, Persist)>, reads: u64) -> Written {
+    pub fn write(&mut self, batch: Batch, reads: u64) -> Written {
         let reads_since = reads - std::mem::replace(&mut self.reads_before, reads);
         self.writes += 1;
-        if reads_since == 0 && self.disk.is_quick() && is_small(&persists) {
-            let Synced { confirmed, took } = self.writer.write(persists);
+        if reads_since == 0 && self.disk.is_quick() && batch.bytes() <= SMALL_BYTES {
+            let Synced { receipt, took } = self.writer.write(batch);
             self.disk.note(took);
             let looks = self.writes.is_multiple_of(LOOK_EVERY);
-            return Written::Synced { confirmed, too_large: looks.then(|| self.writer.too_large()).flatten() };
+            return Written::Synced { receipt, too_large: looks.then(|| self.writer.too_large()).flatten() };
         }
-        self.is_busy = true;
         if let Some(tasks) = &self.tasks {
-            let _ = tasks.send(LogTask::Write(persists));
+            let _ = tasks.send(batch);
         }
         Written::UnderWay
     }
@@ -104,14 +97,6 @@ impl Journal {
     pub fn close(&mut self) {
         self.tasks = None;
     }
-}
-
-fn is_small(persists: &[(usize, Persist)]) -> bool {
-    let bytes = |(_, persist): &(usize, Persist)| match &persist.install {
-        Some((_, data)) => data.len(),
-        None => persist.write.entries.iter().map(|entry| entry.data.len()).sum(),
-    };
-    persists.iter().map(bytes).sum::<usize>() <= SMALL_BYTES
 }
 
 #[cfg(test)]

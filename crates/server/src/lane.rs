@@ -20,7 +20,7 @@ use shardine_model::{Catalogue, ShardId};
 use shardine_router::Ticket;
 
 pub(crate) use self::connections::Connections;
-pub(crate) use self::core::{Core, Seat};
+pub(crate) use self::core::{Core, CoreParts};
 pub(crate) use self::sql::lane_of as sql_lane;
 use crate::clock::Clock;
 use crate::exchange::Exchange;
@@ -150,8 +150,7 @@ impl Lane {
         loop {
             self.core.perform();
             self.deliver();
-            self.core.ask_sql();
-            if !self.core.propose_if_free() && !self.core.has_answers() {
+            if !self.core.write_if_free() && !self.core.has_work() {
                 return;
             }
         }
@@ -184,8 +183,8 @@ impl Lane {
             LaneMessage::Stop => self.stopping = true,
             LaneMessage::Call { call, done } => self.core.call_from_outside(call, done),
             LaneMessage::ToShard { shard, what, done } => self.core.ask_shard(shard, what, done),
-            LaneMessage::Persisted(synced) => self.core.persisted(&synced),
-            LaneMessage::SnapshotSaved { seat, index } => self.core.snapshot_saved(seat, index),
+            LaneMessage::Persisted(synced) => self.core.persisted(synced),
+            LaneMessage::Snapshot(news) => self.core.snapshot_news(news),
             LaneMessage::SnapshotNow(shard) => self.core.snapshot_now(shard),
             LaneMessage::Sql(done) => self.core.sql_done(done),
             LaneMessage::Catalogue(catalogue) => self.core.set_catalogue(catalogue),

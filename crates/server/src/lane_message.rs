@@ -1,4 +1,4 @@
-//! Letters to a lane, and the inbox they arrive in.
+//! Messages to a lane, and the inbox they arrive in.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use shardine_model::{Catalogue, ErrorCode, ShardId, TableId};
 use shardine_router::{Call, DeadLetterLine, Response, ShardStatus, TableWriteback, Ticket};
 
 use crate::log_thread::Synced;
+use crate::snapshot_thread::SnapshotNews;
 
 pub(crate) type Respond = Box<dyn FnOnce(Response) + Send>;
 pub(crate) type ShardDone = Box<dyn FnOnce(Result<u64, ErrorCode>) + Send>;
@@ -37,11 +38,8 @@ pub(crate) enum LaneMessage {
     },
     /// A log write is on disk.
     Persisted(Synced),
-    /// A snapshot is on disk.
-    SnapshotSaved {
-        seat: usize,
-        index: u64,
-    },
+    /// A snapshot is on disk, or could not be written.
+    Snapshot(SnapshotNews),
     /// The log is large and this shard's entries are the oldest in it.
     SnapshotNow(ShardId),
     Sql(shardine_writeback::JobOutcome),

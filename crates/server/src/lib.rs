@@ -23,6 +23,7 @@ mod doors;
 mod stop;
 
 mod clock;
+mod owner_thread;
 
 pub use node::{Addresses, Node};
 pub use options::UpOptions;

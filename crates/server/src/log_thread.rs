@@ -1,16 +1,18 @@
 //! Log writes, and the thread that syncs them: its lane goes on reading sockets and serving reads meanwhile.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use shardine_host::{Batch, Receipt};
 use shardine_model::ShardId;
 use shardine_model::codec::Reader;
-use shardine_model::log::LogWrite;
-use shardine_shard::Persist;
-use shardine_store::{LogStore, SnapshotWriter};
+use shardine_model::log::{HardState, Install, LogOp, LogWrite};
+use shardine_store::{Error, LogStore, SnapshotWriter};
+
+use crate::owner_thread;
 
 /// Disk that the log may take before the shard with its oldest entry is cut out of turn: the log is shared, and one
 /// quiet shard can hold back the space of all.
@@ -18,17 +20,8 @@ const LOG_BYTES_SOFT_MAX: u64 = 512 << 20;
 /// Writes between two looks at the log's size.
 pub(crate) const LOOK_EVERY: u64 = 1_024;
 
-pub(crate) enum LogTask {
-    /// Everything of one lane turn: (seat, what), in order.
-    Write(Vec<(usize, Persist)>),
-    Truncate {
-        shard: ShardId,
-        below: u64,
-    },
-}
-
 pub(crate) struct LogThread {
-    pub tasks: Sender<LogTask>,
+    pub tasks: Sender<Batch>,
     pub thread: JoinHandle<()>,
     /// For an owner that can spare the time to write himself.
     pub writer: LogWriter,
@@ -36,8 +29,7 @@ pub(crate) struct LogThread {
 
 /// What was written.
 pub(crate) struct Synced {
-    /// (seat, number).
-    pub confirmed: Vec<(usize, u64)>,
+    pub receipt: Receipt,
     pub took: Duration,
 }
 
@@ -50,10 +42,10 @@ pub(crate) struct LogWriter {
 
 impl LogWriter {
     /// Returns when everything is on disk.
-    pub fn write(&self, persists: Vec<(usize, Persist)>) -> Synced {
+    pub fn write(&self, batch: Batch) -> Synced {
         let started = Instant::now();
-        let confirmed = write(&*self.log, &self.snapshots, persists).unwrap_or_else(|error| give_up(&error));
-        Synced { confirmed, took: started.elapsed() }
+        perform(&*self.log, &self.snapshots, batch.ops).unwrap_or_else(|error| give_up(&error));
+        Synced { receipt: batch.receipt, took: started.elapsed() }
     }
 
     /// The shard to cut when the log has become large.
@@ -63,7 +55,7 @@ impl LogWriter {
 }
 
 /// What the disk holds is unknown now. Answering anything more could be a lie; starting again reads the truth.
-fn give_up(error: &shardine_store::Error) -> ! {
+fn give_up(error: &Error) -> ! {
     tracing::error!(%error, "the log cannot be written: stopping at once");
     std::process::exit(74)
 }
@@ -85,53 +77,60 @@ pub(crate) fn start(
     let name = format!("log-{name}");
     let writer = LogWriter { log, snapshots };
     let own = writer.clone();
-    let thread = std::thread::Builder::new().name(name).spawn(move || run(&receiver, &own, &tell))?;
+    let thread = owner_thread::spawn(name, move || run(&receiver, &own, &tell))?;
     Ok(LogThread { tasks, thread, writer })
 }
 
 /// Ends when the lane lets go of its side.
-fn run(tasks: &Receiver<LogTask>, writer: &LogWriter, tell: &impl Fn(LogNews)) {
+fn run(tasks: &Receiver<Batch>, writer: &LogWriter, tell: &impl Fn(LogNews)) {
     let mut writes = 0u64;
-    while let Ok(task) = tasks.recv() {
+    while let Ok(batch) = tasks.recv() {
         writes += 1;
         if writes.is_multiple_of(LOOK_EVERY)
             && let Some(oldest) = writer.too_large()
         {
             tell(LogNews::SnapshotNow(oldest));
         }
-        match task {
-            LogTask::Write(persists) => tell(LogNews::Persisted(writer.write(persists))),
-            LogTask::Truncate { shard, below } => {
-                writer.log.truncate_before(shard, below).unwrap_or_else(|error| give_up(&error));
-            }
-        }
+        tell(LogNews::Persisted(writer.write(batch)));
     }
 }
 
-fn write(
-    log: &dyn LogStore,
-    snapshots: &std::path::Path,
-    persists: Vec<(usize, Persist)>,
-) -> Result<Vec<(usize, u64)>, shardine_store::Error> {
-    let mut confirmed = Vec::with_capacity(persists.len());
-    let mut writes: Vec<LogWrite> = Vec::with_capacity(persists.len());
-    for (seat, persist) in persists {
-        confirmed.push((seat, persist.number));
-        if let Some((meta, data)) = persist.install {
-            let shard = persist.write.shard;
-            let mut writer = SnapshotWriter::create(snapshots, shard, &meta)?;
-            // It came in one piece of many chunks; on disk each is its own, as in a snapshot that was cut here.
-            let mut chunks = Reader::new(&data);
-            while !chunks.is_empty() {
-                writer.push(chunks.bytes("snapshot chunk").expect("the replica has read it before it asked"))?;
+/// Does everything in order. Writes that stand side by side share one sync.
+fn perform(log: &dyn LogStore, snapshots: &Path, ops: Vec<LogOp>) -> Result<(), Error> {
+    let mut writes: Vec<LogWrite> = Vec::with_capacity(ops.len());
+    let mut truncated = Vec::new();
+    for op in ops {
+        match op {
+            LogOp::Write(write) => writes.push(write),
+            LogOp::Truncate { shard, below } => truncated.push((shard, below)),
+            LogOp::Install(install) => {
+                // What was asked for earlier must not come to stand behind the snapshot.
+                log.write(&std::mem::take(&mut writes))?;
+                writes.push(store_snapshot(log, snapshots, *install)?);
             }
-            writer.finish()?;
-            log.reset(shard, persist.write.hard_state.unwrap_or_default())?;
+            LogOp::Remove { shard, .. } => {
+                log.write(&std::mem::take(&mut writes))?;
+                log.reset(shard, HardState::default())?;
+            }
         }
-        writes.push(persist.write);
     }
     log.write(&writes)?;
-    Ok(confirmed)
+    truncated.into_iter().try_for_each(|(shard, below)| log.truncate_before(shard, below))
+}
+
+/// Stores a peer's snapshot and begins the log anew behind it. Gives back what is still to be written there.
+fn store_snapshot(log: &dyn LogStore, snapshots: &Path, install: Install) -> Result<LogWrite, Error> {
+    let Install { meta, data, mut write } = install;
+    let mut writer = SnapshotWriter::create(snapshots, write.shard, &meta)?;
+    // It came in one piece of many chunks; on disk each is its own, as in a snapshot that was cut here.
+    let mut chunks = Reader::new(&data);
+    while !chunks.is_empty() {
+        writer.push(chunks.bytes("snapshot chunk").expect("the replica has read it before it asked"))?;
+    }
+    writer.finish()?;
+    let hard_state = write.hard_state.take().expect("a snapshot comes with the hard state that goes with it");
+    log.reset(write.shard, hard_state)?;
+    Ok(write)
 }
 
 #[cfg(test)]
@@ -139,7 +138,7 @@ mod tests {
     use bytes::Bytes;
     use shardine_model::ReplicaId;
     use shardine_model::codec::put_bytes;
-    use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership, SnapshotMeta};
+    use shardine_model::log::{LogEntry, LogEntryKind, Membership, SnapshotMeta};
     use shardine_store::{SegmentLog, SnapshotReader};
 
     use super::*;
@@ -151,9 +150,14 @@ mod tests {
         indexes.map(entry).collect()
     }
 
-    fn persist(number: u64, shard: ShardId, indexes: std::ops::RangeInclusive<u64>) -> Persist {
-        let write = LogWrite { shard, replica: ReplicaId(1), entries: entries(indexes), hard_state: None };
-        Persist { number, write, install: None }
+    fn write(shard: ShardId, indexes: std::ops::RangeInclusive<u64>) -> LogWrite {
+        LogWrite { shard, replica: ReplicaId(1), entries: entries(indexes), hard_state: None }
+    }
+
+    fn install(meta: SnapshotMeta, chunks: &[Vec<u8>], hard_state: HardState) -> LogOp {
+        let next = meta.index + 1;
+        let write = LogWrite { hard_state: Some(hard_state), ..write(SHARD, next..=next + 1) };
+        LogOp::Install(Box::new(Install { meta, data: in_one_piece(chunks), write }))
     }
 
     /// As a leader sends it: all chunks in one piece.
@@ -172,7 +176,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (log_dir, snapshots) = (dir.path().join("log"), dir.path().join("snapshots"));
         let log = SegmentLog::open(&log_dir, Default::default()).unwrap();
-        write(&log, &snapshots, vec![(0, persist(1, SHARD, 1..=4)), (1, persist(1, ShardId(4), 1..=2))]).unwrap();
+        let before = vec![LogOp::Write(write(SHARD, 1..=4)), LogOp::Write(write(ShardId(4), 1..=2))];
+        perform(&log, &snapshots, before).unwrap();
         let meta = SnapshotMeta {
             index: 90,
             term: 7,
@@ -182,12 +187,13 @@ mod tests {
         let chunks = vec![b"first".to_vec(), Vec::new(), vec![7; 300_000], b"last".to_vec()];
         let hard_state = HardState { term: 7, vote: ReplicaId(2), commit: 90 };
 
-        let mut install = persist(2, SHARD, 91..=92);
-        install.write.hard_state = Some(hard_state);
-        install.install = Some((meta.clone(), in_one_piece(&chunks)));
-        let confirmed = write(&log, &snapshots, vec![(0, install), (1, persist(2, ShardId(4), 3..=3))]).unwrap();
+        let ops = vec![
+            LogOp::Write(write(SHARD, 5..=6)),
+            install(meta.clone(), &chunks, hard_state),
+            LogOp::Write(write(ShardId(4), 3..=3)),
+        ];
+        perform(&log, &snapshots, ops).unwrap();
 
-        assert_eq!(confirmed, [(0, 2), (1, 2)]);
         let mut reader = SnapshotReader::newest(&snapshots, SHARD).unwrap().unwrap();
         assert_eq!(*reader.meta(), meta);
         assert_eq!(chunks_of(&mut reader), chunks);
@@ -208,14 +214,14 @@ mod tests {
 
         for index in [50, 60] {
             let meta = SnapshotMeta { index, term: 1, ..SnapshotMeta::default() };
-            let mut install = persist(1, SHARD, index + 1..=index + 1);
-            install.install = Some((meta, in_one_piece(&[index.to_le_bytes().to_vec()])));
-            write(&log, &snapshots, vec![(0, install)]).unwrap();
+            let hard_state = HardState { term: 1, vote: ReplicaId(1), commit: index };
+            let chunks = [index.to_le_bytes().to_vec()];
+            perform(&log, &snapshots, vec![install(meta, &chunks, hard_state)]).unwrap();
         }
 
         let mut reader = SnapshotReader::newest(&snapshots, SHARD).unwrap().unwrap();
         assert_eq!(reader.meta().index, 60);
         assert_eq!(chunks_of(&mut reader), [60_u64.to_le_bytes().to_vec()]);
-        assert_eq!(log.load(SHARD).unwrap().entries, entries(61..=61));
+        assert_eq!(log.load(SHARD).unwrap().entries, entries(61..=62));
     }
 }

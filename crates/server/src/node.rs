@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use mio::{Poll, Waker};
+use shardine_host::Host;
 use shardine_model::key::Interval;
 use shardine_model::{ErrorCode, NodeId, Refusal, ReplicaId, ShardId};
 use shardine_resp::Options as RespOptions;
@@ -22,13 +23,13 @@ use crate::clock::Clock;
 use crate::coord::{self, Coordination};
 use crate::doors::Doors;
 use crate::exchange::{Exchange, ExchangeHandle};
-use crate::lane::{self, Core, Lane, Seat};
+use crate::lane::{self, Core, CoreParts, Lane};
 use crate::lane_message::{Inbox, LaneMessage};
 use crate::log_thread::LogNews;
 use crate::options::UpOptions;
 use crate::schema_manager::{self, SCHEMA_LANE, SchemaManager};
 use crate::stop::{self, Flushing, Stopped};
-use crate::{log_thread, restore, snapshot_thread};
+use crate::{log_thread, owner_thread, restore, snapshot_thread};
 
 /// Where the doors of a running node are.
 #[derive(Clone, Debug)]
@@ -98,8 +99,10 @@ impl Node {
         let mut threads = Vec::new();
         for (number, (poll, inbox, mailbox)) in posts.into_iter().enumerate() {
             let memory_max = memory_share(options, map.places().len());
-            let seats = map.places().iter().filter(|place| place.lane == number);
-            let seats = seats.map(|place| seat(place, &*log, &data, options, memory_max)).collect();
+            let mut host = Host::default();
+            for place in map.places().iter().filter(|place| place.lane == number) {
+                host.add(place.shard, REPLICA, replica(place, &*log, &data, options, memory_max));
+            }
             let news = inbox.clone();
             let tell = move |what| {
                 news.send(match what {
@@ -109,20 +112,28 @@ impl Node {
             };
             let name = number.to_string();
             let log_thread = log_thread::start(&name, Arc::clone(&log), data.snapshot_dir(), tell)?;
-            let saved = move |seat, index| inbox.send(LaneMessage::SnapshotSaved { seat, index });
-            let snapshots = snapshot_thread::start(&name, data.snapshot_dir(), saved, log_thread.tasks.clone())?;
-            let core = Core::new(number, seats, Arc::clone(&exchange), log_thread, snapshots, clock);
+            let tell = move |news| inbox.send(LaneMessage::Snapshot(news));
+            let snapshots = snapshot_thread::start(&name, data.snapshot_dir(), tell)?;
+            let core = Core::new(CoreParts {
+                number,
+                host,
+                memory_max,
+                exchange: Arc::clone(&exchange),
+                log: log_thread,
+                snapshots,
+                clock,
+            });
             let connections = lane::Connections::new(Arc::clone(&resp), options.connections_max);
             let mut lane = Lane::new(poll, mailbox, core, connections, Arc::clone(&exchange), clock);
             lane.bring_up();
             held.extend(lane.catalogues());
-            threads.push(std::thread::Builder::new().name(format!("lane-{number}")).spawn(move || lane.run())?);
+            threads.push(owner_thread::spawn(format!("lane-{number}"), move || lane.run())?);
         }
         let schema_manager = SchemaManager::new(Arc::clone(&exchange), schema_manager::definitions(&held), schema_sql);
         schema_manager.reconcile(&held)?;
         schema_manager.start(request_box)?;
         let engine: Arc<dyn RemoteEngine> = Arc::new(ExchangeHandle(Arc::clone(&exchange)));
-        let coord = Coordination::start(options.coord_groups, Arc::clone(&log), &data, clock)?;
+        let coord = Coordination::start(options.coord_groups, Arc::clone(&log), &data, clock, Arc::clone(&exchange))?;
         let _ = exchange.coord.set(coord.window());
         let doors = Doors::open(&engine, coord.engine(), options)?;
         exchange.inboxes[0].send(LaneMessage::Listen(listener));
@@ -255,15 +266,22 @@ fn memory_share(options: &UpOptions, shards: usize) -> u64 {
     if options.memory_max == 0 { 0 } else { (options.memory_max / shards.max(1) as u64).max(1) }
 }
 
-fn seat(place: &ShardPlace, log: &dyn LogStore, data: &DataDir, options: &UpOptions, memory_max: u64) -> Seat {
+/// A replica from what the disk has of it, or why there is none.
+fn replica(
+    place: &ShardPlace,
+    log: &dyn LogStore,
+    data: &DataDir,
+    options: &UpOptions,
+    memory_max: u64,
+) -> Result<Replica, String> {
     let seed = rand::random();
     let restored = restore::restore(log, &data.snapshot_dir(), place.shard, place.interval, REPLICA, seed);
-    let replica = restored.map_err(|error| {
+    let restored = restored.map_err(|error| {
         let reason = format!("{error:#}");
         tracing::error!(shard = %place.shard, %reason, "a shard cannot be read; the others go on");
         reason
     });
-    let replica = replica.map(|(records, restored)| {
+    restored.map(|(records, restored)| {
         let replica_options = ReplicaOptions {
             incarnation: crate::clock::wall().0 & 0xffff_ffff,
             seed,
@@ -272,8 +290,7 @@ fn seat(place: &ShardPlace, log: &dyn LogStore, data: &DataDir, options: &UpOpti
             ..ReplicaOptions::new(REPLICA, place.shard, place.interval)
         };
         Replica::new(replica_options, records, restored)
-    });
-    Seat { shard: place.shard, lo: place.interval.lo, hi: place.interval.hi, memory_max, replica }
+    })
 }
 
 #[cfg(test)]

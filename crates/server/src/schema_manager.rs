@@ -13,6 +13,7 @@ use shardine_writeback::{Change, Job, JobId, JobOutcome, TableJob, Why};
 
 use crate::exchange::Exchange;
 use crate::lane_message::{Respond, ShardCall};
+use crate::owner_thread;
 
 /// A table call and who waits for it.
 pub(crate) struct SchemaRequest {
@@ -56,7 +57,7 @@ impl SchemaManager {
     }
 
     pub fn start(self, requests: Receiver<SchemaRequest>) -> std::io::Result<JoinHandle<()>> {
-        std::thread::Builder::new().name("schema_manager".into()).spawn(move || self.run(&requests))
+        owner_thread::spawn("schema-manager", move || self.run(&requests))
     }
 
     /// Says which SQL tables are not what their definitions say. They are served all the same: what is in memory is right.

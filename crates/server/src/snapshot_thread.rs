@@ -7,20 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use shardine_model::ShardId;
+use shardine_host::{Part, SeatId};
 use shardine_shard::SnapshotPart;
 use shardine_store::SnapshotWriter;
 
-use crate::log_thread::LogTask;
+use crate::owner_thread;
 
 /// Bytes that may wait for the disk; above, the lane cuts no further for now.
 const WAITING_BYTES_MAX: usize = 4 << 20;
-
-pub(crate) struct Part {
-    pub seat: usize,
-    pub shard: ShardId,
-    pub part: SnapshotPart,
-}
 
 /// The lane's side.
 pub(crate) struct SnapshotThread {
@@ -52,37 +46,39 @@ fn size(part: &SnapshotPart) -> usize {
     }
 }
 
-/// `saved` hears of every snapshot that is on disk: its seat and its index.
+/// What becomes of a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SnapshotNews {
+    /// It is on disk: the log up to this index may go.
+    Saved(SeatId, u64),
+    /// The log keeps what it would have held.
+    Failed(SeatId),
+}
 pub(crate) fn start(
     name: &str,
     dir: PathBuf,
-    saved: impl Fn(usize, u64) + Send + 'static,
-    log: Sender<LogTask>,
+    tell: impl Fn(SnapshotNews) + Send + 'static,
 ) -> std::io::Result<SnapshotThread> {
     let (parts, receiver) = channel();
     let waiting = Arc::new(AtomicUsize::new(0));
     let room = Arc::clone(&waiting);
     let name = format!("snapshot-{name}");
-    let thread = std::thread::Builder::new().name(name).spawn(move || run(&receiver, &dir, &saved, &log, &room))?;
+    let thread = owner_thread::spawn(name, move || run(&receiver, &dir, &tell, &room))?;
     Ok(SnapshotThread { parts, waiting, thread })
 }
 
-fn run(parts: &Receiver<Part>, dir: &Path, saved: &impl Fn(usize, u64), log: &Sender<LogTask>, waiting: &AtomicUsize) {
-    let mut open: BTreeMap<usize, (u64, SnapshotWriter)> = BTreeMap::new();
+fn run(parts: &Receiver<Part>, dir: &Path, tell: &impl Fn(SnapshotNews), waiting: &AtomicUsize) {
+    let mut open: BTreeMap<SeatId, (u64, SnapshotWriter)> = BTreeMap::new();
     while let Ok(part) = parts.recv() {
         waiting.fetch_sub(size(&part.part), Ordering::Relaxed);
         let (seat, shard) = (part.seat, part.shard);
         match write(&mut open, dir, part) {
             Ok(None) => {}
-            Ok(Some(index)) => {
-                // The log up to here is in the snapshot, which is on disk: only now may it go.
-                let _ = log.send(LogTask::Truncate { shard, below: index + 1 });
-                saved(seat, index);
-            }
+            Ok(Some(index)) => tell(SnapshotNews::Saved(seat, index)),
             Err(error) => {
-                // The log still has everything; the next cut tries again.
                 open.remove(&seat);
                 tracing::warn!(%shard, %error, "snapshot failed, the log is kept instead");
+                tell(SnapshotNews::Failed(seat));
             }
         }
     }
@@ -90,7 +86,7 @@ fn run(parts: &Receiver<Part>, dir: &Path, saved: &impl Fn(usize, u64), log: &Se
 
 /// Says the index of a snapshot that is complete on disk.
 fn write(
-    open: &mut BTreeMap<usize, (u64, SnapshotWriter)>,
+    open: &mut BTreeMap<SeatId, (u64, SnapshotWriter)>,
     dir: &Path,
     part: Part,
 ) -> Result<Option<u64>, shardine_store::Error> {

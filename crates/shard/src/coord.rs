@@ -128,6 +128,16 @@ impl Replica {
     }
 
     #[must_use]
+    pub fn shard(&self) -> ShardId {
+        self.options.group
+    }
+
+    #[must_use]
+    pub fn id(&self) -> ReplicaId {
+        self.options.replica
+    }
+
+    #[must_use]
     pub fn coord(&self) -> &Coord {
         &self.coord
     }
@@ -262,7 +272,7 @@ impl Replica {
 
     /// Whether there is something for [`Replica::propose_gathered`] to do.
     #[must_use]
-    pub fn wants_flush(&self) -> bool {
+    pub fn wants_proposal(&self) -> bool {
         self.out.wants_flush()
     }
 
@@ -301,6 +311,11 @@ impl Replica {
     /// The host has the snapshot at this index on disk; the log up to it may go.
     pub fn snapshot_saved(&mut self, index: u64) {
         self.member.snapshot_saved(index);
+    }
+
+    /// The host could not write the snapshot; the log keeps everything, and the next one is tried later.
+    pub fn snapshot_failed(&mut self) {
+        self.member.snapshot_failed();
     }
 
     /// Gives what is said to whom it is said.

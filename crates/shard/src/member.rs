@@ -201,6 +201,10 @@ impl<T> Member<T> {
     pub fn snapshot_saved(&mut self, index: u64) {
         self.cutting.saved(index);
     }
+
+    pub fn snapshot_failed(&mut self) {
+        self.cutting.failed();
+    }
 }
 
 /// How long a deposed leader's callers wait for news of their proposals.

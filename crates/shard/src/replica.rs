@@ -128,6 +128,11 @@ impl Replica {
     }
 
     #[must_use]
+    pub fn id(&self) -> ReplicaId {
+        self.options.replica
+    }
+
+    #[must_use]
     pub fn interval(&self) -> Interval {
         self.options.interval
     }
@@ -140,6 +145,11 @@ impl Replica {
     #[must_use]
     pub fn applied(&self) -> u64 {
         self.member.applied()
+    }
+
+    #[must_use]
+    pub fn committed(&self) -> u64 {
+        self.member.group.commit()
     }
 
     #[must_use]
@@ -259,6 +269,11 @@ impl Replica {
     /// The host has the snapshot at this index on disk; the log up to it may go.
     pub fn snapshot_saved(&mut self, index: u64) {
         self.member.snapshot_saved(index);
+    }
+
+    /// The host could not write the snapshot; the log keeps everything, and the next one is tried later.
+    pub fn snapshot_failed(&mut self) {
+        self.member.snapshot_failed();
     }
 
     /// A new leader looks over what it has taken on; a deposed one lets go of what only a leader may do.

@@ -76,7 +76,7 @@ impl Replica {
 
     /// Whether there is something for [`Replica::propose_gathered`] to do.
     #[must_use]
-    pub fn wants_flush(&self) -> bool {
+    pub fn wants_proposal(&self) -> bool {
         !self.gathering.is_empty() || self.reads.wants_round() || self.loads.has_news()
     }
 

@@ -7,7 +7,7 @@ use shardine_model::codec::Reader;
 use shardine_model::log::{HardState, LogEntry, SnapshotMeta};
 use shardine_shard::{Persist, Restored};
 
-use crate::chance::{Chance, fingerprint};
+use crate::chance::Chance;
 
 /// What is safely stored of one group. Invariant: `entries` follow the snapshot without a gap; only a planted bug of the
 /// host can break it, and [`Stored::restore`] then says so.
@@ -19,50 +19,24 @@ pub struct Stored {
     pub hard_state: HardState,
 }
 
-/// What is remembered of an entry for comparing it with others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Believed {
-    pub term: u64,
-    pub print: u64,
-}
-
-impl Believed {
-    fn of(entry: &LogEntry) -> Self {
-        Self { term: entry.term, print: fingerprint(&entry.data) }
-    }
-}
-
 #[derive(Debug)]
 pub struct Disk {
     groups: Vec<Stored>,
     queue: VecDeque<(usize, Persist)>,
     /// How many writes at the front of the queue the running sync covers.
     syncing: usize,
-    /// Each entry as the node believes its log to be, synced or not.
-    believed: Vec<BTreeMap<u64, Believed>>,
 }
 
 impl Disk {
     #[must_use]
     pub fn new(groups: usize, first: SnapshotMeta) -> Self {
         let stored = Stored { snapshot: first, ..Stored::default() };
-        Self {
-            groups: vec![stored; groups],
-            queue: VecDeque::new(),
-            syncing: 0,
-            believed: vec![BTreeMap::new(); groups],
-        }
+        Self { groups: vec![stored; groups], queue: VecDeque::new(), syncing: 0 }
     }
 
     #[must_use]
     pub fn stored(&self, group: usize) -> &Stored {
         &self.groups[group]
-    }
-
-    /// The entry at this index of the log as the node sees it.
-    #[must_use]
-    pub fn believed(&self, group: usize, index: u64) -> Option<Believed> {
-        self.believed[group].get(&index).copied()
     }
 
     #[must_use]
@@ -71,16 +45,6 @@ impl Disk {
     }
 
     pub fn push(&mut self, group: usize, persist: Persist) {
-        let believed = &mut self.believed[group];
-        if persist.install.is_some() {
-            believed.clear();
-        }
-        if let Some(first) = persist.write.entries.first() {
-            believed.split_off(&first.index);
-        }
-        for entry in &persist.write.entries {
-            believed.insert(entry.index, Believed::of(entry));
-        }
         self.queue.push_back((group, persist));
     }
 
@@ -112,10 +76,6 @@ impl Disk {
             self.groups[group].take(persist);
         }
         self.syncing = 0;
-        for (group, stored) in self.groups.iter().enumerate() {
-            let entries = stored.entries.iter();
-            self.believed[group] = entries.map(|entry| (entry.index, Believed::of(entry))).collect();
-        }
         lost
     }
 

@@ -25,6 +25,9 @@ impl<T: Tenant> World<T> {
         let mut replicas = Vec::new();
         for group in 0..self.ground.groups {
             let found = self.nodes[node].disk.stored(group).restore();
+            if let Ok((_, restored)) = &found {
+                self.watch_restored(node, group, &restored.entries);
+            }
             let restored = found.and_then(|(chunks, restored)| {
                 self.counters.restarts_from_snapshot += u64::from(restored.snapshot.index > 0);
                 T::restore(self, Seat { node, group, life }, &chunks, restored)
@@ -134,7 +137,7 @@ impl<T: Tenant> World<T> {
         let now = clock.read(self.now);
         replica.set_time(now);
         work(replica, &mut actions);
-        if replica.wants_flush() && (self.ground.eager || disk.is_idle()) {
+        if replica.wants_proposal() && (self.ground.eager || disk.is_idle()) {
             replica.propose_gathered(&mut actions);
         }
         T::end_turn(replica, &mut actions, now.monotonic_ms);
@@ -153,6 +156,7 @@ impl<T: Tenant> World<T> {
         let Work { persists, messages, .. } = T::Replica::work(actions);
         for persist in persists.drain(..) {
             self.counters.snapshot_installs += u64::from(persist.install.is_some());
+            self.watch_persist(node, group, &persist);
             self.nodes[node].disk.push(group, persist);
         }
         self.start_sync(node);

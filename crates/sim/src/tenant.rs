@@ -20,7 +20,7 @@ pub trait Member {
     fn tick(&mut self, time: Time, actions: &mut Self::Actions);
     fn step(&mut self, message: Message, actions: &mut Self::Actions);
     fn persisted(&mut self, number: u64, actions: &mut Self::Actions);
-    fn wants_flush(&self) -> bool;
+    fn wants_proposal(&self) -> bool;
     fn propose_gathered(&mut self, actions: &mut Self::Actions);
     fn is_cutting(&self) -> bool;
     fn snapshot_step(&mut self, bytes: usize, actions: &mut Self::Actions);

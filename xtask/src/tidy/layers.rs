@@ -7,13 +7,14 @@ use serde_json::Value;
 use super::Problem;
 
 /// A room and the rooms that it may depend on.
-const ROOMS: [(&str, &[&str]); 25] = [
+const ROOMS: [(&str, &[&str]); 26] = [
     ("model", &[]),
     ("proto", &[]),
     ("records", &["model"]),
     ("coord", &["model"]),
     ("consensus", &["model"]),
     ("shard", &["model", "records", "coord", "consensus"]),
+    ("host", &["model", "shard"]),
     ("store", &["model"]),
     ("writeback", &["model"]),
     ("router", &["model"]),
@@ -29,7 +30,7 @@ const ROOMS: [(&str, &[&str]); 25] = [
     ("http", &["model", "router", "service", "accept"]),
     ("server", EVERYTHING_SERVED),
     ("cli", &["server", "client", "model", "proto", "service"]),
-    ("sim", &["model", "records", "coord", "consensus", "shard"]),
+    ("sim", &["model", "records", "coord", "consensus", "shard", "host", "store"]),
     ("testkit", &[]),
     ("bench", &["client", "kit", "kit-examples", "model", "records", "store", "testkit"]),
     ("fuzz-targets", &["model", "records", "store", "resp", "router"]),
@@ -43,6 +44,7 @@ const EVERYTHING_SERVED: &[&str] = &[
     "coord",
     "consensus",
     "shard",
+    "host",
     "store",
     "writeback",
     "router",
@@ -56,7 +58,7 @@ const EVERYTHING_SERVED: &[&str] = &[
 ];
 
 /// Rooms without clocks, chance, threads, files or sockets: the simulator runs them (`ARCHITECTURE.md`, decision 1).
-pub const PURE: [&str; 5] = ["model", "records", "coord", "consensus", "shard"];
+pub const PURE: [&str; 6] = ["model", "records", "coord", "consensus", "shard", "host"];
 
 /// Parts of other rooms that are as pure: time and chance are arguments there too.
 pub const PURE_PARTS: [&str; 1] = ["crates/kit/src/core"];
@@ -78,7 +80,7 @@ const GUARDED: [(&str, &[&str]); 10] = [
 ];
 
 /// Rooms that are synchronous: tokio may not be named in them.
-const SYNCHRONOUS: [&str; 7] = ["model", "records", "coord", "consensus", "shard", "resp", "router"];
+const SYNCHRONOUS: [&str; 8] = ["model", "records", "coord", "consensus", "shard", "host", "resp", "router"];
 
 /// Checks the manifests of all members.
 pub fn check(packages: &[Value]) -> Result<Vec<Problem>> {

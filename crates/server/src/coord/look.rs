@@ -1,5 +1,6 @@
 //! Answers to those who only look.
 
+use shardine_host::{Host, Seat};
 use shardine_model::{ErrorCode, NodeId, Refusal};
 use shardine_router::{
     CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, Response, SemaphoreRange,
@@ -7,22 +8,22 @@ use shardine_router::{
 use shardine_shard::coord::{ClaimLine, Coord, NodeNumber, Range, Replica, SemaphoreLine};
 
 use super::groups;
-use super::seat::Seat;
 
 /// Owners and waiters shown of one semaphore.
 const CLAIMS_MAX: usize = 100;
 
-pub(super) fn look(seats: &[Seat], look: &CoordLook) -> Response {
+pub(super) fn look(host: &Host<Replica>, look: &CoordLook) -> Response {
+    let seats: Vec<&Seat<Replica>> = host.seats().collect();
     let looked = match look {
-        CoordLook::Nodes => nodes(seats),
+        CoordLook::Nodes => nodes(&seats),
         CoordLook::Sessions { node, .. } | CoordLook::Semaphores { node, .. } => {
-            replica_of(&seats[groups::place_of(node, seats.len())]).map(|replica| look_at(replica, look))
+            replica_of(seats[groups::place_of(node, seats.len())]).map(|replica| look_at(replica, look))
         }
     };
     looked.unwrap_or_else(Response::Refused)
 }
 
-fn replica_of(seat: &Seat) -> Result<&Replica, Refusal> {
+fn replica_of(seat: &Seat<Replica>) -> Result<&Replica, Refusal> {
     seat.replica.as_ref().map_err(|reason| Refusal::new(ErrorCode::NoLeader, reason.clone()))
 }
 
@@ -63,7 +64,7 @@ fn with_node(coord: &Coord, path: &str, view: impl FnOnce(NodeNumber) -> CoordVi
 }
 
 /// Those of all groups, by their paths. A list that lacks some of them would look whole.
-fn nodes(seats: &[Seat]) -> Result<Response, Refusal> {
+fn nodes(seats: &[&Seat<Replica>]) -> Result<Response, Refusal> {
     let mut nodes = Vec::new();
     for seat in seats {
         nodes.extend(replica_of(seat)?.coord().list_nodes().map(|line| CoordNode {
@@ -99,8 +100,8 @@ fn claim(line: ClaimLine) -> CoordClaim {
     CoordClaim { order_id: line.order.0, session_id: line.session.0, count: line.count, data: line.data }
 }
 
-pub(super) fn status(seat: &Seat) -> CoordStatus {
-    let group = seat.group;
+pub(super) fn status(seat: &Seat<Replica>) -> CoordStatus {
+    let group = seat.shard;
     let status = match &seat.replica {
         Ok(replica) => replica.status(),
         Err(reason) => {

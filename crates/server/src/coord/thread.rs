@@ -2,32 +2,30 @@
 //! came of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use shardine_host::{Host, SeatId};
 use shardine_model::ShardId;
-use shardine_shard::Persist;
 use shardine_shard::coord::{
-    Actions, NodeCall, NodeLine, NodeReply, Opening, Refusal, Replica, StatusCode, StreamId, StreamMessage, Ticket,
+    NodeCall, NodeLine, NodeReply, Opening, Refusal, Replica, StatusCode, StreamId, StreamMessage, Ticket,
 };
 use shardine_ydb::Hear;
 
-use super::seat::Seat;
 use super::{CoordMessage, RespondNode, groups, look};
 use crate::clock::Clock;
+use crate::exchange::Exchange;
 use crate::journal::{Journal, Written};
 use crate::log_thread::LogThread;
-use crate::snapshot_thread::{Part, SnapshotThread};
+use crate::snapshot_thread::{SnapshotNews, SnapshotThread};
 
 /// One step of the group's timers.
 const TICK_MS: u64 = 100;
 
 /// Letters read before the turn goes on.
 const MESSAGES_MAX: usize = 1_024;
-
-/// Snapshot bytes cut in one turn: about a millisecond's work.
-const CUT_BYTES: usize = 256 << 10;
 
 /// Ticks between two looks at the log: a group that writes little must not hold back the space of the others for ever.
 const LOOK_TICKS: u64 = 100;
@@ -37,15 +35,16 @@ const STOPPED: &str = "coordination has stopped on this node; its log says why a
 const STOPPING: &str = "the node is stopping";
 
 pub(super) struct CoordThread {
+    host: Host<Replica>,
     /// One for each group, in the order of their numbers.
-    seats: Vec<Seat>,
+    seats: Vec<SeatId>,
     messages: Receiver<CoordMessage>,
     journal: Journal,
-    queued: Vec<(usize, Persist)>,
     snapshots: SnapshotThread,
     log_thread: JoinHandle<()>,
     sinks: BTreeMap<StreamId, StreamSink>,
-    calls: BTreeMap<Ticket, (usize, RespondNode)>,
+    calls: BTreeMap<Ticket, (SeatId, RespondNode)>,
+    exchange: Arc<Exchange>,
     clock: Clock,
     next_tick_ms: u64,
     ticks: u64,
@@ -54,23 +53,25 @@ pub(super) struct CoordThread {
 
 /// A stream: whose group it belongs to, and how it hears.
 struct StreamSink {
-    seat: usize,
+    seat: SeatId,
     hear: Hear,
 }
 
 impl CoordThread {
     pub fn new(
-        seats: Vec<Seat>,
+        host: Host<Replica>,
         messages: Receiver<CoordMessage>,
         log: LogThread,
         snapshots: SnapshotThread,
         clock: Clock,
+        exchange: Arc<Exchange>,
     ) -> Self {
         Self {
-            seats,
+            seats: host.seats().filter_map(|seat| host.seat_of(seat.shard)).collect(),
+            host,
             messages,
             journal: Journal::new(&log),
-            queued: Vec::new(),
+            exchange,
             snapshots,
             log_thread: log.thread,
             sinks: BTreeMap::new(),
@@ -84,7 +85,7 @@ impl CoordThread {
 
     pub fn run(mut self) {
         self.set_time();
-        self.each(|replica, actions| replica.campaign(actions));
+        self.host.campaign();
         self.settle();
         while self.turn() {}
         // What was handed to the log is written before the thread ends.
@@ -121,35 +122,34 @@ impl CoordThread {
             CoordMessage::Open { stream, opening, hear } => self.open(stream, &opening, hear),
             CoordMessage::Ask { stream, ask } => {
                 if let Some(sink) = self.sinks.get(&stream) {
-                    self.seats[sink.seat].act(|replica, actions| replica.ask(stream, &ask, actions));
+                    self.host.act(sink.seat, |replica, actions| replica.ask(stream, &ask, actions));
                 }
             }
             CoordMessage::Close(stream) => {
                 if let Some(sink) = self.sinks.remove(&stream) {
-                    self.seats[sink.seat].act(|replica, _| replica.close(stream));
+                    self.host.act(sink.seat, |replica, _| replica.close(stream));
                 }
             }
             CoordMessage::Call { ticket, call, done } => self.call(ticket, &call, done),
             CoordMessage::Withdraw(ticket) => {
                 if let Some((seat, _)) = self.calls.remove(&ticket) {
-                    self.seats[seat].act(|replica, actions| replica.withdraw(ticket, actions));
+                    self.host.act(seat, |replica, actions| replica.withdraw(ticket, actions));
                 }
             }
-            CoordMessage::Look { look, done } => done(look::look(&self.seats, &look)),
-            CoordMessage::Status(done) => done(self.seats.iter().map(look::status).collect()),
+            CoordMessage::Look { look, done } => done(look::look(&self.host, &look)),
+            CoordMessage::Status(done) => done(self.host.seats().map(look::status).collect()),
             CoordMessage::Persisted(synced) => {
                 self.journal.synced(synced.took);
-                self.confirm(&synced.confirmed);
+                self.host.finish_batch(synced.receipt);
             }
-            CoordMessage::SnapshotSaved { seat, index } => {
-                self.seats[seat].act(|replica, _| replica.snapshot_saved(index))
-            }
+            CoordMessage::Snapshot(SnapshotNews::Saved(seat, index)) => self.host.snapshot_saved(seat, index),
+            CoordMessage::Snapshot(SnapshotNews::Failed(seat)) => self.host.snapshot_failed(seat),
             CoordMessage::SnapshotNow(group) => self.snapshot_now(group),
             CoordMessage::CloseStreams => {
                 self.is_closed = true;
                 for (stream, sink) in std::mem::take(&mut self.sinks) {
                     (sink.hear)(StreamMessage::Failure(unavailable(STOPPING)));
-                    self.seats[sink.seat].act(|replica, _| replica.close(stream));
+                    self.host.act(sink.seat, |replica, _| replica.close(stream));
                 }
             }
             CoordMessage::Stop => return false,
@@ -158,35 +158,32 @@ impl CoordThread {
     }
 
     fn open(&mut self, stream: StreamId, opening: &Opening, hear: Hear) {
-        let seat = groups::place_of(&opening.path, self.seats.len());
-        let refusal = match &self.seats[seat].replica {
-            Err(_) => Some(STOPPED),
-            Ok(_) if self.is_closed => Some(STOPPING),
-            Ok(_) => None,
+        let seat = self.seats[groups::place_of(&opening.path, self.seats.len())];
+        let refusal = match self.host.replica(seat) {
+            None => Some(STOPPED),
+            Some(_) if self.is_closed => Some(STOPPING),
+            Some(_) => None,
         };
         if let Some(reason) = refusal {
             return hear(StreamMessage::Failure(unavailable(reason)));
         }
         self.sinks.insert(stream, StreamSink { seat, hear });
-        self.seats[seat].act(|replica, actions| replica.start(stream, opening, actions));
+        self.host.act(seat, |replica, actions| replica.start(stream, opening, actions));
     }
 
     fn call(&mut self, ticket: Ticket, call: &NodeCall, done: RespondNode) {
         let Some(place) = groups::place_of_call(call, self.seats.len()) else { return done(self.list()) };
-        let seat = &mut self.seats[place];
-        match &mut seat.replica {
-            Ok(replica) => {
-                self.calls.insert(ticket, (place, done));
-                replica.call(ticket, call, &mut seat.actions);
-            }
-            Err(_) => done(NodeReply::Refused(unavailable(STOPPED))),
+        let seat = self.seats[place];
+        match self.host.act(seat, |replica, actions| replica.call(ticket, call, actions)) {
+            Some(()) => drop(self.calls.insert(ticket, (seat, done))),
+            None => done(NodeReply::Refused(unavailable(STOPPED))),
         }
     }
 
     /// The nodes of all groups, by their paths.
     fn list(&self) -> NodeReply {
         let mut lines: Vec<NodeLine> = Vec::new();
-        for seat in &self.seats {
+        for seat in self.host.seats() {
             match &seat.replica {
                 Ok(replica) => lines.extend(replica.coord().list_nodes()),
                 Err(_) => return NodeReply::Refused(unavailable(STOPPED)),
@@ -196,34 +193,24 @@ impl CoordThread {
         NodeReply::List(lines)
     }
 
-    fn each(&mut self, mut act: impl FnMut(&mut Replica, &mut Actions)) {
-        for seat in &mut self.seats {
-            seat.act(&mut act);
-        }
-    }
-
+    /// Cuts a snapshot of a group out of turn; the group that holds the shared log back may be a lane's.
     fn snapshot_now(&mut self, group: ShardId) {
-        if let Some(seat) = self.seats.iter_mut().find(|seat| seat.group == group) {
-            seat.act(|replica, _| replica.snapshot_now());
+        if !self.host.snapshot_now(group) {
+            self.exchange.snapshot_now(group);
         }
     }
 
     fn set_time(&mut self) {
-        let now_ms = self.clock.now().monotonic_ms;
-        self.each(|replica, _| replica.set_time(now_ms));
+        self.host.set_time(self.clock.now());
     }
 
     fn run_timers(&mut self) {
-        let now_ms = self.clock.now().monotonic_ms;
+        let now_ms = self.host.time().monotonic_ms;
         if now_ms < self.next_tick_ms {
-            return self.each(|replica, actions| {
-                if replica.next_due_ms().is_some_and(|due_ms| due_ms <= now_ms) {
-                    replica.run_timers(actions);
-                }
-            });
+            return self.host.run_due();
         }
         self.next_tick_ms = now_ms + TICK_MS;
-        self.each(|replica, actions| replica.tick(now_ms, actions));
+        self.host.tick();
         self.ticks += 1;
         if self.ticks.is_multiple_of(LOOK_TICKS)
             && let Some(group) = self.journal.too_large()
@@ -235,78 +222,54 @@ impl CoordThread {
     /// Does what the replicas ask for, and proposes what has gathered as soon as the log is free.
     fn settle(&mut self) {
         loop {
-            for seat in self.seats.iter_mut().filter(|seat| seat.is_cutting()) {
-                if self.snapshots.has_room() {
-                    seat.act(|replica, actions| replica.snapshot_step(CUT_BYTES, actions));
-                }
+            if self.snapshots.has_room() {
+                self.host.cut_some();
             }
             self.perform();
-            if self.journal.is_busy() {
-                return;
-            }
-            self.each(|replica, actions| {
-                if replica.wants_flush() {
-                    replica.propose_gathered(actions);
-                }
-            });
+            let Some(batch) = self.host.begin_batch() else { return };
             self.perform();
-            if self.queued.is_empty() {
-                return;
-            }
             // Nearly everything that is asked here goes through the log: nobody is kept waiting by waiting for the disk.
             let reads = 0;
-            if let Written::Synced { confirmed, .. } = self.journal.write(std::mem::take(&mut self.queued), reads) {
-                self.confirm(&confirmed);
+            if let Written::Synced { receipt, .. } = self.journal.write(batch, reads) {
+                self.host.finish_batch(receipt);
             }
-        }
-    }
-
-    fn confirm(&mut self, confirmed: &[(usize, u64)]) {
-        for &(seat, number) in confirmed {
-            self.seats[seat].act(|replica, actions| replica.persisted(number, actions));
         }
     }
 
     fn perform(&mut self) {
-        for place in 0..self.seats.len() {
-            self.perform_for(place);
-        }
-    }
-
-    fn perform_for(&mut self, place: usize) {
-        let seat = &mut self.seats[place];
-        self.queued.extend(seat.actions.persists.drain(..).map(|persist| (place, persist)));
-        for part in seat.actions.snapshot.drain(..) {
-            self.snapshots.send(Part { seat: place, shard: seat.group, part });
+        self.host.end_turn();
+        while let Some((_, actions)) = self.host.next_acted() {
+            for (stream, message) in actions.streams.drain(..) {
+                let is_last = message.is_last();
+                if let Some(sink) = self.sinks.get(&stream) {
+                    (sink.hear)(message);
+                }
+                if is_last {
+                    self.sinks.remove(&stream);
+                }
+            }
+            for (ticket, reply) in actions.replies.drain(..) {
+                if let Some((_, done)) = self.calls.remove(&ticket) {
+                    done(reply);
+                }
+            }
         }
         // A group of one has nobody to write to.
-        seat.actions.messages.clear();
-        for (stream, message) in seat.actions.streams.drain(..) {
-            let is_last = message.is_last();
-            if let Some(sink) = self.sinks.get(&stream) {
-                (sink.hear)(message);
-            }
-            if is_last {
-                self.sinks.remove(&stream);
-            }
-        }
-        for (ticket, reply) in seat.actions.replies.drain(..) {
-            if let Some((_, done)) = self.calls.remove(&ticket) {
-                done(reply);
-            }
-        }
-        if let Some(reason) = seat.actions.stop.take() {
-            tracing::error!(group = %seat.group, %reason, "a coordination group has stopped; everything else goes on");
-            seat.replica = Err(reason);
+        self.host.messages.clear();
+        self.host.parts.drain(..).for_each(|part| self.snapshots.send(part));
+        for seat in std::mem::take(&mut self.host.stopped) {
+            let Some(seat) = self.host.seat(seat) else { continue };
+            let reason = seat.replica.as_ref().err();
+            tracing::error!(group = %seat.shard, reason, "a coordination group has stopped; everything else goes on");
         }
     }
 
     /// Until the next tick, or what is due before it; not at all with work at hand.
     fn patience(&self) -> Duration {
-        if self.seats.iter().any(Seat::is_cutting) && self.snapshots.has_room() {
+        if self.host.is_cutting() && self.snapshots.has_room() {
             return Duration::ZERO;
         }
-        let due_ms = self.seats.iter().filter_map(Seat::next_due_ms).min().unwrap_or(u64::MAX);
+        let due_ms = self.host.next_due_ms().unwrap_or(u64::MAX);
         let now_ms = self.clock.now().monotonic_ms;
         Duration::from_millis(self.next_tick_ms.min(due_ms).saturating_sub(now_ms).max(1))
     }

@@ -1,12 +1,13 @@
 //! Calls that concern one place of this lane, from its own connections or from outside.
 
+use shardine_host::SeatId;
 use shardine_model::codec::Reader;
 use shardine_model::{Answer, ErrorCode, Request, RowKey, ShardId};
 use shardine_records::{Lookup, read_reply};
 use shardine_router::{Call, Explanation, FlushScope, Residence, Response};
 use shardine_shard::{Caller, ReadStale};
 
-use super::core::{Core, OUTSIDE, Outside, stopped};
+use super::core::{Core, OUTSIDE, Outside};
 use crate::exchange::{cursor_position, refused, scan_position};
 use crate::lane_message::{Respond, ShardCall, ShardDone};
 
@@ -53,41 +54,41 @@ impl Core {
             | Call::Coord(_) => unreachable!("such calls concern several shards and are dealt out by the exchange"),
         };
         let Some(seat) = self.seat_of(position) else { return Some(refused(ErrorCode::StaleRoute)) };
-        if self.seats[seat].replica.is_err() && !matches!(call, Call::Explain { .. }) {
-            return Some(stopped(self.seats[seat].shard));
+        if self.host.replica(seat).is_none() && !matches!(call, Call::Explain { .. }) {
+            return Some(self.stopped(position));
         }
         match call {
             Call::Read { row } => {
-                self.with_replica(seat, |replica, actions| replica.read(caller, row.as_ref(), actions));
+                self.host.act(seat, |replica, actions| replica.read(caller, row.as_ref(), actions));
             }
             Call::ReadStale { row, max_age_ms } => return self.read_stale(seat, row.as_ref(), max_age_ms, caller),
             Call::Submit { request, ack } => {
                 let Ok(request) = Request::decode(&mut Reader::new(&request)) else {
                     return Some(refused(ErrorCode::BadRequest));
                 };
-                self.with_replica(seat, |replica, actions| replica.submit_with(caller, &request, ack, actions));
+                self.host.act(seat, |replica, actions| replica.submit_with(caller, &request, ack, actions));
             }
             Call::Kick { row, nowait } => {
-                self.with_replica(seat, |replica, actions| replica.kick(caller, row.as_ref(), nowait, actions));
+                self.host.act(seat, |replica, actions| replica.kick(caller, row.as_ref(), nowait, actions));
             }
             Call::Flush(FlushScope::Row(row)) => {
                 let row = row.as_ref();
-                self.with_replica(seat, |replica, actions| replica.flush_rows(caller, Some(row), None, actions));
+                self.host.act(seat, |replica, actions| replica.flush_rows(caller, Some(row), None, actions));
             }
             Call::AwaitSql { row, version, within_ms } => {
                 let row = row.as_ref();
-                self.with_replica(seat, |replica, actions| {
+                self.host.act(seat, |replica, actions| {
                     replica.await_sql(caller, row, version, within_ms, actions);
                 });
             }
             Call::RetryDeadLetters(FlushScope::Row(row)) => {
                 let row = row.as_ref();
-                self.with_replica(seat, |replica, actions| {
+                self.host.act(seat, |replica, actions| {
                     replica.retry_dead_letters(caller, Some(row), None, actions);
                 });
             }
             Call::DiscardDeadLetter { row } => {
-                self.with_replica(seat, |replica, actions| replica.discard_dead_letter(caller, row.as_ref(), actions));
+                self.host.act(seat, |replica, actions| replica.discard_dead_letter(caller, row.as_ref(), actions));
             }
             Call::Scan(scan) => return self.scan(seat, &scan, caller),
             Call::Verify(verify) => return self.verify(seat, &verify, caller),
@@ -97,29 +98,30 @@ impl Core {
         None
     }
 
-    fn read_stale(&mut self, seat: usize, row: RowKey<'_>, max_age_ms: u64, caller: Caller) -> Option<Response> {
-        self.with_replica(seat, |replica, actions| match replica.read_stale(row, max_age_ms) {
-            ReadStale::Found { row, applied } => Some(Response::Stale { reply: read_reply(row), applied }),
-            ReadStale::Refused(code) => Some(Response::Answer(Answer::Failed(code))),
-            ReadStale::Later => {
-                replica.read(caller, row, actions);
-                None
-            }
-        })
-        .flatten()
+    fn read_stale(&mut self, seat: SeatId, row: RowKey<'_>, max_age_ms: u64, caller: Caller) -> Option<Response> {
+        self.host
+            .act(seat, |replica, actions| match replica.read_stale(row, max_age_ms) {
+                ReadStale::Found { row, applied } => Some(Response::Stale { reply: read_reply(row), applied }),
+                ReadStale::Refused(code) => Some(Response::Answer(Answer::Failed(code))),
+                ReadStale::Later => {
+                    replica.read(caller, row, actions);
+                    None
+                }
+            })
+            .flatten()
     }
 
     pub fn ask_shard(&mut self, shard: ShardId, what: ShardCall, done: ShardDone) {
-        let Some(seat) = self.seats.iter().position(|seat| seat.shard == shard) else {
+        let Some(seat) = self.host.seat_of(shard) else {
             return done(Err(ErrorCode::StaleRoute));
         };
-        let Ok(replica) = &mut self.seats[seat].replica else { return done(Err(ErrorCode::NoLeader)) };
+        let Some(replica) = self.host.replica(seat) else { return done(Err(ErrorCode::NoLeader)) };
         if let ShardCall::Count(table) = what {
             return done(Ok(replica.records().live_count(table)));
         }
         let place = self.outside.insert(Outside::Shard(done));
         let caller = Caller { source: OUTSIDE, sequence: place as u64 };
-        self.with_replica(seat, |replica, actions| match what {
+        self.host.act(seat, |replica, actions| match what {
             ShardCall::Flush(table) => replica.flush_rows(caller, None, table, actions),
             ShardCall::RetryDeadLetters(table) => replica.retry_dead_letters(caller, None, table, actions),
             ShardCall::Propose(entry) => match shardine_model::Entry::decode(&entry) {
@@ -130,7 +132,7 @@ impl Core {
         });
     }
 
-    fn explain(&self, seat: usize, row: &shardine_model::RowKeyBuf) -> Response {
+    fn explain(&self, seat: SeatId, row: &shardine_model::RowKeyBuf) -> Response {
         let key = row.as_ref();
         let position = key.position();
         let Some(table) = self.catalogue.get(row.table) else { return refused(ErrorCode::UnknownTable) };
@@ -138,13 +140,13 @@ impl Core {
             table: table.name.clone(),
             partition_key: shardine_model::key::partition_key(&row.key).to_vec(),
             position,
-            shard: self.seat_status(&self.seats[seat]),
+            shard: self.shard_status(self.exchange.map.find(position)),
             residence: Residence::NotInMemory,
             version: Default::default(),
             sql_version: Default::default(),
             expires_at: None,
         };
-        if let Ok(replica) = &self.seats[seat].replica {
+        if let Some(replica) = self.host.replica(seat) {
             match replica.records().get(position, key) {
                 Lookup::Live(view) => {
                     explanation.residence = Residence::Live;

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use shardine_host::{Host, SeatId};
+use shardine_model::key::Interval;
 use shardine_model::{
     Ack, Answer, Backing, Catalogue, ErrorCode, Position, Refusal, Request, RowKey, ShardId, TableId, Timestamp,
 };
-use shardine_router::{Call, DeadLetterLine, LocalEngine, Read, Response, ShardStatus, TableWriteback, Ticket};
-use shardine_shard::{Actions, Caller, Persist, ReadNow, Replica, Time};
+use shardine_router::{
+    Call, DeadLetterLine, LocalEngine, Read, Response, ShardPlace, ShardStatus, TableWriteback, Ticket,
+};
+use shardine_shard::{Actions, Caller, ReadNow, Replica, Time};
 use slab::Slab;
 
 use super::sql::SqlJobs;
@@ -15,23 +19,10 @@ use crate::exchange::{Exchange, refused};
 use crate::journal::{Journal, Written};
 use crate::lane_message::{LaneMessage, LaneStatus, Respond, ShardDone};
 use crate::log_thread::{LogThread, Synced};
-use crate::snapshot_thread::{Part, SnapshotThread};
+use crate::snapshot_thread::{SnapshotNews, SnapshotThread};
 
 /// Callers from outside the lane have this source; their sequence is a place in `Core::outside`.
 pub(crate) const OUTSIDE: u64 = u64::MAX;
-
-/// Snapshot bytes cut in one turn: about a millisecond's work.
-const CUT_BYTES: usize = 256 << 10;
-
-/// A shard's place on the lane. One that could not be read or has stopped says why.
-pub(crate) struct Seat {
-    pub shard: ShardId,
-    pub lo: Position,
-    pub hi: Option<Position>,
-    /// Bytes of records above which it evicts; 0 means no limit.
-    pub memory_max: u64,
-    pub replica: Result<Replica, String>,
-}
 
 /// Who gets an answer that leaves the lane.
 pub(crate) enum Outside {
@@ -49,50 +40,59 @@ pub(crate) struct Counters {
     pub loads: u64,
     pub flushes: u64,
     pub snapshots: u64,
+    pub snapshots_failed: u64,
 }
 
 pub(crate) struct Core {
     pub(super) number: usize,
-    pub(super) seats: Vec<Seat>,
+    pub(super) host: Host<Replica>,
+    /// By the places of the map: the seat of each shard that lives on this lane.
+    seats: Vec<Option<SeatId>>,
+    /// Bytes of records above which a shard evicts; 0 means no limit.
+    memory_max: u64,
     pub(super) exchange: Arc<Exchange>,
     pub(super) catalogue: Arc<Catalogue>,
-    pub(super) actions: Actions,
     pub(super) outside: Slab<Outside>,
     pub(super) sql: SqlJobs,
     pub(super) counters: Counters,
-    time: Time,
     journal: Journal,
-    /// Log writes that wait for the one on its way.
-    queued: Vec<(usize, Persist)>,
     snapshots: Option<SnapshotThread>,
     answers: Vec<(Ticket, Response)>,
+    /// Room for the next answers.
+    spare_answers: Vec<(Caller, Answer)>,
     threads: Vec<std::thread::JoinHandle<()>>,
 }
 
+/// What a lane is made from.
+pub(crate) struct CoreParts {
+    pub number: usize,
+    pub host: Host<Replica>,
+    pub memory_max: u64,
+    pub exchange: Arc<Exchange>,
+    pub log: LogThread,
+    pub snapshots: SnapshotThread,
+    pub clock: Clock,
+}
+
 impl Core {
-    pub fn new(
-        number: usize,
-        seats: Vec<Seat>,
-        exchange: Arc<Exchange>,
-        log: LogThread,
-        snapshots: SnapshotThread,
-        clock: Clock,
-    ) -> Self {
-        let catalogue = Arc::default();
+    pub fn new(parts: CoreParts) -> Self {
+        let CoreParts { number, host, memory_max, exchange, log, snapshots, clock } = parts;
+        let places = exchange.map.places().iter();
+        let seats = places.map(|place| (place.lane == number).then(|| host.seat_of(place.shard)).flatten()).collect();
         Self {
             number,
+            host,
             seats,
+            memory_max,
             exchange,
-            catalogue,
-            actions: Actions::default(),
+            catalogue: Arc::default(),
             outside: Slab::new(),
             sql: SqlJobs::new(number, clock),
             counters: Counters::default(),
-            time: Time::default(),
             journal: Journal::new(&log),
-            queued: Vec::new(),
             snapshots: Some(snapshots),
             answers: Vec::new(),
+            spare_answers: Vec::new(),
             threads: vec![log.thread],
         }
     }
@@ -102,16 +102,11 @@ impl Core {
     }
 
     pub fn time(&self) -> Time {
-        self.time
+        self.host.time()
     }
 
     pub fn set_time(&mut self, time: Time) {
-        self.time = time;
-        for seat in &mut self.seats {
-            if let Ok(replica) = &mut seat.replica {
-                replica.set_time(time);
-            }
-        }
+        self.host.set_time(time);
     }
 
     pub fn set_catalogue(&mut self, catalogue: Arc<Catalogue>) {
@@ -120,118 +115,57 @@ impl Core {
 
     /// Stands for election in every group of one.
     pub fn campaign(&mut self) {
-        self.each_replica(|replica, actions| replica.campaign(actions));
+        self.host.campaign();
     }
 
     pub fn tick(&mut self) {
-        let time = self.time;
-        self.each_replica(|replica, actions| replica.tick(time, actions));
+        self.host.tick();
     }
 
-    /// Cuts a snapshot of a shard out of turn.
+    /// Cuts a snapshot of a shard out of turn, wherever it lives: the log is shared, and the shard that holds it back may be
+    /// another lane's.
     pub fn snapshot_now(&mut self, shard: ShardId) {
-        if let Some(seat) = self.seats.iter().position(|seat| seat.shard == shard) {
-            self.with_replica(seat, |replica, _| replica.snapshot_now());
-        }
-    }
-
-    fn each_replica(&mut self, mut act: impl FnMut(&mut Replica, &mut Actions)) {
-        for number in 0..self.seats.len() {
-            self.with_replica(number, &mut act);
-        }
-    }
-
-    /// Lets a replica act and takes what it asks for. `None` if the shard has stopped.
-    pub(super) fn with_replica<T>(
-        &mut self,
-        seat: usize,
-        act: impl FnOnce(&mut Replica, &mut Actions) -> T,
-    ) -> Option<T> {
-        let Ok(replica) = &mut self.seats[seat].replica else { return None };
-        let given = act(replica, &mut self.actions);
-        self.collect(seat);
-        Some(given)
-    }
-
-    /// Takes the actions that belong to a seat; answers stay where they are, they know their callers.
-    fn collect(&mut self, seat: usize) {
-        let actions = &mut self.actions;
-        if !actions.persists.is_empty() {
-            self.queued.extend(actions.persists.drain(..).map(|persist| (seat, persist)));
-        }
-        if !actions.snapshot.is_empty() {
-            let shard = self.seats[seat].shard;
-            if let Some(snapshots) = &self.snapshots {
-                actions.snapshot.drain(..).for_each(|part| snapshots.send(Part { seat, shard, part }));
-            }
-        }
-        // A group of one has nobody to write to.
-        actions.messages.clear();
-        if !actions.loads.is_empty() || !actions.writes.is_empty() {
-            let (loads, writes) = (std::mem::take(&mut actions.loads), std::mem::take(&mut actions.writes));
-            self.start_sql(seat, loads, writes);
-        }
-        if !self.actions.purges.is_empty() {
-            let purges = std::mem::take(&mut self.actions.purges);
-            self.start_purges(seat, purges);
-        }
-        if let Some(reason) = self.actions.stop.take() {
-            tracing::error!(%reason, "a shard has stopped; the others go on");
-            self.seats[seat].replica = Err(reason);
+        if !self.host.snapshot_now(shard) {
+            self.exchange.snapshot_now(shard);
         }
     }
 
     /// The seat of a position on this lane.
     #[inline]
-    pub(super) fn seat_of(&self, position: Position) -> Option<usize> {
-        let place = self.exchange.map.find(position);
-        if place.lane != self.number {
-            return None;
-        }
-        self.seats.binary_search_by_key(&place.shard, |seat| seat.shard).ok()
+    pub(super) fn seat_of(&self, position: Position) -> Option<SeatId> {
+        self.seats[self.exchange.map.index_of(position)]
     }
 
-    /// The log thread is done with a write.
-    pub fn persisted(&mut self, synced: &Synced) {
+    /// The log thread is done with a batch.
+    pub fn persisted(&mut self, synced: Synced) {
         self.journal.synced(synced.took);
-        self.confirm(&synced.confirmed);
+        self.host.finish_batch(synced.receipt);
     }
 
-    fn confirm(&mut self, confirmed: &[(usize, u64)]) {
-        for &(seat, number) in confirmed {
-            self.with_replica(seat, |replica, actions| replica.persisted(number, actions));
+    pub fn snapshot_news(&mut self, news: SnapshotNews) {
+        match news {
+            SnapshotNews::Saved(seat, index) => {
+                self.counters.snapshots += 1;
+                self.host.snapshot_saved(seat, index);
+            }
+            SnapshotNews::Failed(seat) => {
+                self.counters.snapshots_failed += 1;
+                self.host.snapshot_failed(seat);
+            }
         }
-    }
-
-    pub fn snapshot_saved(&mut self, seat: usize, index: u64) {
-        self.counters.snapshots += 1;
-        self.with_replica(seat, |replica, _| replica.snapshot_saved(index));
     }
 
     pub fn is_cutting(&self) -> bool {
-        let room = self.snapshots.as_ref().is_some_and(SnapshotThread::has_room);
-        room && self.seats.iter().any(|seat| seat.replica.as_ref().is_ok_and(Replica::is_cutting))
+        self.host.is_cutting() && self.snapshots.as_ref().is_some_and(SnapshotThread::has_room)
     }
 
-    /// One log write for all shards of the lane, if the last one is done. Says whether anything was started.
-    pub fn propose_if_free(&mut self) -> bool {
-        if self.journal.is_busy() {
-            return false;
-        }
-        for seat in 0..self.seats.len() {
-            let wants = self.seats[seat].replica.as_ref().is_ok_and(Replica::wants_flush);
-            if wants {
-                self.counters.entries += 1;
-                self.with_replica(seat, |replica, actions| replica.propose_gathered(actions));
-            }
-        }
-        if self.queued.is_empty() {
-            return false;
-        }
+    /// One trip to the disk for all shards of the lane, if the last one is over. Says whether one was begun.
+    pub fn write_if_free(&mut self) -> bool {
+        let Some(batch) = self.host.begin_batch() else { return false };
         self.counters.log_writes += 1;
-        let queued = std::mem::take(&mut self.queued);
-        if let Written::Synced { confirmed, too_large } = self.journal.write(queued, self.counters.reads) {
-            self.confirm(&confirmed);
+        self.counters.entries += batch.entries();
+        if let Written::Synced { receipt, too_large } = self.journal.write(batch, self.counters.reads) {
+            self.host.finish_batch(receipt);
             if let Some(shard) = too_large {
                 self.snapshot_now(shard);
             }
@@ -239,31 +173,37 @@ impl Core {
         true
     }
 
-    /// Asks SQL for what was missed in this turn, for all connections together (records 39).
-    pub fn ask_sql(&mut self) {
-        for seat in 0..self.seats.len() {
-            if self.seats[seat].replica.as_ref().is_ok_and(Replica::wants_sql) {
-                self.with_replica(seat, |replica, actions| replica.ask_sql(actions));
-            }
-        }
-    }
-
     /// Does what the replicas asked for, and a little of a running cut.
     pub fn perform(&mut self) {
         if self.is_cutting() {
-            for seat in 0..self.seats.len() {
-                if self.seats[seat].replica.as_ref().is_ok_and(Replica::is_cutting) {
-                    self.with_replica(seat, |replica, actions| replica.snapshot_step(CUT_BYTES, actions));
-                    break;
-                }
+            self.host.cut_some();
+        }
+        self.host.end_turn();
+        while let Some((seat, actions)) = self.host.next_acted() {
+            let Actions { answers, loads, writes, purges, .. } = actions;
+            let (loads, writes, purges) = (std::mem::take(loads), std::mem::take(writes), std::mem::take(purges));
+            let mut answers = std::mem::replace(answers, std::mem::take(&mut self.spare_answers));
+            for (caller, answer) in answers.drain(..) {
+                self.answer(caller, answer);
             }
+            self.spare_answers = answers;
+            self.start_sql(seat, loads, writes);
+            self.start_purges(seat, purges);
         }
-        let mut answers = std::mem::take(&mut self.actions.answers);
-        for (caller, answer) in answers.drain(..) {
-            self.answer(caller, answer);
+        // A group of one has nobody to write to.
+        self.host.messages.clear();
+        self.store_parts();
+        for seat in std::mem::take(&mut self.host.stopped) {
+            let Some(seat) = self.host.seat(seat) else { continue };
+            let reason = seat.replica.as_ref().err();
+            tracing::error!(shard = %seat.shard, reason, "a shard has stopped; the others go on");
         }
-        if self.actions.answers.is_empty() {
-            self.actions.answers = answers;
+    }
+
+    fn store_parts(&mut self) {
+        let Some(snapshots) = &self.snapshots else { return };
+        for part in self.host.parts.drain(..) {
+            snapshots.send(part);
         }
     }
 
@@ -295,8 +235,9 @@ impl Core {
         }
     }
 
-    pub fn has_answers(&self) -> bool {
-        !self.answers.is_empty() || !self.actions.answers.is_empty()
+    /// Whether something has happened since [`Core::perform`] that it must look at, or answers wait to be delivered.
+    pub fn has_work(&self) -> bool {
+        !self.answers.is_empty() || self.host.is_touched()
     }
 
     pub fn take_answers(&mut self) -> Vec<(Ticket, Response)> {
@@ -310,7 +251,7 @@ impl Core {
     pub fn status(&self, connections: u64) -> LaneStatus {
         let counters = &self.counters;
         LaneStatus {
-            shards: self.seats.iter().map(|seat| self.seat_status(seat)).collect(),
+            shards: self.places().map(|place| self.shard_status(place)).collect(),
             connections,
             counters: vec![
                 ("reads", counters.reads),
@@ -321,14 +262,14 @@ impl Core {
                 ("sql_loads", counters.loads),
                 ("sql_flushes", counters.flushes),
                 ("snapshots", counters.snapshots),
+                ("snapshots_failed", counters.snapshots_failed),
             ],
         }
     }
 
     /// How far SQL is behind with this lane's rows.
     pub fn writeback(&self) -> Vec<TableWriteback> {
-        let replicas = self.seats.iter().filter_map(|seat| seat.replica.as_ref().ok());
-        let lines = replicas.flat_map(Replica::writeback_status).filter_map(|status| {
+        let lines = self.host.replicas().flat_map(Replica::writeback_status).filter_map(|status| {
             Some(TableWriteback {
                 table: self.catalogue.get(status.table)?.name.clone(),
                 dirty_rows: status.dirty_rows,
@@ -345,7 +286,7 @@ impl Core {
             let tally = self.sql.tallies.of(table.id);
             TableWriteback {
                 table: table.name.clone(),
-                written_per_second: tally.per_second(self.time.monotonic_ms),
+                written_per_second: tally.per_second(self.time().monotonic_ms),
                 written_rows: tally.written,
                 last_error: tally.last_error,
                 ..TableWriteback::default()
@@ -356,8 +297,7 @@ impl Core {
 
     /// Rows that SQL does not take.
     pub fn dead_letters(&self, table: Option<TableId>) -> Vec<DeadLetterLine> {
-        let replicas = self.seats.iter().filter_map(|seat| seat.replica.as_ref().ok());
-        let letters = replicas.flat_map(|replica| replica.records().dead_letters());
+        let letters = self.host.replicas().flat_map(|replica| replica.records().dead_letters());
         let meant = letters.filter(|(row, _)| table.is_none_or(|table| row.table == table));
         let line = |(row, letter): (RowKey<'_>, &shardine_records::DeadLetter)| DeadLetterLine {
             row: row.to_owned(),
@@ -370,12 +310,23 @@ impl Core {
         meant.map(line).collect()
     }
 
-    pub(super) fn seat_status(&self, seat: &Seat) -> ShardStatus {
-        let mut status =
-            ShardStatus { shard: seat.shard, lo: seat.lo, hi: seat.hi, lane: self.number, ..Default::default() };
-        match &seat.replica {
-            Err(reason) => status.stopped = Some(reason.clone()),
-            Ok(replica) => {
+    /// What the shard of a seat owns. One that has stopped is asked for nothing.
+    pub(super) fn interval(&self, seat: SeatId) -> Interval {
+        self.host.replica(seat).map_or(Interval::ALL, Replica::interval)
+    }
+
+    /// The places of the map that are on this lane.
+    fn places(&self) -> impl Iterator<Item = &ShardPlace> {
+        self.exchange.map.places().iter().filter(|place| place.lane == self.number)
+    }
+
+    pub(super) fn shard_status(&self, place: &ShardPlace) -> ShardStatus {
+        let ShardPlace { shard, interval, lane } = *place;
+        let mut status = ShardStatus { shard, lo: interval.lo, hi: interval.hi, lane, ..Default::default() };
+        match self.host.seat_of(shard).and_then(|seat| self.host.seat(seat)).map(|seat| &seat.replica) {
+            None => {}
+            Some(Err(reason)) => status.stopped = Some(reason.clone()),
+            Some(Ok(replica)) => {
                 let look = replica.status();
                 status.leader = look.leader.map(|leader| shardine_model::NodeId(leader.0));
                 status.term = look.term;
@@ -385,7 +336,7 @@ impl Core {
                 status.records = look.records;
                 status.bytes = look.bytes;
                 status.dirty = look.dirty;
-                status.bytes_max = seat.memory_max;
+                status.bytes_max = self.memory_max;
                 status.suspended = look.is_suspended;
             }
         }
@@ -404,20 +355,15 @@ impl Core {
     }
 
     pub fn catalogues(&self) -> Vec<(ShardId, usize, Catalogue)> {
-        let serving = self.seats.iter().filter_map(|seat| Some((seat.shard, seat.replica.as_ref().ok()?)));
-        serving.map(|(shard, replica)| (shard, self.number, replica.records().catalogue().clone())).collect()
+        self.host
+            .replicas()
+            .map(|replica| (replica.shard(), self.number, replica.records().catalogue().clone()))
+            .collect()
     }
 
     pub fn is_serving(&self) -> bool {
-        self.seats.iter().all(|seat| seat.replica.as_ref().map_or(true, Replica::is_serving))
+        self.host.replicas().all(Replica::is_serving)
     }
-}
-
-/// What requests to a shard that does not run are answered. Asking again does not help, so it does not say so; the reason
-/// has paths of this machine in it, which are for those who run it.
-pub(super) fn stopped(shard: ShardId) -> Response {
-    let message = format!("shard {shard} has stopped, the others serve; `shardine shards` says why and what to do");
-    Response::Refused(Refusal::new(ErrorCode::NoLeader, message))
 }
 
 /// A kick or a flush has no reply of its own: it is done.
@@ -434,7 +380,7 @@ impl LocalEngine for Core {
     }
 
     fn now(&self) -> Timestamp {
-        self.time.wall
+        self.time().wall
     }
 
     #[inline]
@@ -442,7 +388,7 @@ impl LocalEngine for Core {
         self.counters.reads += 1;
         let position = row.position();
         let Some(seat) = self.seat_of(position) else { return Read::Later };
-        let Ok(replica) = &self.seats[seat].replica else { return Read::Later };
+        let Some(replica) = self.host.look(seat) else { return Read::Later };
         match replica.read_now(position, row) {
             ReadNow::Live(view) => Read::Live(view),
             ReadNow::Absent { version, sql_version } => Read::Absent { version, sql_version },
@@ -461,11 +407,11 @@ impl LocalEngine for Core {
         }
         let caller = Caller { source: super::source_of(ticket), sequence: ticket.sequence };
         match self.seat_of(position) {
-            Some(seat) => match &mut self.seats[seat].replica {
-                // What this leads to is collected when the turn is settled: nothing but the entry grows here.
-                Ok(replica) => replica.submit(caller, request, &mut self.actions),
-                Err(_) => self.respond(ticket, stopped(self.seats[seat].shard)),
-            },
+            Some(seat) => {
+                if self.host.act(seat, |replica, actions| replica.submit(caller, request, actions)).is_none() {
+                    self.respond(ticket, self.stopped(position));
+                }
+            }
             None => {
                 let mut bytes = Vec::new();
                 request.encode(&mut bytes);
@@ -487,6 +433,14 @@ impl LocalEngine for Core {
 }
 
 impl Core {
+    /// What requests to a shard that does not run are answered. Asking again does not help, so it does not say so; the reason
+    /// has paths of this machine in it, which are for those who run it.
+    pub(super) fn stopped(&self, position: Position) -> Response {
+        let shard = self.exchange.map.find(position).shard;
+        let message = format!("shard {shard} has stopped, the others serve; `shardine shards` says why and what to do");
+        Response::Refused(Refusal::new(ErrorCode::NoLeader, message))
+    }
+
     fn call_elsewhere(&mut self, call: Call, ticket: Ticket) {
         let inbox = self.exchange.inboxes[self.number].clone();
         let done: Respond = Box::new(move |response| inbox.send(LaneMessage::Response { ticket, response }));

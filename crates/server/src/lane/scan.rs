@@ -16,6 +16,7 @@ mod range;
 
 use std::sync::Arc;
 
+use shardine_host::SeatId;
 use shardine_model::key::Interval;
 use shardine_model::{Backing, ErrorCode, Position, Refusal, RowKeyBuf, Table, TableId, Timestamp};
 use shardine_records::{Page, Scan, ScanFrom};
@@ -51,8 +52,8 @@ enum SqlRange {
 
 impl Core {
     /// Makes a page, or begins to: `None` if SQL has to be asked.
-    pub(super) fn scan(&mut self, seat: usize, call: &ScanCall, caller: Caller) -> Option<Response> {
-        let Ok(replica) = &self.seats[seat].replica else { return Some(refused(ErrorCode::NoLeader)) };
+    pub(super) fn scan(&mut self, seat: SeatId, call: &ScanCall, caller: Caller) -> Option<Response> {
+        let Some(replica) = self.host.replica(seat) else { return Some(refused(ErrorCode::NoLeader)) };
         if !replica.is_serving() {
             return Some(refused(ErrorCode::NoLeader));
         }
@@ -71,7 +72,7 @@ impl Core {
             (None, _) => self.look_at_positions(seat, call),
         };
         let Some((draft, what)) = looked else { return Some(bad_cursor()) };
-        let shard = Interval { lo: self.seats[seat].lo, hi: self.seats[seat].hi };
+        let shard = self.interval(seat);
         let underway = PendingPage { caller, draft, shard, tables, what };
         if underway.tables.is_empty() {
             return Some(underway.finish());
@@ -85,8 +86,8 @@ impl Core {
 
     /// Tables whose rows may be in SQL only. A mapped one cannot be read in routing order: asked for by name it is refused,
     /// but it does not spoil a scan of all tables, which gives what memory holds of it.
-    fn sql_tables(&self, seat: usize, call: &ScanCall) -> Vec<Arc<Table>> {
-        let Ok(replica) = &self.seats[seat].replica else { return Vec::new() };
+    fn sql_tables(&self, seat: SeatId, call: &ScanCall) -> Vec<Arc<Table>> {
+        let Some(replica) = self.host.replica(seat) else { return Vec::new() };
         let records = replica.records();
         if !records.has_sql_tables() {
             return Vec::new();
@@ -99,13 +100,13 @@ impl Core {
         tables.filter(is_meant).cloned().collect()
     }
 
-    fn look_at_positions(&self, seat: usize, call: &ScanCall) -> Option<(Draft, SqlRange)> {
-        let Ok(replica) = &self.seats[seat].replica else { return None };
+    fn look_at_positions(&self, seat: SeatId, call: &ScanCall) -> Option<(Draft, SqlRange)> {
+        let Some(replica) = self.host.replica(seat) else { return None };
         // Pages of all tables end between positions: behind a row, each table would have to go on from a place of its own.
         let whole = call.whole_positions || call.table.is_none();
         let cursor = call.cursor.as_deref().map(Cursor::read).transpose().ok()?;
         let (from, after) = match &cursor {
-            None => (self.seats[seat].lo, None),
+            None => (self.interval(seat).lo, None),
             Some(Cursor { position, row }) => (*position, row.as_ref()),
         };
         if whole && after.is_some() {
@@ -128,8 +129,14 @@ impl Core {
         Some((draft, SqlRange::Positions { from, after }))
     }
 
-    fn look_at_partition(&self, seat: usize, table: TableId, key: &[u8], call: &ScanCall) -> Option<(Draft, SqlRange)> {
-        let Ok(replica) = &self.seats[seat].replica else { return None };
+    fn look_at_partition(
+        &self,
+        seat: SeatId,
+        table: TableId,
+        key: &[u8],
+        call: &ScanCall,
+    ) -> Option<(Draft, SqlRange)> {
+        let Some(replica) = self.host.replica(seat) else { return None };
         let mut range = Range::of(&call.range);
         if let Some(cursor) = call.cursor.as_deref() {
             let row = Cursor::read(cursor).ok()?.row?;
@@ -150,7 +157,7 @@ impl Core {
     }
 
     /// Asks SQL for the rows of the next table, or for more of this one.
-    fn read_on(&mut self, seat: usize, underway: PendingPage) {
+    fn read_on(&mut self, seat: SeatId, underway: PendingPage) {
         let Some(table) = underway.tables.last().cloned() else { return };
         let (scope, after) = underway.question();
         let rows_max = underway.draft.rows_max();

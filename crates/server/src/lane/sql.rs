@@ -1,8 +1,10 @@
 //! Jobs for SQL that this lane's shards asked for, and their outcomes on the way back.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use shardine_model::{ErrorCode, Refusal, RowKeyBuf, Version};
+use shardine_host::SeatId;
+use shardine_model::{ErrorCode, Refusal, RowKeyBuf, Table, TableId, Version};
 use shardine_router::Response;
 use shardine_shard::{Class, FlushResult, LoadedRow, Question, SqlLoad, SqlPurge, SqlWrite, Trouble};
 use shardine_writeback::{FlushJob, FlushRow, Job, JobId, JobOutcome, LoadJob, PurgeJob, Why};
@@ -15,7 +17,7 @@ use crate::clock::Clock;
 
 /// JobKind is known of a job that is under way.
 struct PendingJob {
-    seat: usize,
+    seat: SeatId,
     what: JobKind,
     rows: Vec<RowKeyBuf>,
 }
@@ -32,8 +34,8 @@ pub(crate) struct SqlJobs {
     next: u64,
     underway: BTreeMap<JobId, PendingJob>,
     /// Pages of scans that wait for SQL, with their seats.
-    pages: BTreeMap<JobId, (usize, scan::PendingPage)>,
-    comparisons: BTreeMap<JobId, (usize, verify::PendingComparison)>,
+    pages: BTreeMap<JobId, (SeatId, scan::PendingPage)>,
+    comparisons: BTreeMap<JobId, (SeatId, verify::PendingComparison)>,
     pub(super) tallies: Tallies,
     /// The tombstones of purges that are under way.
     purges: BTreeMap<JobId, Vec<(RowKeyBuf, Version)>>,
@@ -58,13 +60,13 @@ impl SqlJobs {
         id
     }
 
-    pub fn begin_page(&mut self, seat: usize, page: scan::PendingPage) -> JobId {
+    pub fn begin_page(&mut self, seat: SeatId, page: scan::PendingPage) -> JobId {
         let id = self.next_id();
         self.pages.insert(id, (seat, page));
         id
     }
 
-    pub fn end_page(&mut self, id: JobId) -> Option<(usize, scan::PendingPage)> {
+    pub fn end_page(&mut self, id: JobId) -> Option<(SeatId, scan::PendingPage)> {
         self.pages.remove(&id)
     }
 
@@ -72,13 +74,13 @@ impl SqlJobs {
         self.pages.len()
     }
 
-    pub fn begin_comparison(&mut self, seat: usize, comparison: verify::PendingComparison) -> JobId {
+    pub fn begin_comparison(&mut self, seat: SeatId, comparison: verify::PendingComparison) -> JobId {
         let id = self.next_id();
         self.comparisons.insert(id, (seat, comparison));
         id
     }
 
-    pub fn end_comparison(&mut self, id: JobId) -> Option<(usize, verify::PendingComparison)> {
+    pub fn end_comparison(&mut self, id: JobId) -> Option<(SeatId, verify::PendingComparison)> {
         self.comparisons.remove(&id)
     }
 
@@ -100,16 +102,12 @@ pub(crate) fn lane_of(job: JobId) -> usize {
 }
 
 impl Core {
-    pub(super) fn start_sql(&mut self, seat: usize, loads: Vec<SqlLoad>, writes: Vec<SqlWrite>) {
+    pub(super) fn start_sql(&mut self, seat: SeatId, loads: Vec<SqlLoad>, writes: Vec<SqlWrite>) {
         for load in loads {
             self.counters.loads += 1;
             let underway = PendingJob { seat, what: JobKind::Load(load.question), rows: load.rows.clone() };
             let ticket = self.sql.begin(underway);
-            let table = self.seats[seat]
-                .replica
-                .as_ref()
-                .ok()
-                .and_then(|replica| replica.records().catalogue().get(load.table).cloned());
+            let table = self.table_at(seat, load.table);
             let job = table.map(|table| Job::Load(LoadJob { ticket, table, rows: load.rows }));
             self.submit_sql(ticket, job);
         }
@@ -117,11 +115,7 @@ impl Core {
             self.counters.flushes += 1;
             let names = write.rows.iter().map(|flush| flush.row.clone()).collect();
             let ticket = self.sql.begin(PendingJob { seat, what: JobKind::Write { term: write.term }, rows: names });
-            let table = self.seats[seat]
-                .replica
-                .as_ref()
-                .ok()
-                .and_then(|replica| replica.records().catalogue().get(write.table).cloned());
+            let table = self.table_at(seat, write.table);
             let rows = write.rows.into_iter();
             let rows =
                 rows.map(|flush| FlushRow { row: flush.row, version: flush.version, fields: flush.fields }).collect();
@@ -131,13 +125,17 @@ impl Core {
         }
     }
 
-    pub(super) fn start_purges(&mut self, seat: usize, purges: Vec<SqlPurge>) {
+    /// A definition as the shard has it.
+    fn table_at(&self, seat: SeatId, table: TableId) -> Option<Arc<Table>> {
+        self.host.replica(seat)?.records().catalogue().get(table).cloned()
+    }
+
+    pub(super) fn start_purges(&mut self, seat: SeatId, purges: Vec<SqlPurge>) {
         for purge in purges {
             let names = purge.rows.iter().map(|(row, _)| row.clone()).collect();
             let ticket = self.sql.begin(PendingJob { seat, what: JobKind::Purge { term: purge.term }, rows: names });
             self.sql.purges.insert(ticket, purge.rows.clone());
-            let replica = self.seats[seat].replica.as_ref().ok();
-            let table = replica.and_then(|replica| replica.records().catalogue().get(purge.table).cloned());
+            let table = self.table_at(seat, purge.table);
             let begin_by = Some(self.sql.clock.moment(purge.begin_by_ms));
             let job = table.map(|table| Job::Purge(PurgeJob { ticket, table, rows: purge.rows, begin_by }));
             self.submit_sql(ticket, job);
@@ -173,7 +171,7 @@ impl Core {
                 let rows: Vec<LoadedRow> =
                     rows.map(|row| LoadedRow { row: row.row, version: row.version, fields: row.fields }).collect();
                 let bad: Vec<RowKeyBuf> = found.quarantined.into_iter().map(|row| row.row).collect();
-                self.with_replica(job.seat, |replica, actions| {
+                self.host.act(job.seat, |replica, actions| {
                     replica.loaded(question, rows, actions);
                     if !bad.is_empty() {
                         let trouble = trouble(Class::Row, "the row in SQL does not fit the definition");
@@ -187,13 +185,13 @@ impl Core {
                 self.tally(&rows);
                 let results: Vec<(RowKeyBuf, FlushResult)> =
                     rows.into_iter().map(|(row, result)| (row, flush_result(result))).collect();
-                self.with_replica(job.seat, |replica, actions| replica.flushed(term, &results, actions));
+                self.host.act(job.seat, |replica, actions| replica.flushed(term, &results, actions));
             }
             JobOutcome::Purged { ticket, kept } => {
                 let Some(job) = self.sql.underway.remove(&ticket) else { return };
                 let rows = self.sql.purges.remove(&ticket).unwrap_or_default();
                 let JobKind::Purge { term } = job.what else { return };
-                self.with_replica(job.seat, |replica, actions| {
+                self.host.act(job.seat, |replica, actions| {
                     replica.purge_kept(term, &kept);
                     replica.purged(term, &rows, actions);
                 });
@@ -246,7 +244,7 @@ impl Core {
             self.sql.tallies.failed(row.table, &trouble.message);
         }
         self.sql.purges.remove(&ticket);
-        self.with_replica(job.seat, |replica, actions| match job.what {
+        self.host.act(job.seat, |replica, actions| match job.what {
             JobKind::Load(question) => replica.load_failed(question, &job.rows, trouble, actions),
             JobKind::Write { term } => replica.flush_failed(term, &job.rows, trouble),
             JobKind::Purge { term } => replica.purge_failed(term),

@@ -8,6 +8,7 @@ mod sides;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use shardine_host::SeatId;
 use shardine_model::key::Interval;
 use shardine_model::{Backing, ErrorCode, Position, RowKeyBuf, Table, TableId};
 use shardine_records::{Lookup, Page, Records, Scan, ScanFrom};
@@ -53,8 +54,8 @@ struct Memory {
 type RoutingOrder = (Position, Box<[u8]>, Box<[u8]>);
 
 impl Core {
-    pub(super) fn verify(&mut self, seat: usize, call: &VerifyCall, caller: Caller) -> Option<Response> {
-        let Ok(replica) = &self.seats[seat].replica else { return Some(refused(ErrorCode::NoLeader)) };
+    pub(super) fn verify(&mut self, seat: SeatId, call: &VerifyCall, caller: Caller) -> Option<Response> {
+        let Some(replica) = self.host.replica(seat) else { return Some(refused(ErrorCode::NoLeader)) };
         if !replica.is_serving() {
             return Some(refused(ErrorCode::NoLeader));
         }
@@ -68,7 +69,7 @@ impl Core {
         }
         let cursor = call.cursor.as_deref().map(Cursor::read).transpose();
         let Ok(cursor) = cursor else { return Some(refused(ErrorCode::BadRequest)) };
-        let cursor = cursor.unwrap_or_else(|| Cursor::at(self.seats[seat].lo));
+        let cursor = cursor.unwrap_or_else(|| Cursor::at(self.interval(seat).lo));
         let memory = Memory::look(replica.records(), table.id, &cursor, call.limit);
         if table.sql.mapping.is_some() {
             return self.compare_by_key(seat, caller, table, memory);
@@ -80,7 +81,7 @@ impl Core {
     /// Asks SQL for the range that memory was looked at in.
     fn read_range(
         &mut self,
-        seat: usize,
+        seat: SeatId,
         caller: Caller,
         table: Arc<Table>,
         memory: Memory,
@@ -88,7 +89,7 @@ impl Core {
         rows_max: usize,
     ) {
         let hi = memory.reach.as_ref().and_then(|(position, ..)| position.0.checked_add(1).map(Position));
-        let hi = match (hi, self.seats[seat].hi) {
+        let hi = match (hi, self.interval(seat).hi) {
             (Some(near), Some(far)) => Some(near.min(far)),
             (near, far) => near.or(far),
         };
@@ -101,7 +102,7 @@ impl Core {
     }
 
     /// A mapped table keeps no positions, so SQL cannot be walked beside memory: it is asked for the rows that memory holds.
-    fn compare_by_key(&mut self, seat: usize, caller: Caller, table: Arc<Table>, memory: Memory) -> Option<Response> {
+    fn compare_by_key(&mut self, seat: SeatId, caller: Caller, table: Arc<Table>, memory: Memory) -> Option<Response> {
         let page = VerifiedPage { next: self.behind(seat, table.id, memory.reach), ..VerifiedPage::default() };
         if memory.held.is_empty() {
             return Some(Response::Verified(Box::new(page)));
@@ -114,10 +115,10 @@ impl Core {
     }
 
     /// Where the next page begins, in this shard or in the next one.
-    fn behind(&self, seat: usize, table: TableId, reach: Option<RoutingOrder>) -> Option<Vec<u8>> {
+    fn behind(&self, seat: SeatId, table: TableId, reach: Option<RoutingOrder>) -> Option<Vec<u8>> {
         match reach {
             Some((_, key, sort)) => Some(Cursor::behind(RowKeyBuf { table, key, sort }).write()),
-            None => self.seats[seat].hi.map(|hi| Cursor::at(hi).write()),
+            None => self.interval(seat).hi.map(|hi| Cursor::at(hi).write()),
         }
     }
 
@@ -153,7 +154,7 @@ impl Core {
         self.look_again(seat, underway, doubtful, 1);
     }
 
-    fn look_again(&mut self, seat: usize, mut underway: PendingComparison, rows: Vec<RowKeyBuf>, look: u32) {
+    fn look_again(&mut self, seat: SeatId, mut underway: PendingComparison, rows: Vec<RowKeyBuf>, look: u32) {
         if rows.is_empty() || look > LOOKS_MAX {
             underway.page.changing += rows.len() as u64;
             return self.respond_to(underway.caller, Response::Verified(Box::new(underway.page)));
@@ -192,8 +193,8 @@ impl Core {
         self.respond_to(underway.caller, sql::refusal(trouble, message));
     }
 
-    fn held(&self, seat: usize, row: &RowKeyBuf) -> Option<MemoryRow> {
-        let replica = self.seats[seat].replica.as_ref().ok()?;
+    fn held(&self, seat: SeatId, row: &RowKeyBuf) -> Option<MemoryRow> {
+        let replica = self.host.replica(seat)?;
         match replica.records().get(row.as_ref().position(), row.as_ref()) {
             Lookup::Live(view) => Some(MemoryRow::of(&view)),
             Lookup::Absent { version, sql_version } => Some(MemoryRow::absent(version, sql_version)),

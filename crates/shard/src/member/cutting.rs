@@ -1,5 +1,7 @@
 //! Snapshots of a replica: when to cut one, handing it out piece by piece, and taking one in. The same for every machine.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use shardine_consensus::Group;
 use shardine_model::codec::{DecodeError, Reader, put_bytes};
@@ -13,8 +15,13 @@ use crate::actions::SnapshotPart;
 pub(crate) struct Cutting {
     /// The newest snapshot on disk.
     saved: u64,
+    /// Bytes of log that no snapshot on disk covers.
     log_bytes: u64,
     running: Option<Running>,
+    /// Snapshots that are cut and not on disk yet: their index, and the bytes of log up to there.
+    leaving: VecDeque<(u64, u64)>,
+    /// After a failure, how much log must have gathered before the next try.
+    retry_log_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -28,7 +35,7 @@ struct Running {
 
 impl Cutting {
     pub fn new(saved: u64, log_bytes: u64) -> Self {
-        Self { saved, log_bytes, running: None }
+        Self { saved, log_bytes, running: None, leaving: VecDeque::new(), retry_log_bytes: 0 }
     }
 
     pub fn saved_index(&self) -> u64 {
@@ -42,7 +49,9 @@ impl Cutting {
     /// Begins a cut when enough log has gathered behind the last one, or a follower needs a snapshot.
     pub fn begin_if_due(&mut self, machine: &mut impl Machine, group: &mut Group, at: At, log_bytes_max: u64) {
         let wanted_by_peer = group.take_snapshot_wish();
-        if self.log_bytes >= log_bytes_max || wanted_by_peer {
+        let covered = self.leaving.back().map_or(0, |(_, bytes)| *bytes);
+        let is_due = self.log_bytes - covered >= log_bytes_max.max(self.retry_log_bytes);
+        if is_due || wanted_by_peer {
             self.begin(machine, group, at, wanted_by_peer);
         }
     }
@@ -85,7 +94,7 @@ impl Cutting {
         while given < bytes {
             let Some(chunk) = machine.next_chunk() else {
                 let done = self.running.take().expect("checked above");
-                self.log_bytes -= done.log_bytes;
+                self.leaving.push_back((done.meta.index, done.log_bytes));
                 if let Some(whole) = done.for_peers {
                     group.offer_snapshot(&done.meta, Bytes::from(whole));
                 }
@@ -103,6 +112,21 @@ impl Cutting {
     /// The host has the snapshot at this index on disk.
     pub fn saved(&mut self, index: u64) {
         self.saved = self.saved.max(index);
+        self.retry_log_bytes = 0;
+        while let Some((_, covered)) = self.leaving.pop_front_if(|(leaving, _)| *leaving <= index) {
+            self.log_bytes -= covered;
+            let later = self.leaving.iter_mut().map(|(_, bytes)| bytes);
+            later
+                .chain(self.running.iter_mut().map(|running| &mut running.log_bytes))
+                .for_each(|bytes| *bytes -= covered);
+        }
+    }
+
+    /// The host could not write the oldest of those that are on their way. A disk that is full stays so for a while: as much
+    /// log again gathers before the next try.
+    pub fn failed(&mut self) {
+        self.leaving.pop_front();
+        self.retry_log_bytes = self.log_bytes.saturating_mul(2);
     }
 
     /// Makes a machine that began empty into what a peer's snapshot says.
@@ -113,7 +137,8 @@ impl Cutting {
             empty.restore_chunk(reader.bytes("snapshot chunk")?)?;
         }
         self.saved = meta.index;
-        self.log_bytes = 0;
+        (self.log_bytes, self.retry_log_bytes) = (0, 0);
+        self.leaving.clear();
         Ok(empty)
     }
 }

@@ -142,7 +142,7 @@ impl Cluster {
         let mut moved = false;
         for node in 1..=3 {
             let is_free = !self.stuck_disks.contains(&node) && !self.busy_hosts.contains(&node);
-            if self.node(node).wants_flush() && is_free {
+            if self.node(node).wants_proposal() && is_free {
                 moved = true;
                 self.on(node, |replica, actions| replica.propose_gathered(actions));
             }

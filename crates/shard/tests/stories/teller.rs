@@ -290,7 +290,7 @@ impl Stage {
     /// Turns until nothing moves; only SQL is left waiting.
     fn settle(&mut self) -> Vec<String> {
         let mut told = Vec::new();
-        while self.replica.wants_flush() || !self.unwritten.is_empty() {
+        while self.replica.wants_proposal() || !self.unwritten.is_empty() {
             told.extend(self.perform(|replica, actions| replica.propose_gathered(actions)));
             told.extend(self.disk());
         }
@@ -378,7 +378,7 @@ impl Stage {
 
     /// What SQL has told enters memory at the end of the turn if the log was free.
     fn flush_if(&mut self, is_free: bool) -> Vec<String> {
-        if self.is_turning || !is_free || !self.replica.wants_flush() {
+        if self.is_turning || !is_free || !self.replica.wants_proposal() {
             return Vec::new();
         }
         self.perform(|replica, actions| replica.propose_gathered(actions))

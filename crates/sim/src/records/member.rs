@@ -23,8 +23,8 @@ impl Member for Replica {
         Self::persisted(self, number, actions);
     }
 
-    fn wants_flush(&self) -> bool {
-        Self::wants_flush(self)
+    fn wants_proposal(&self) -> bool {
+        Self::wants_proposal(self)
     }
 
     fn propose_gathered(&mut self, actions: &mut Actions) {

@@ -1,0 +1,24 @@
+//! What stands around replicas wherever they live: on a lane, on the thread of coordination, in the simulator. The pure core
+//! decides what is to be done; the host decides in which order, and for whom a thing was done when it is done.
+//!
+//! A [`Host`] has seats. Its owner acts on a replica through its seat, which lists the seat as touched; at the end of the
+//! turn only touched seats are looked at, so idle ones cost nothing. What replicas want on disk gathers in one queue, in
+//! order, and leaves as a [`Batch`]: one at a time, so that whatever comes meanwhile shares the next one. Everything else
+//! (messages to peers, pieces of snapshots, answers) is handed to the owner.
+//!
+//! Never touches a disk, a socket, a thread or a clock: the server and the simulator each do that in their own way, with
+//! this code between them and the replicas.
+
+// In the order in which a newcomer should read them.
+mod host;
+mod seat;
+mod log_queue;
+mod replica;
+
+pub use host::{Host, Part};
+pub use log_queue::{Batch, Receipt};
+pub use replica::{GroupReplica, Work};
+pub use seat::{Seat, SeatId};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! A replica as its host sees it, whichever state machine it holds.
+
+use shardine_model::{ReplicaId, ShardId};
+use shardine_shard::{Message, Persist, Replica, Role, SnapshotPart, Time, coord};
+
+pub trait GroupReplica {
+    type Actions: Default;
+
+    fn shard(&self) -> ShardId;
+    fn id(&self) -> ReplicaId;
+
+    /// Tells the time without letting timers run.
+    fn set_time(&mut self, time: Time);
+    /// One step of the group's timers.
+    fn tick(&mut self, time: Time, actions: &mut Self::Actions);
+    /// Stands for election at once.
+    fn campaign(&mut self, actions: &mut Self::Actions);
+    fn step(&mut self, message: Message, actions: &mut Self::Actions);
+    /// This log write, and all before it, is on disk.
+    fn persisted(&mut self, number: u64, actions: &mut Self::Actions);
+
+    /// The last thing in every turn in which something happened to it, whether or not the log is free.
+    fn end_turn(&mut self, actions: &mut Self::Actions);
+    /// Whether it has gathered something for the log.
+    fn wants_proposal(&self) -> bool;
+    /// Proposes what has gathered. Called when the log is free to take the next write.
+    fn propose_gathered(&mut self, actions: &mut Self::Actions);
+    /// When [`GroupReplica::run_timers`] has something to do, besides the steady ticks.
+    fn next_due_ms(&self) -> Option<u64>;
+    fn run_timers(&mut self, actions: &mut Self::Actions);
+
+    fn snapshot_now(&mut self);
+    fn is_cutting(&self) -> bool;
+    fn snapshot_step(&mut self, bytes: usize, actions: &mut Self::Actions);
+    fn snapshot_saved(&mut self, index: u64);
+    fn snapshot_failed(&mut self);
+
+    fn role(&self) -> Role;
+    fn term(&self) -> u64;
+    fn applied(&self) -> u64;
+    fn committed(&self) -> u64;
+    fn is_serving(&self) -> bool;
+
+    /// What every replica asks of its host. The rest of the actions is the owner's business.
+    fn work(actions: &mut Self::Actions) -> Work<'_>;
+}
+
+/// The part of the actions that has nothing to do with the state machine.
+pub struct Work<'a> {
+    pub persists: &'a mut Vec<Persist>,
+    pub messages: &'a mut Vec<Message>,
+    pub snapshot: &'a mut Vec<SnapshotPart>,
+    pub stop: &'a mut Option<String>,
+}
+
+/// Methods that a replica has under the same name and with the same meaning.
+macro_rules! as_the_replica_does {
+    () => {
+        fn campaign(&mut self, actions: &mut Self::Actions) {
+            Self::campaign(self, actions);
+        }
+
+        fn step(&mut self, message: Message, actions: &mut Self::Actions) {
+            Self::step(self, message, actions);
+        }
+
+        fn persisted(&mut self, number: u64, actions: &mut Self::Actions) {
+            Self::persisted(self, number, actions);
+        }
+
+        fn wants_proposal(&self) -> bool {
+            Self::wants_proposal(self)
+        }
+
+        fn propose_gathered(&mut self, actions: &mut Self::Actions) {
+            Self::propose_gathered(self, actions);
+        }
+
+        fn snapshot_now(&mut self) {
+            Self::snapshot_now(self);
+        }
+
+        #[inline]
+        fn is_cutting(&self) -> bool {
+            Self::is_cutting(self)
+        }
+
+        fn snapshot_step(&mut self, bytes: usize, actions: &mut Self::Actions) {
+            Self::snapshot_step(self, bytes, actions);
+        }
+
+        fn snapshot_saved(&mut self, index: u64) {
+            Self::snapshot_saved(self, index);
+        }
+
+        fn snapshot_failed(&mut self) {
+            Self::snapshot_failed(self);
+        }
+
+        fn shard(&self) -> ShardId {
+            Self::shard(self)
+        }
+
+        fn id(&self) -> ReplicaId {
+            Self::id(self)
+        }
+
+        fn role(&self) -> Role {
+            Self::role(self)
+        }
+
+        fn term(&self) -> u64 {
+            Self::term(self)
+        }
+
+        fn applied(&self) -> u64 {
+            Self::applied(self)
+        }
+
+        fn committed(&self) -> u64 {
+            Self::committed(self)
+        }
+
+        fn is_serving(&self) -> bool {
+            Self::is_serving(self)
+        }
+
+        fn work(actions: &mut Self::Actions) -> Work<'_> {
+            let Self::Actions { persists, messages, snapshot, stop, .. } = actions;
+            Work { persists, messages, snapshot, stop }
+        }
+    };
+}
+
+impl GroupReplica for Replica {
+    type Actions = shardine_shard::Actions;
+
+    as_the_replica_does!();
+
+    #[inline]
+    fn set_time(&mut self, time: Time) {
+        Self::set_time(self, time);
+    }
+
+    fn tick(&mut self, time: Time, actions: &mut Self::Actions) {
+        Self::tick(self, time, actions);
+    }
+
+    /// SQL is asked for what was missed in the turn, for all who missed it together (records 39).
+    fn end_turn(&mut self, actions: &mut Self::Actions) {
+        if self.wants_sql() {
+            self.ask_sql(actions);
+        }
+    }
+
+    /// Everything it has to do by time is done at ticks.
+    fn next_due_ms(&self) -> Option<u64> {
+        None
+    }
+
+    fn run_timers(&mut self, _actions: &mut Self::Actions) {}
+}
+
+impl GroupReplica for coord::Replica {
+    type Actions = coord::Actions;
+
+    as_the_replica_does!();
+
+    fn set_time(&mut self, time: Time) {
+        Self::set_time(self, time.monotonic_ms);
+    }
+
+    fn tick(&mut self, time: Time, actions: &mut Self::Actions) {
+        Self::tick(self, time.monotonic_ms, actions);
+    }
+
+    fn end_turn(&mut self, _actions: &mut Self::Actions) {}
+
+    fn next_due_ms(&self) -> Option<u64> {
+        Self::next_due_ms(self)
+    }
+
+    fn run_timers(&mut self, actions: &mut Self::Actions) {
+        Self::run_timers(self, actions);
+    }
+}
