@@ -1,7 +1,7 @@
 //! Messages as bytes: ours, frozen, and without anything of protobuf.
 //!
-//! A message opens with its form, its kind, and the numbers of sender and receiver. Those of Raft go on with the sender's term
-//! and what their kind needs; fields of raft-rs that a kind does not use are not written, and come back as zero. Entries are
+//! A message opens with its form, its kind, and the numbers of sender and receiver. Those of Raft go on with the sender's term,
+//! what they say of time, and what their kind needs; fields of raft-rs that a kind does not use are not written, and come back as zero. Entries are
 //! numbered by their place behind the message's index, and their terms are told by how much they grow.
 //!
 //! Reading refuses what no peer can mean, before raft-rs sees it: it ends the process over a log that contradicts itself.
@@ -12,7 +12,7 @@ use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
 use shardine_model::log::Membership;
 
 use crate::membership::{conf_state, is_possible, membership};
-use crate::message::{Body, Kind, Message, RaftMessage};
+use crate::message::{Body, Kind, Message, RaftMessage, Stamps};
 
 const FORM: u8 = 1;
 /// A kind's number is never used again.
@@ -112,6 +112,7 @@ impl RaftMessage {
     fn encode(&self, out: &mut Vec<u8>) {
         let inner = &self.inner;
         put_varint(out, inner.term);
+        self.stamps.encode(out);
         match self.kind {
             Kind::Append => {
                 put_varint(out, inner.index);
@@ -166,14 +167,11 @@ impl RaftMessage {
         put_bytes(out, &snapshot.data);
     }
 
-    fn decode(
-        kind: Kind,
-        (from, to): (ReplicaId, ReplicaId),
-        reader: &mut Reader<'_>,
-    ) -> Result<Self, DecodeError> {
+    fn decode(kind: Kind, (from, to): (ReplicaId, ReplicaId), reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut inner = eraftpb::Message { from: from.0, to: to.0, term: term(reader)?, ..Default::default() };
         inner.set_msg_type(kind.to_raft());
-        let mut message = Self { kind, inner, committed: 0, conf_index: 0 };
+        let stamps = Stamps::decode(reader)?;
+        let mut message = Self { kind, inner, committed: 0, conf_index: 0, stamps };
         let inner = &mut message.inner;
         match kind {
             Kind::Append => {
@@ -237,6 +235,19 @@ impl RaftMessage {
         snapshot.data = reader.bytes("snapshot")?.to_vec().into();
         self.inner.set_snapshot(snapshot);
         Ok(())
+    }
+}
+
+impl Stamps {
+    fn encode(self, out: &mut Vec<u8>) {
+        put_varint(out, self.sent);
+        put_varint(out, self.echo);
+        put_varint(out, self.age_ms.map_or(0, |age_ms| age_ms.saturating_add(1)));
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (sent, echo) = (reader.varint("sent")?, reader.varint("echo")?);
+        Ok(Self { sent, echo, age_ms: reader.varint("age")?.checked_sub(1) })
     }
 }
 

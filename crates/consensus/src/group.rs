@@ -9,7 +9,7 @@ use shardine_model::ReplicaId;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, SnapshotMeta};
 
 use crate::membership::{Members, conf_state};
-use crate::message::{Body, Kind, Message, RaftMessage};
+use crate::message::{Body, Kind, Message, RaftMessage, Stamps};
 use crate::window::Window;
 
 /// Ticks without a leader before a replica stands for election; the real number is drawn between this and twice it.
@@ -252,8 +252,7 @@ impl Group {
     /// it took part, and a number that was removed does not come back.
     fn turn_away(&mut self, from: ReplicaId, known: u64) -> bool {
         let membership = self.membership();
-        let is_removed =
-            !membership.voters.is_empty() && !membership.contains(from) && self.conf_index() > known;
+        let is_removed = !membership.voters.is_empty() && !membership.contains(from) && self.conf_index() > known;
         if is_removed {
             let excluded = Body::Excluded { from: self.id(), to: from, conf_index: self.conf_index() };
             self.outbox.push(Message(excluded));
@@ -344,20 +343,21 @@ impl Group {
         Some(out)
     }
 
-    /// Messages of raft-rs, with what is added to them. A leader's carry its commit index as it is now: what it says with it
-    /// is true of this moment, not only of the one in which raft-rs wrote the message.
+    /// Messages of raft-rs, with what is added to them. A leader's carry its commit index as it is now, once it knows it: before
+    /// its own first entry is committed it may lack what the leader before it had committed.
     fn spoken(&self, messages: Vec<eraftpb::Message>) -> Vec<Message> {
+        if messages.is_empty() {
+            return Vec::new();
+        }
         let raft = &self.node.raft;
+        let settled = self.is_settled_leader();
         let speak = |inner: eraftpb::Message| {
             let kind = Kind::of(inner.get_msg_type())?;
-            let leads = raft.state == StateRole::Leader && inner.term == raft.term;
-            let committed = match kind.is_of_leader() {
-                true if leads => raft.raft_log.committed,
-                true => inner.commit,
-                false => 0,
-            };
+            let is_known = settled && kind.is_of_leader() && inner.term == raft.term;
+            let committed = if is_known { raft.raft_log.committed } else { 0 };
             let conf_index = if kind == Kind::Snapshot { self.node.store().conf_index_of(&inner) } else { 0 };
-            Some(Message(Body::Raft(RaftMessage { kind, inner, committed, conf_index })))
+            let stamps = Stamps::default();
+            Some(Message(Body::Raft(RaftMessage { kind, inner, committed, conf_index, stamps })))
         };
         messages.into_iter().filter_map(speak).collect()
     }

@@ -18,5 +18,5 @@ mod snapshot;
 pub use group::{Group, Options, Proposed, ReadDone, Ready, Refused, Restored, Role, WhyRefused};
 pub use lead::{Pulse, TransferRefused};
 pub use membership::{ChangeRefused, MembershipChange, Removed, Step};
-pub use message::Message;
+pub use message::{Message, Stamps};
 pub use progress::{Progress, ProgressState};

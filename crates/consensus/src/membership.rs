@@ -7,7 +7,9 @@
 //! stands for election under a configuration that was left two changes ago.
 
 use raft::Changer;
-use raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2, ConfState, Entry, EntryType};
+use raft::eraftpb::{
+    ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2, ConfState, Entry, EntryType,
+};
 use shardine_model::codec::{DecodeError, Reader, put_varint};
 use shardine_model::log::{LogEntry, Membership};
 use shardine_model::{ReplicaId, limits};

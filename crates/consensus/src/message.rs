@@ -31,10 +31,24 @@ pub(crate) enum Body {
 pub(crate) struct RaftMessage {
     pub kind: Kind,
     pub inner: eraftpb::Message,
-    /// The newest entry that the sender, a leader, knew to be committed. raft-rs tells a follower no more than it has.
+    /// The newest entry that the sender, a leader, knew to be committed; 0 if it did not know. raft-rs tells a follower no more
+    /// than it has.
     pub committed: u64,
     /// With a snapshot: the entry that made its membership.
     pub conf_index: u64,
+    pub stamps: Stamps,
+}
+
+/// When a message was sent, and what its sender had heard by then: enough for the receiver to say, by its own clock alone and
+/// however long the message took, how old what it is told can be. Put there by whoever has a clock ([`Message::stamp`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamps {
+    /// The sender's time, which means something to the sender only.
+    pub sent: u64,
+    /// The newest time of the receiver's that the sender had heard of; 0 if it had not.
+    pub echo: u64,
+    /// Of a leader: how long before the message a majority certainly followed it, if it knows.
+    pub age_ms: Option<u64>,
 }
 
 /// The kinds of Raft messages that travel. Proposals and reads are not forwarded by Raft.
@@ -124,8 +138,23 @@ impl Message {
     #[must_use]
     pub fn committed(&self) -> Option<u64> {
         match &self.0 {
-            Body::Raft(raft) if raft.kind.is_of_leader() => Some(raft.committed),
-            Body::Raft(_) | Body::Inquiry { .. } | Body::Excluded { .. } => None,
+            Body::Raft(raft) => Some(raft.committed).filter(|committed| *committed > 0),
+            Body::Inquiry { .. } | Body::Excluded { .. } => None,
+        }
+    }
+
+    /// What it says of time; nothing where it is not of Raft.
+    #[must_use]
+    pub fn stamps(&self) -> Stamps {
+        match &self.0 {
+            Body::Raft(raft) => raft.stamps,
+            Body::Inquiry { .. } | Body::Excluded { .. } => Stamps::default(),
+        }
+    }
+
+    pub fn stamp(&mut self, stamps: Stamps) {
+        if let Body::Raft(raft) = &mut self.0 {
+            raft.stamps = stamps;
         }
     }
 

@@ -171,6 +171,7 @@ impl Tenant for Records {
     }
 
     fn end_turn(replica: &mut Replica, actions: &mut Actions, _now_ms: u64) {
+        replica.begin_read_round(actions);
         replica.ask_sql(actions);
     }
 

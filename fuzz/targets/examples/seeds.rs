@@ -290,19 +290,21 @@ fn log_entries() -> Seeds {
 
 /// One of each kind to the replica that the target plays (`docs/encoding.md`, messages between replicas).
 fn peer_messages() -> Seeds {
-    let change: &[u8] = &[1, 1, 2, 9];
-    let kinds: [(&str, Vec<u8>); 12] = [
-        ("append", [&[1, 1, 1, 2, 5, 6, 4, 3, 7, 2, 0, 1, b'x', 3, 4], change].concat()),
-        ("append_response", vec![1, 2, 1, 2, 5, 7, 6, 0]),
-        ("append_rejected", vec![1, 2, 3, 2, 5, 7, 6, 1, 3, 2]),
-        ("vote", vec![1, 3, 3, 2, 5, 7, 4, 6, 4, 1]),
-        ("vote_response", vec![1, 4, 1, 2, 5, 6, 4, 1]),
-        ("pre_vote", vec![1, 5, 3, 2, 6, 7, 4, 6, 4, 0]),
-        ("pre_vote_response", vec![1, 6, 1, 2, 6, 0, 0, 0]),
-        ("heartbeat", vec![1, 7, 1, 2, 5, 3, 7, 8, 0, 0, 0, 1, 0, 0, 0, 2]),
-        ("heartbeat_response", vec![1, 8, 3, 2, 5, 3, 8, 0, 0, 0, 1, 0, 0, 0, 2]),
-        ("snapshot", vec![1, 9, 1, 2, 5, 9, 4, 8, 9, 3, 1, 2, 3, 1, 9, 2, 2, 3, 0, 1, 1, b's']),
-        ("timeout_now", vec![1, 10, 1, 2, 4]),
+    let of_raft = |kind: u8, from: u8, term: u8, rest: &[u8]| [&[1, kind, from, 2, term, 9, 7, 5][..], rest].concat();
+    let context = [8, 0, 0, 0, 1, 0, 0, 0, 2];
+    let kinds: [(&str, Vec<u8>); 13] = [
+        ("append", of_raft(1, 1, 5, &[6, 4, 3, 7, 2, 0, 1, b'x', 3, 4, 1, 1, 2, 9])),
+        ("append_response", of_raft(2, 1, 5, &[7, 6, 0])),
+        ("append_rejected", of_raft(2, 3, 5, &[7, 6, 1, 3, 2])),
+        ("vote", of_raft(3, 3, 5, &[7, 4, 6, 4, 1])),
+        ("vote_response", of_raft(4, 1, 5, &[6, 4, 1])),
+        ("pre_vote", of_raft(5, 3, 6, &[7, 4, 6, 4, 0])),
+        ("pre_vote_response", of_raft(6, 1, 6, &[0, 0, 0])),
+        ("heartbeat", of_raft(7, 1, 5, &[&[3, 7][..], &context].concat())),
+        ("heartbeat_response", of_raft(8, 3, 5, &[&[3][..], &context].concat())),
+        ("snapshot", of_raft(9, 1, 5, &[9, 4, 8, 9, 3, 1, 2, 3, 1, 9, 2, 2, 3, 0, 1, 1, b's'])),
+        ("timeout_now", of_raft(10, 1, 4, &[])),
+        ("inquiry", vec![1, 11, 9, 2, 1]),
         ("excluded", vec![1, 12, 1, 2, 8]),
     ];
     let one_behind_its_length = |(name, bytes): &(&str, Vec<u8>)| {

@@ -62,7 +62,7 @@ fn leader() -> Group {
     group.campaign();
     drain(&mut group);
     for (kind, term) in [(PRE_VOTE_RESPONSE, group.term() + 1), (VOTE_RESPONSE, group.term() + 1)] {
-        let granted = [1, kind, 1, OWN.0 as u8, term as u8, 0, 0, 0];
+        let granted = [1, kind, 1, OWN.0 as u8, term as u8, 0, 0, 0, 0, 0, 0];
         group.step(Message::decode(&granted).expect("a vote"));
         drain(&mut group);
     }

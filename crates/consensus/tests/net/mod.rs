@@ -79,11 +79,8 @@ pub fn ids(numbers: &[u64]) -> Vec<ReplicaId> {
 
 impl Node {
     fn start(id: u64, life: u64, disk: Disk) -> Self {
-        let restored = Restored {
-            snapshot: disk.snapshot.clone(),
-            hard_state: disk.hard_state,
-            entries: disk.entries.clone(),
-        };
+        let restored =
+            Restored { snapshot: disk.snapshot.clone(), hard_state: disk.hard_state, entries: disk.entries.clone() };
         let options = Options { id: ReplicaId(id), shard: 1, incarnation: life, seed: 1 };
         Self {
             group: Group::new(options, restored),
