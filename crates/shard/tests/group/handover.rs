@@ -134,7 +134,7 @@ mod story {
         let mut cluster = with_silent_heir(change);
         ask_silent_heir(&mut cluster);
         let table = words::table(cluster.node(1).records().catalogue(), &["more", "age:int64"]);
-        let define = cluster.propose(1, &shardine_model::Entry::Schema(Box::new(table)));
+        let define = cluster.propose(1, &shardine_model::Entry::definition(table));
 
         cluster.tick(FAILED);
         is_done(&cluster, define)
