@@ -61,6 +61,10 @@ impl Replica {
     /// As of when what this replica has applied was all that was committed anywhere, if that is known.
     fn as_of_ms(&self) -> Option<u64> {
         match self.member.group.role() {
+            // Followers may have applied what its own disk does not hold yet.
+            Role::Leader if self.is_serving() && self.applied() < self.member.group.commit() => {
+                self.freshness.of_follower_ms(self.applied())
+            }
             Role::Leader if self.is_serving() => self.followed_ms(),
             Role::Leader => None,
             Role::Follower | Role::Candidate => self.freshness.of_follower_ms(self.applied()),
@@ -127,6 +131,10 @@ impl Replica {
         let now_ms = self.time.monotonic_ms;
         let followed_ms = if self.member.leads() { self.followed_ms() } else { None };
         let age_ms = followed_ms.map(|followed_ms| now_ms.saturating_sub(followed_ms));
+        // What it tells the others holds for itself, too.
+        if let Some(followed_ms) = followed_ms.filter(|_| self.is_serving()) {
+            self.freshness.note_leader(self.member.group.commit(), followed_ms);
+        }
         // Those before them were sent in an earlier turn.
         for message in actions.messages.iter_mut().rev().take_while(|message| message.stamps().sent == 0) {
             message.stamp(self.freshness.stamps(message.to(), now_ms, age_ms));

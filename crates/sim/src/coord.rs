@@ -145,8 +145,6 @@ impl Tenant for Coordination {
         }
     }
 
-    fn heard(_world: &mut World<Self>, _node: usize, _group: usize, _from: usize) {}
-
     fn perform(world: &mut World<Self>, node: usize, _group: usize, actions: &mut Actions) {
         for (stream, message) in actions.streams.drain(..) {
             world.say(node, stream, message);

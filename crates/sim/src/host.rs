@@ -101,7 +101,6 @@ impl<T: Tenant> World<T> {
                 self.note(&[3, node as u64, group as u64, message.term(), message.from().0], || {
                     format!("node {} group {group} gets {}", node + 1, message.summary())
                 });
-                T::heard(self, node, group, message.from().0 as usize - 1);
                 let lane = self.nodes[node].replicas.lane_of(group);
                 self.turn(node, lane, |host| host.step(T::shard(group), message));
             }

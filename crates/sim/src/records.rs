@@ -9,6 +9,7 @@ mod clients;
 mod draw;
 mod history;
 mod model;
+mod truth;
 
 mod sql;
 mod statements;
@@ -26,6 +27,7 @@ mod member;
 
 use std::rc::Rc;
 
+use shardine_model::key::Interval;
 use shardine_model::log::LogEntry;
 use shardine_model::{ReplicaId, ShardId};
 use shardine_shard::{Actions, Caller, Class, Mutant, Options, Replica, Restored, Trouble};
@@ -41,6 +43,7 @@ use faults::Fault;
 use history::History;
 use plan::Plan;
 use sql::Sql;
+use truth::Truth;
 use universe::Universe;
 use watch::Watch;
 
@@ -83,13 +86,15 @@ impl Tenant for Records {
         let universe = Universe::new(plan.shards, &mut draws.place);
         let nodes = ground.voters as usize;
         let sql = Sql::new(plan.sql, plan.mutant, nodes, &universe.rows, draws.surroundings);
+        let agreed = universe.intervals.iter().map(|interval| empty(ground.seed, &plan, *interval)).collect();
+        let truth = Truth::new(agreed, &universe.rows);
         let people = &mut draws.people;
         let clients = (0..plan.clients).map(|number| Client::new(number, &plan, &universe, people)).collect();
         Self {
             sql,
             clients,
             history: History::default(),
-            watch: Watch::new(nodes, universe.rows.len()),
+            watch: Watch::new(nodes, truth),
             counters: Counters::default(),
             next_value: 1_000,
             acknowledged: vec![0; universe.rows.len()],
@@ -100,7 +105,7 @@ impl Tenant for Records {
 
     fn restore(world: &World<Self>, seat: Seat, chunks: &[Vec<u8>], restored: Restored) -> Result<Replica, String> {
         let interval = world.tenant.universe.intervals[seat.group];
-        let mut records = shardine_records::Records::new(world.ground.seed).owning(interval);
+        let mut records = empty(world.ground.seed, &world.tenant.plan, interval);
         for chunk in chunks {
             records.restore_chunk(chunk).map_err(|error| format!("a snapshot cannot be read: {error}"))?;
         }
@@ -160,10 +165,6 @@ impl Tenant for Records {
         if matches!(input, Input::Request { .. }) { u64::MAX } else { 0 }
     }
 
-    fn heard(world: &mut World<Self>, node: usize, group: usize, from: usize) {
-        world.tenant.watch.stale.hear(node, group, from, world.now);
-    }
-
     fn perform(world: &mut World<Self>, node: usize, group: usize, actions: &mut Actions) {
         for (caller, answer) in actions.answers.drain(..).filter(|(caller, _)| *caller != NOBODY) {
             world.answer(node, caller.sequence, answer);
@@ -179,9 +180,9 @@ impl Tenant for Records {
         }
     }
 
-    fn entry_applied(world: &mut World<Self>, _group: usize, entry: &LogEntry) -> Result<(), Violation> {
+    fn entry_applied(world: &mut World<Self>, group: usize, entry: &LogEntry) -> Result<(), Violation> {
         world.count_entry(entry);
-        Ok(())
+        world.follow_entry(group, entry)
     }
 
     fn look(world: &mut World<Self>, node: usize, group: usize, has_applied: bool) -> Result<(), Violation> {
@@ -236,6 +237,11 @@ impl Tenant for Records {
         counters.rows_written = self.sql.written;
         counters.list()
     }
+}
+
+/// A shard before its first entry.
+fn empty(seed: u64, plan: &Plan, interval: Interval) -> shardine_records::Records {
+    shardine_records::Records::new(seed).owning(interval).with_mutant(plan.mutant)
 }
 
 fn options(world: &World<Records>, seat: Seat) -> Options {

@@ -67,9 +67,6 @@ pub trait Tenant: Sized {
     fn take_in(world: &mut World<Self>, node: usize, input: Self::Input);
     /// Inputs of one source may be taken in order, and before or after all others, by a process that was paused.
     fn source_of(input: &Self::Input) -> u64;
-    /// A message of a peer has come.
-    fn heard(world: &mut World<Self>, node: usize, group: usize, from: usize);
-
     /// What is not every replica's [`shardine_host::Work`].
     fn perform(world: &mut World<Self>, node: usize, group: usize, actions: &mut ActionsOf<Self>);
 

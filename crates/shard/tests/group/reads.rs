@@ -197,6 +197,26 @@ fn records_36_a_late_message_makes_nobody_fresh() {
     assert_eq!(stale(&cluster, 2, 6 * TICK_MS), Err(ErrorCode::NotLeader));
 }
 
+/// records 36: followers apply what a majority has on disk, and the leader itself only what its own disk has. One whose disk
+/// lags knows of changes that it cannot show, and is as old as it was before them.
+#[test]
+fn records_36_a_leader_whose_disk_lags_grows_old() {
+    let mut cluster = Cluster::new();
+    cluster.submit(1, "set kv:a f=1");
+    cluster.tick(5);
+    cluster.stick_disk(1);
+    cluster.submit(1, "set kv:a f=2");
+    cluster.on(1, |replica, actions| replica.propose_gathered(actions));
+    cluster.tick(4);
+
+    assert_eq!((cluster.version_on(1, "kv:a"), cluster.version_on(2, "kv:a")), (1, 2));
+    assert_eq!(stale(&cluster, 1, 2 * TICK_MS), Err(ErrorCode::NotLeader));
+    assert_eq!(stale(&cluster, 1, 10 * TICK_MS), Ok((1, cluster.node(1).applied())), "it was current not long ago");
+    cluster.free_disk(1);
+    cluster.settle();
+    assert_eq!(stale(&cluster, 1, 2 * TICK_MS), Ok((2, cluster.node(1).applied())));
+}
+
 /// records 53, issue 10: reads wait for the peers, not for the leader's disk.
 #[test]
 fn records_53_a_read_round_does_not_wait_for_the_disk() {

@@ -5,19 +5,21 @@ use std::rc::Rc;
 
 use shardine_model::command::Origin;
 use shardine_model::{Answer, ClientId, ErrorCode, RequestEpoch, Version, WriteMode};
-use shardine_shard::{Caller, ReadNow, ReadStale, Replica, Role};
+use shardine_shard::{Caller, ReadNow, ReadStale, Replica};
 
 use crate::chance::Chance;
 use crate::ground::{MS, Span};
 use crate::records::Records;
 use crate::records::ask::{Ask, Job, Saw, read_answer, with_request};
-use crate::records::check::{flush_means_in_sql, stale_reads_are_bounded, told_sql_is_true};
+use crate::records::check::stale_reads_are_bounded::{Answered, Known, Place};
+use crate::records::check::{flush_means_in_sql, told_sql_is_true};
 use crate::records::draw::draw;
 use crate::records::event::{Event, Input, arrive};
 use crate::records::history::{Attempt, Operation};
 use crate::records::model::{State, effect};
 use crate::records::plan::Plan;
-use crate::records::universe::{Content, Row, USERS, Universe};
+use crate::records::universe::{Content, Row, USERS, Universe, content_of};
+use crate::records::watch::Watch;
 use crate::world::World;
 
 #[derive(Clone, Debug)]
@@ -186,18 +188,14 @@ impl World<Records> {
             self.tenant.counters.stale_refused += 1;
             return;
         };
-        let leads = self.nodes[node].replicas[shard].role() == Role::Leader;
-        self.tenant.counters.stale_reads += u64::from(!leads);
-        let needed = if self.nodes.len() == 1 {
-            0
-        } else if leads {
-            self.nodes.len() / 2
-        } else {
-            1
-        };
-        let (life, max_age_us) = (self.nodes[node].life, max_age_ms * MS);
-        let read = stale_reads_are_bounded::Answered { client, node, life, shard, applied, max_age_us };
-        let verdict = self.tenant.watch.stale.check(read, needed, self.now);
+        self.tenant.counters.stale_reads += u64::from(self.leader_of(shard) != Some(node));
+        let told = (reply.version, reply.row().map(|image| content_of(image.view())));
+        let place = Place { node, life: self.nodes[node].life, shard };
+        let read = Answered { client, place, applied, told, max_age: max_age_ms * MS };
+        let Watch { truth, stale, .. } = &mut self.tenant.watch;
+        let known = Known { held: truth.at(row, applied), replaced_at: truth.replaced_at(row, applied) };
+        self.tenant.counters.stale_old += u64::from(known.replaced_at.is_some());
+        let verdict = stale.check(read, known, self.now);
         self.demand(verdict);
         self.answer(node, attempt, Answer::One(reply));
     }

@@ -4,17 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use shardine_model::entry::KIND_COMMANDS;
 use shardine_model::log::{LogEntry, LogEntryKind};
-use shardine_model::{Entry, RowKey, Version};
-use shardine_records::Lookup;
+use shardine_model::{Entry, RowKey};
 
 use crate::check::Violation;
 use crate::records::Records;
 use crate::records::check::versions_only_grow::Contents;
 use crate::records::check::{dirty_is_never_kicked, stale_reads_are_bounded, versions_only_grow};
-use crate::records::universe::{Content, content_of};
+use crate::records::truth::{Held, Truth, held};
 use crate::world::World;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Watch {
     pub contents: Contents,
     pub stale: stale_reads_are_bounded::Seen,
@@ -23,18 +22,20 @@ pub struct Watch {
     /// The newest tombstone of each row that was forgotten by an entry.
     pub purged: BTreeMap<usize, u64>,
     /// By node and row: what is in memory, if the row is there.
-    pub resident: Vec<Vec<Option<(Version, Option<Content>)>>>,
+    pub resident: Vec<Vec<Option<Held>>>,
+    pub truth: Truth,
 }
 
 impl Watch {
     #[must_use]
-    pub fn new(nodes: usize, rows: usize) -> Self {
+    pub fn new(nodes: usize, truth: Truth) -> Self {
         Self {
             contents: Contents::default(),
             stale: stale_reads_are_bounded::Seen::default(),
             settled: BTreeSet::new(),
             purged: BTreeMap::new(),
-            resident: vec![vec![None; rows]; nodes],
+            resident: vec![vec![None; truth.rows()]; nodes],
+            truth,
         }
     }
 }
@@ -76,15 +77,20 @@ impl World<Records> {
         }
     }
 
+    /// Every version that a row ever has is noted, also one that no replica stops at.
+    pub fn follow_entry(&mut self, shard: usize, entry: &LogEntry) -> Result<(), Violation> {
+        let Records { watch, universe, .. } = &mut self.tenant;
+        for (row, (version, content)) in watch.truth.apply(shard, entry, self.now, &universe.rows)? {
+            watch.contents.note(row, version, content)?;
+        }
+        let hash = self.watch.is_compared(entry.index).then(|| self.tenant.watch.truth.state_hash(shard));
+        hash.map_or(Ok(()), |hash| self.watch.agreed_state(shard, entry.index, hash))
+    }
+
     pub fn look_at_rows(&mut self, node: usize, shard: usize) -> Result<(), Violation> {
         let records = self.nodes[node].replicas[shard].records();
         for (number, row) in self.tenant.universe.rows.iter().enumerate().filter(|(_, row)| row.shard == shard) {
-            let key = row.key.as_ref();
-            let now = match records.get(key.position(), key) {
-                Lookup::Live(view) => Some((view.version, Some(content_of(view.fields)))),
-                Lookup::Absent { version, .. } => Some((version, None)),
-                Lookup::NotResident | Lookup::UnknownTable => None,
-            };
+            let now = held(records, row);
             let known = &mut self.tenant.watch.resident[node][number];
             let before = std::mem::replace(known, now);
             if let Some((version, content)) = now.filter(|now| before != Some(*now)) {
