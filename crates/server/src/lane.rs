@@ -6,6 +6,7 @@ mod connections;
 mod core;
 mod calls;
 
+mod looks;
 mod scan;
 mod verify;
 mod sql;

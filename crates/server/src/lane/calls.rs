@@ -8,6 +8,7 @@ use shardine_router::{Call, Explanation, FlushScope, Residence, Response};
 use shardine_shard::{Caller, ReadStale};
 
 use super::core::{Core, OUTSIDE, Outside};
+use super::looks::Look;
 use crate::exchange::{cursor_position, refused, scan_position};
 use crate::lane_message::{Respond, ShardCall, ShardDone};
 
@@ -90,8 +91,8 @@ impl Core {
             Call::DiscardDeadLetter { row } => {
                 self.host.act(seat, |replica, actions| replica.discard_dead_letter(caller, row.as_ref(), actions));
             }
-            Call::Scan(scan) => return self.scan(seat, &scan, caller),
-            Call::Verify(verify) => return self.verify(seat, &verify, caller),
+            Call::Scan(scan) => return self.look(seat, Look::Scan(scan), caller),
+            Call::Verify(verify) => return self.look(seat, Look::Verify(verify), caller),
             Call::Explain { row } => return Some(self.explain(seat, &row)),
             _ => unreachable!("sorted out above"),
         }
@@ -115,12 +116,17 @@ impl Core {
         let Some(seat) = self.host.seat_of(shard) else {
             return done(Err(ErrorCode::StaleRoute));
         };
-        let Some(replica) = self.host.replica(seat) else { return done(Err(ErrorCode::NoLeader)) };
-        if let ShardCall::Count(table) = what {
-            return done(Ok(replica.records().live_count(table)));
+        if self.host.replica(seat).is_none() {
+            return done(Err(ErrorCode::NoLeader));
         }
         let place = self.outside.insert(Outside::Shard(done));
         let caller = Caller { source: OUTSIDE, sequence: place as u64 };
+        if let ShardCall::Count(table) = what {
+            if let Some(response) = self.look(seat, Look::Count(table), caller) {
+                self.respond_to(caller, response);
+            }
+            return;
+        }
         self.host.act(seat, |replica, actions| match what {
             ShardCall::Flush(table) => replica.flush_rows(caller, None, table, actions),
             ShardCall::RetryDeadLetters(table) => replica.retry_dead_letters(caller, None, table, actions),
