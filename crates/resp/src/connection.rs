@@ -15,7 +15,7 @@ use crate::command::{call, look, many, own, record, transaction};
 use crate::failure::{Failure, NOT_AUTHENTICATED};
 use crate::frame::{self, Args, FrameError, Limits, Line, Parsed};
 use crate::options::Options;
-use crate::queue::{Queue, SlotId};
+use crate::queue::{Queue, SlotId, append};
 use crate::value::quote;
 use crate::verb::{self, Kind, Verb};
 use crate::waiting::{LateRead, Progress, Waiting};
@@ -196,7 +196,7 @@ impl RespConnection {
         match waiting.advance(part, response, context, ticket, engine) {
             Progress::Wait => {}
             Progress::Reply(bytes) => {
-                self.queue.finish(id, out, |_, _, out| out.extend_from_slice(&bytes));
+                self.queue.finish(id, out, |_, _, out| append(out, bytes));
                 self.end_wait(id);
             }
             Progress::Watch(seen) => {
@@ -380,7 +380,14 @@ impl RespConnection {
     #[inline]
     pub(crate) fn context<H: LocalEngine>(&mut self, engine: &H) -> Context {
         self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15) | 1;
-        Context { protocol: self.protocol, now: engine.now(), chance: self.chance, applied: None }
+        Context {
+            protocol: self.protocol,
+            now: engine.now(),
+            chance: self.chance,
+            applied: None,
+            reply_bytes_max: self.options.reply_bytes_max,
+            reply_bytes_used: 0,
+        }
     }
 
     pub(crate) fn fail(&mut self, failure: &Failure, out: &mut Vec<u8>) -> Step {

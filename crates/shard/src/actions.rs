@@ -27,6 +27,8 @@ pub struct Actions {
     /// To peers, at once. They may be lost.
     pub messages: Vec<Message>,
     pub answers: Vec<(Caller, Answer)>,
+    /// Who may look at the records now ([`crate::Replica::read_barrier`]).
+    pub passed: Vec<Caller>,
     pub loads: Vec<SqlLoad>,
     pub writes: Vec<SqlWrite>,
     pub purges: Vec<SqlPurge>,
@@ -154,6 +156,7 @@ impl Actions {
         self.persists.is_empty()
             && self.messages.is_empty()
             && self.answers.is_empty()
+            && self.passed.is_empty()
             && self.loads.is_empty()
             && self.writes.is_empty()
             && self.purges.is_empty()

@@ -204,6 +204,8 @@ impl Replica {
                 self.finish_kicks(&rows, Vec::new(), actions);
                 self.shed_some();
             }
+            // It is about to be given back.
+            Then::Leased { .. } if self.is_handing_over() => {}
             Then::Leased { asked_ms } => {
                 self.writeback.lease.granted(asked_ms);
                 // Whoever waited for the right to write need not wait for the next tick as well.

@@ -18,12 +18,14 @@ mod early;
 mod apply;
 mod reads;
 mod stale;
+mod freshness;
 
 mod loads;
 mod hold;
 mod writeback;
 mod evict;
 mod upkeep;
+mod handover;
 
 pub mod coord;
 
@@ -34,9 +36,12 @@ pub use actions::{
     SqlPurge, SqlWrite, Time, Trouble,
 };
 pub use evict::MemoryLimits;
-pub use reads::ReadNow;
+pub use reads::{ReadBarrier, ReadNow};
 pub use replica::{Options, Replica, Status};
-pub use shardine_consensus::{Message, Restored, Role};
+pub use shardine_consensus::{
+    ChangeRefused, Group, MembershipChange, Message, Progress, ProgressState, Pulse, Removed, Restored, Role, Step,
+    TransferRefused,
+};
 pub use shardine_records::Dirty;
 #[cfg(feature = "mutants")]
 pub use shardine_records::Mutant;

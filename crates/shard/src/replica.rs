@@ -1,6 +1,6 @@
 //! The replica: what it holds, how it begins, what happens to it, and what a change of the lead means.
 
-use shardine_consensus::{Message, Restored, Role};
+use shardine_consensus::{Group, Message, Restored, Role};
 use shardine_model::key::Interval;
 use shardine_model::{Answer, ErrorCode, ReplicaId, ShardId, Timestamp};
 use shardine_records::Records;
@@ -8,11 +8,12 @@ use shardine_records::Records;
 use crate::actions::{Actions, Caller, Time};
 use crate::early::Early;
 use crate::evict::{Evictor, MemoryLimits};
+use crate::freshness::Freshness;
 use crate::gather::{Gathering, Proposal};
+use crate::handover::HandOver;
 use crate::loads::Loads;
-use crate::member::{self, Lead, Member, turn};
+use crate::member::{self, Lead, Member, deferred, turn};
 use crate::reads::Reads;
-use crate::stale::Touch;
 use crate::upkeep::Upkeep;
 use crate::writeback::{DirtyLimits, Writeback};
 
@@ -80,8 +81,9 @@ pub struct Replica {
     pub(crate) loads: Loads,
     pub(crate) writeback: Writeback,
     pub(crate) upkeep: Upkeep,
-    pub(crate) touch: Touch,
+    pub(crate) freshness: Freshness,
     pub(crate) evictor: Evictor,
+    pub(crate) handover: Option<HandOver>,
 }
 
 /// The replica in numbers, for `status`.
@@ -118,8 +120,9 @@ impl Replica {
             loads: Loads::default(),
             writeback: Writeback::default(),
             upkeep: Upkeep::default(),
-            touch: Touch::default(),
+            freshness: Freshness::new(options.incarnation),
             evictor: Evictor::new(options.memory),
+            handover: None,
         }
     }
 
@@ -151,6 +154,12 @@ impl Replica {
     #[must_use]
     pub fn committed(&self) -> u64 {
         self.member.group.commit()
+    }
+
+    /// Its part in the group, to be looked at: who takes part, how far they are, who may lead next.
+    #[must_use]
+    pub fn group(&self) -> &Group {
+        &self.member.group
     }
 
     #[must_use]
@@ -223,6 +232,7 @@ impl Replica {
         self.purge_in_sql(actions);
         self.try_kicks(actions);
         self.drain(actions);
+        self.advance_hand_over(actions);
     }
 
     /// Stands for election at once, for a group of one.
@@ -250,7 +260,11 @@ impl Replica {
 
     /// Takes everything the group has ready: sends, writes, applies.
     pub(crate) fn drain(&mut self, actions: &mut Actions) {
+        deferred::settle(self, self.time.monotonic_ms, actions);
         turn::drain(self, actions);
+        // The lead may have been lost in this turn.
+        deferred::settle(self, self.time.monotonic_ms, actions);
+        self.stamp_messages(actions);
     }
 
     /// Cuts now, so that the log behind this shard can go.
@@ -294,6 +308,7 @@ impl Replica {
 
     /// What was not yet proposed was certainly not executed; what was proposed may yet be applied, and is answered then.
     pub(crate) fn step_down(&mut self, actions: &mut Actions) {
+        self.handover = None;
         while let Some(entry) = self.gathering.take() {
             fail(actions, entry.callers, ErrorCode::NotLeader);
         }

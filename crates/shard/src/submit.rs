@@ -82,9 +82,12 @@ impl Replica {
         strays.then_some(ErrorCode::StaleRoute)
     }
 
-    /// Proposes what has gathered. The host calls it when its log is free to take the next write.
+    /// Proposes what has gathered. The host calls it when its log is free to take the next write. While the lead is being handed
+    /// over it stays gathered: if that fails it goes into the log, else it was certainly not executed.
     pub fn propose_gathered(&mut self, actions: &mut Actions) {
-        self.start_read_round();
+        if self.must_wait() {
+            return;
+        }
         self.propose_news();
         while let Some(entry) = self.gathering.take() {
             let Gathered { epoch, bytes, callers, holds, touched } = entry;
@@ -99,7 +102,16 @@ impl Replica {
     /// Whether there is something for [`Replica::propose_gathered`] to do.
     #[must_use]
     pub fn wants_proposal(&self) -> bool {
-        !self.gathering.is_empty() || self.reads.wants_round() || self.loads.has_news()
+        (!self.gathering.is_empty() || self.loads.has_news()) && !self.must_wait()
+    }
+
+    /// Whether what has gathered waits for how a hand-over of the lead ends.
+    fn must_wait(&self) -> bool {
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(shardine_records::Mutant::ForgottenProposal) {
+            return false;
+        }
+        self.member.is_handing_over()
     }
 
     /// Proposes an entry of the replica's own making.
@@ -109,6 +121,10 @@ impl Replica {
 
     /// The same for an entry that borrowed from the records while it was made.
     pub(crate) fn propose_bytes(&mut self, bytes: Vec<u8>, callers: Vec<Caller>, then: Then) -> bool {
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(shardine_records::Mutant::ForgottenProposal) && self.member.is_handing_over() {
+            return false;
+        }
         let (holds, touched) = Default::default();
         let proposal = Proposal { callers, holds, touched, epoch: self.records.epoch(), then };
         self.member.propose(bytes, self.time.monotonic_ms, proposal).is_ok()

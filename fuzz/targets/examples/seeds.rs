@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use shardine_fuzz_targets::{chunks, replica};
+use shardine_model::codec::put_bytes;
 use shardine_model::command::{Batch, BatchItem, BatchMode, Body, Existence, Give, Operation, Operator, Origin, Ttl};
 use shardine_model::entry::{LoadedRow, RaisedRow, RefusedRow, SettledRow};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite, Membership, SnapshotMeta};
@@ -23,6 +24,7 @@ type Seeds = Vec<(String, Vec<u8>)>;
 fn main() -> Result<(), Box<dyn Error>> {
     write("commands", commands())?;
     write("log_entry", log_entries())?;
+    write("peer_message", peer_messages())?;
     write("resp_request", conversations())?;
     write("resp_session", conversations())?;
     write("state_chunk", state_chunks())?;
@@ -290,6 +292,36 @@ fn log_entries() -> Seeds {
     entries.into_iter().map(|(name, entry)| (name.to_owned(), entry.to_bytes())).collect()
 }
 
+/// One of each kind to the replica that the target plays (`docs/encoding.md`, messages between replicas).
+fn peer_messages() -> Seeds {
+    let of_raft = |kind: u8, from: u8, term: u8, rest: &[u8]| [&[1, kind, from, 2, term, 9, 7, 5][..], rest].concat();
+    let context = [8, 0, 0, 0, 1, 0, 0, 0, 2];
+    let kinds: [(&str, Vec<u8>); 13] = [
+        ("append", of_raft(1, 1, 5, &[6, 4, 3, 7, 2, 0, 1, b'x', 3, 4, 1, 1, 2, 9])),
+        ("append_response", of_raft(2, 1, 5, &[7, 6, 0])),
+        ("append_rejected", of_raft(2, 3, 5, &[7, 6, 1, 3, 2])),
+        ("vote", of_raft(3, 3, 5, &[7, 4, 6, 4, 1])),
+        ("vote_response", of_raft(4, 1, 5, &[6, 4, 1])),
+        ("pre_vote", of_raft(5, 3, 6, &[7, 4, 6, 4, 0])),
+        ("pre_vote_response", of_raft(6, 1, 6, &[0, 0, 0])),
+        ("heartbeat", of_raft(7, 1, 5, &[&[3, 7][..], &context].concat())),
+        ("heartbeat_response", of_raft(8, 3, 5, &[&[3][..], &context].concat())),
+        ("snapshot", of_raft(9, 1, 5, &[9, 4, 8, 9, 3, 1, 2, 3, 1, 9, 2, 2, 3, 0, 1, 1, b's'])),
+        ("timeout_now", of_raft(10, 1, 4, &[])),
+        ("inquiry", vec![1, 11, 9, 2, 1]),
+        ("excluded", vec![1, 12, 1, 2, 8]),
+    ];
+    let one_behind_its_length = |(name, bytes): &(&str, Vec<u8>)| {
+        let mut run = Vec::new();
+        put_bytes(&mut run, bytes);
+        ((*name).to_owned(), run)
+    };
+    let mut seeds: Seeds = kinds.iter().map(one_behind_its_length).collect();
+    let all = seeds.iter().flat_map(|(_, run)| run.clone()).collect();
+    seeds.push(("all".to_owned(), all));
+    seeds
+}
+
 fn answers() -> Seeds {
     let row = Some(RowImage::of(&fields()));
     let reply = |outcome| Reply { version: Version(6), sql_version: Version(5), expires_at: None, outcome };
@@ -312,7 +344,7 @@ fn answers() -> Seeds {
 fn segments(dir: &Path) -> Result<Seeds, Box<dyn Error>> {
     let dir = dir.join("log");
     fs::create_dir_all(&dir)?;
-    let log = SegmentLog::open(&dir, Options { segment_bytes: 4_096, spares_max: 0 })?;
+    let log = SegmentLog::open(&dir, Options { segment_bytes: 4_096, spares_max: 0, fill_ahead: false })?;
     let entry =
         |index| LogEntry { index, term: 2, kind: LogEntryKind::Normal, data: Bytes::from_static(b"entry of the log") };
     for index in [1_u64, 3] {

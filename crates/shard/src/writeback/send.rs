@@ -127,6 +127,7 @@ impl Replica {
         self.take_up(rejections, actions);
         self.drain(actions);
         self.write_back(actions);
+        self.advance_hand_over(actions);
     }
 
     /// The whole batch failed, or nobody knows whether it did: it is written again, which is harmless (write-back 93). One
