@@ -85,6 +85,26 @@ fn code(status: &Status) -> (&str, Code) {
     (status.metadata().get(CODE_METADATA).unwrap().to_str().unwrap(), status.code())
 }
 
+/// records 35
+#[tokio::test]
+async fn a_numbered_change_is_made_once() {
+    let Door { mut records, .. } = with_users().await;
+    let mut send = async |sequence, lowest_unanswered, again| {
+        let delivery =
+            Some(v1::Delivery { client_id: Some(7), sequence, lowest_unanswered, again, ..Default::default() });
+        let incr = v1::IncrRequest { row: row("lili"), field: "age".into(), delivery, ..Default::default() };
+        let code = |status: Status| code(&status).0.to_owned();
+        records.incr(incr).await.map(|reply| reply.into_inner().version).map_err(code)
+    };
+
+    assert_eq!(send(1, Some(1), false).await, Ok(1));
+    assert_eq!(send(1, Some(1), true).await, Ok(1));
+    assert_eq!(send(2, None, false).await, Ok(2));
+    assert_eq!(send(0, None, false).await, Err("bad_request".to_owned()));
+    assert_eq!(send(2, Some(3), false).await, Err("bad_request".to_owned()));
+    assert_eq!(send(129, Some(1), false).await, Err("busy".to_owned()));
+}
+
 #[tokio::test]
 async fn a_record_goes_through_its_life() {
     let Door { mut records, .. } = with_users().await;

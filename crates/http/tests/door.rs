@@ -135,6 +135,20 @@ async fn posts_update_cas_and_incr() {
     assert_eq!(unknown.code(), (400, "bad_request".into()));
 }
 
+/// records 35
+#[tokio::test]
+async fn a_numbered_change_is_made_once() {
+    let door = with_tables().await;
+    let incr = json!({ "incr": { "field": "age", "by": 1 } });
+    let send = async |numbers: &str| door.send(&format!("POST {LILI}?{numbers}"), incr.clone()).await;
+
+    assert_eq!(send("client=7&sequence=1&lowest=1").await.json()["version"], 1);
+    assert_eq!(send("client=7&sequence=1&lowest=1&again=true").await.json()["version"], 1);
+    assert_eq!(send("client=7&sequence=0").await.code(), (400, "bad_request".into()));
+    assert_eq!(send("client=7&sequence=2&lowest=3").await.code(), (400, "bad_request".into()));
+    assert_eq!(send("client=7&sequence=129&lowest=1").await.code(), (503, "busy".into()));
+}
+
 #[tokio::test]
 async fn versions_are_etags() {
     let door = with_tables().await;

@@ -2,6 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::codec::{DecodeError, Reader};
 use crate::ids::TableId;
 use crate::slot::Slot;
 
@@ -63,6 +64,11 @@ impl Position {
     #[must_use]
     pub fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
+    }
+
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let bytes = reader.take(8, "position")?;
+        Ok(Self(u64::from_be_bytes(bytes.try_into().expect("take returned eight bytes"))))
     }
 }
 

@@ -49,11 +49,14 @@ pub const SCAN_ROWS_MAX: usize = 10_000;
 /// Bytes of one scan page, after which it ends early with a cursor.
 pub const SCAN_BYTES_MAX: usize = 4 << 20;
 
-/// Results kept for one client that numbers its requests. A client may have that many unanswered at once.
+/// Numbers that a client may have open, from the lowest without an answer on. So many results are kept for it at most.
 pub const REMEMBERED_RESULTS_MAX: usize = 128;
 
 /// Clients with kept results per shard; the one unused for longest is forgotten.
 pub const REMEMBERED_CLIENTS_MAX: usize = 10_000;
+
+/// Bytes of kept results per shard, for the same reason as clients: the product of the other limits would be 20 GiB.
+pub const REMEMBERED_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of one kept result; a larger one is kept without its row.
 pub const REMEMBERED_RESULT_BYTES_MAX: usize = 16 << 10;

@@ -3,7 +3,8 @@
 
 use shardine_model::codec::Reader;
 use shardine_model::command::{
-    Action, Batch, BatchItem, BatchMode, Body, Command, Existence, Give, Operation, Operator, Origin, Request, Ttl,
+    Action, Attempt, Batch, BatchItem, BatchMode, Body, Command, Existence, Give, Operation, Operator, Origin, Request,
+    Ttl,
 };
 use shardine_model::entry::{Entry, LoadedRow, RaisedRow, RefusedRow, SettledRow};
 use shardine_model::reply::{Answer, Outcome, Reply};
@@ -132,7 +133,8 @@ fn assert_request(request: Request<'_>, golden: &str) {
 #[test]
 fn golden_bytes_of_requests() {
     let delete = Command::plain(LILI, Action::Delete);
-    let origin = Some(Origin { client: ClientId(300), sequence: 7 });
+    let first = Origin { client: ClientId(300), sequence: 200, lowest: 195, attempt: Attempt::First };
+    let (origin, again) = (Some(first), Some(Origin { attempt: Attempt::Again, ..first }));
     let batch = |mode| Batch {
         mode,
         conditions: vec![(LILI, Version(3)), (POST, Version(0))],
@@ -140,16 +142,16 @@ fn golden_bytes_of_requests() {
     };
 
     assert_request(Request::one(delete.clone()), "00070002046c696c69");
-    assert_request(Request { origin, body: Body::One(delete.clone()) }, "02ac0207070002046c696c69");
+    assert_request(Request { origin, body: Body::One(delete.clone()) }, "02ac02c80105070002046c696c69");
     assert_request(Request { origin: None, body: Body::Read(LILI) }, "0802046c696c69");
-    assert_request(Request { origin, body: Body::Read(POST) }, "1aac0207ac020170088000000000000007");
+    assert_request(Request { origin, body: Body::Read(POST) }, "1aac02c80105ac020170088000000000000007");
     assert_request(
         Request { origin: None, body: Body::Batch(batch(BatchMode::EachItsOwn)) },
         "01020002046c696c690601ac020170088000000000000007000300070002046c696c690102046c696c6902ac020170088000000000000007",
     );
     assert_request(
-        Request { origin, body: Body::Batch(batch(BatchMode::AllOrNone)) },
-        "07ac0207020002046c696c690601ac020170088000000000000007000300070002046c696c690102046c696c6902ac020170088000000000000007",
+        Request { origin: again, body: Body::Batch(batch(BatchMode::AllOrNone)) },
+        "27ac02c80105020002046c696c690601ac020170088000000000000007000300070002046c696c690102046c696c6902ac020170088000000000000007",
     );
 }
 
@@ -381,7 +383,8 @@ fn records_73_unknown_numbers_are_refused() {
     assert_eq!(entry("02 09 01 00"), "1 bytes are left over after entry");
     assert_eq!(entry("02 06 01 01 02 01 61 01 08"), "definition flags holds 8, which has no meaning");
     let request = |hex: &str| Request::decode(&mut Reader::new(bytes(hex))).unwrap_err().to_string();
-    assert_eq!(request("20 07 00 02 00"), "request flags holds 32, which has no meaning");
+    assert_eq!(request("40 07 00 02 00"), "request flags holds 64, which has no meaning");
+    assert_eq!(request("02 01 05 06 07 00 02 00"), "open numbers holds 6, which has no meaning");
     assert_eq!(request("00 63 00 02 00"), "command holds 99, which has no meaning");
     assert_eq!(request("00 07 0c 02 00"), "existence holds 3, which has no meaning");
     assert_eq!(request("00 07 30 02 00"), "time to live holds 3, which has no meaning");

@@ -10,6 +10,7 @@ use shardine_model::{
 use thiserror::Error;
 
 use crate::record::{Versions, open_packed};
+use crate::remembered::Recall;
 use crate::state::{Content, EpochFit, Lease, Lookup, Records};
 
 /// Where the outcomes of an entry go. Followers pass [`Nobody`].
@@ -139,11 +140,14 @@ impl Records {
         if self.mutant == Some(crate::Mutant::NoDedup) {
             return self.execute(&request.body, sink);
         }
-        if let Some(answer) = self.remembered.recall(origin) {
-            return Ok(answer);
+        match self.remembered.recall(origin) {
+            Recall::New => {}
+            Recall::Answered(answer) => return Ok(answer),
+            Recall::Refused(code) => return Err(Unexecuted::Refused(code)),
         }
         let answer = self.execute(&request.body, sink)?;
-        self.remembered.remember(origin, &answer);
+        let position = request.first_row().map_or(self.interval.lo, |row| row.position());
+        self.remembered.remember(origin, position, &answer);
         Ok(answer)
     }
 

@@ -81,7 +81,7 @@ fn records_66_ownership_travels_with_the_snapshot() {
 #[test]
 fn records_68_a_refusal_for_a_stale_route_is_not_remembered() {
     let mut records = Records::new(1).owning(lower_half_of_the_upper_half());
-    let origin = Some(Origin { client: ClientId(7), sequence: 1 });
+    let origin = Some(Origin::new(ClientId(7), 1));
     assert_eq!(refusal(&set_as(&mut records, b"42", origin)), Some(ErrorCode::StaleRoute));
 
     let mut records = records.owning(Interval::ALL);

@@ -10,7 +10,7 @@ use shardine_model::command::{Action, Body, Give, Origin};
 use shardine_model::entry::open_commands;
 use shardine_model::table::KV;
 use shardine_model::{
-    ClientId, Command, Entry, FieldRef, FieldValue, Request, RowKey, Table, TableId, Timestamp, ValueRef,
+    ClientId, Command, Entry, FieldRef, FieldValue, Request, RequestEpoch, RowKey, Table, TableId, Timestamp, ValueRef,
 };
 use shardine_records::{CutStep, Nobody, Records};
 
@@ -21,7 +21,7 @@ fn set(records: &mut Records, row: RowKey<'_>, field: FieldRef<'_>, value: &[u8]
     let give = if origin.is_some() { Give::New } else { Give::Nothing };
     let command = Command { give, ..Command::plain(row, Action::Set(fields.into_iter().collect())) };
     let mut entry = Vec::new();
-    open_commands(&mut entry, Timestamp(300));
+    open_commands(&mut entry, Timestamp(300), RequestEpoch::FIRST);
     Request { origin, body: Body::One(command) }.encode(&mut entry);
     records.apply(&entry, &mut Nobody).unwrap();
 }
@@ -69,7 +69,7 @@ fn one_partition_of_many_rows() {
     let mut records = Records::new(1);
     let definition: Vec<&str> = "chat text:blob sort=at:int64".split_whitespace().collect();
     let table: Table = words::table(records.catalogue(), &definition);
-    records.apply(&Entry::Schema(Box::new(table)).to_bytes(), &mut Nobody).unwrap();
+    records.apply(&Entry::definition(table).to_bytes(), &mut Nobody).unwrap();
     let value = vec![7; 1 << 10];
     for number in 0..100_000u64 {
         let sort = (number | 1 << 63).to_be_bytes();
@@ -86,7 +86,7 @@ fn clients_with_many_kept_results() {
     let value = vec![7; 15_000];
     for client in 0..60 {
         for sequence in 1..=128 {
-            let origin = Origin { client: ClientId(client), sequence };
+            let origin = Origin::new(ClientId(client), sequence);
             set(&mut records, kv(&format!("k{client}")), FieldRef::Name(b"value"), &value, Some(origin));
         }
     }

@@ -7,6 +7,7 @@ mod core;
 mod calls;
 mod numbered;
 
+mod looks;
 mod scan;
 mod verify;
 mod sql;

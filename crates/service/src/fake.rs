@@ -195,7 +195,7 @@ impl State {
     }
 
     fn submit(&mut self, request: &Request<'_>) -> Answer {
-        let number = request.origin.map(|Origin { client, sequence }| (client.0, sequence));
+        let number = request.origin.map(|Origin { client, sequence, .. }| (client.0, sequence));
         if let Some(known) = number.and_then(|number| self.answers.get(&number)) {
             return known.clone();
         }

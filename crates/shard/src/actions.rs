@@ -27,7 +27,7 @@ pub struct Actions {
     /// To peers, at once. They may be lost.
     pub messages: Vec<Message>,
     pub answers: Vec<(Caller, Answer)>,
-    /// Who may look at the records now, before anything else happens to the replica ([`crate::Replica::read_barrier`]).
+    /// Who may look at the records now ([`crate::Replica::read_barrier`]).
     pub passed: Vec<Caller>,
     pub loads: Vec<SqlLoad>,
     pub writes: Vec<SqlWrite>,

@@ -26,9 +26,9 @@ pub enum ReadNow<'a> {
 /// Whether somebody may look at the records who must not see a past state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadBarrier {
-    /// At once, in this turn.
+    /// At once.
     Passed,
-    /// When the caller stands in [`Actions::passed`], in that turn; or never, if the caller is answered first.
+    /// When the caller stands in [`Actions::passed`]; not at all if the caller is answered instead.
     Waiting,
     Refused(ErrorCode),
 }
@@ -169,30 +169,21 @@ impl Replica {
         self.reads.gathered.push((caller, Wanted::Row(row.to_owned())));
     }
 
-    /// Lets somebody look at all records, as they are when a majority has confirmed that this replica leads.
+    /// Lets somebody look at all records, as they are when a majority has confirmed that this replica leads. Whether the shard is
+    /// suspended is not looked at: that is for those who serve clients.
     pub fn read_barrier(&mut self, caller: Caller) -> ReadBarrier {
         if !self.is_serving() {
             return ReadBarrier::Refused(self.absent_leader());
         }
-        if self.records.is_suspended() {
-            return ReadBarrier::Refused(ErrorCode::Suspended);
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(shardine_records::Mutant::LocalScans) {
+            return ReadBarrier::Passed;
         }
-        if self.may_read_at_once() || self.scans_locally() {
+        if self.is_alone() {
             return ReadBarrier::Passed;
         }
         self.reads.gathered.push((caller, Wanted::Look));
         ReadBarrier::Waiting
-    }
-
-    #[cfg(feature = "mutants")]
-    fn scans_locally(&self) -> bool {
-        self.options.mutant == Some(shardine_records::Mutant::LocalScans)
-    }
-
-    #[cfg(not(feature = "mutants"))]
-    #[expect(clippy::unused_self, reason = "a mutant looks at it")]
-    fn scans_locally(&self) -> bool {
-        false
     }
 
     /// Whether somebody waits for a round that has not begun.
@@ -239,7 +230,7 @@ impl Replica {
             match wanted {
                 Wanted::Flush { row, table } => self.begin_flush(caller, row, table, actions),
                 Wanted::InSql(token) => self.begin_wait(caller, token, actions),
-                Wanted::Row(_) | Wanted::Look if self.records.is_suspended() => {
+                Wanted::Row(_) if self.records.is_suspended() => {
                     actions.answers.push((caller, Answer::Failed(ErrorCode::Suspended)));
                 }
                 Wanted::Look => actions.passed.push(caller),

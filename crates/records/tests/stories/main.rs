@@ -38,6 +38,7 @@ stories! {
     changed_counts
     batches
     sessions
+    numbered_requests
     time_to_live
     merging
     load

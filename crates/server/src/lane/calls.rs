@@ -8,6 +8,7 @@ use shardine_router::{Call, Explanation, FlushScope, Residence, Response};
 use shardine_shard::{Caller, ReadStale};
 
 use super::core::{Core, Outside};
+use super::looks::Look;
 use crate::exchange::{cursor_position, refused, request_position, scan_position};
 use crate::lane_message::{Respond, ShardCall, ShardDone};
 
@@ -88,8 +89,8 @@ impl Core {
             Call::DiscardDeadLetter { row } => {
                 self.host.act(seat, |replica, actions| replica.discard_dead_letter(caller, row.as_ref(), actions));
             }
-            Call::Scan(scan) => return self.scan(seat, &scan, caller),
-            Call::Verify(verify) => return self.verify(seat, &verify, caller),
+            Call::Scan(scan) => return self.look(seat, Look::Scan(scan), caller),
+            Call::Verify(verify) => return self.look(seat, Look::Verify(verify), caller),
             Call::Explain { row } => return Some(self.explain(seat, &row)),
             _ => unreachable!("sorted out above"),
         }
@@ -113,11 +114,16 @@ impl Core {
         let Some(seat) = self.host.seat_of(shard) else {
             return done(Err(ErrorCode::StaleRoute));
         };
-        let Some(replica) = self.host.replica(seat) else { return done(Err(ErrorCode::NoLeader)) };
-        if let ShardCall::Count(table) = what {
-            return done(Ok(replica.records().live_count(table)));
+        if self.host.replica(seat).is_none() {
+            return done(Err(ErrorCode::NoLeader));
         }
         let caller = self.outside.enter(Outside::Shard(done));
+        if let ShardCall::Count(table) = what {
+            if let Some(response) = self.look(seat, Look::Count(table), caller) {
+                self.respond_to(caller, response);
+            }
+            return;
+        }
         self.host.act(seat, |replica, actions| match what {
             ShardCall::Flush(table) => replica.flush_rows(caller, None, table, actions),
             ShardCall::RetryDeadLetters(table) => replica.retry_dead_letters(caller, None, table, actions),

@@ -1,5 +1,6 @@
 //! What a lane owns besides its connections: its shards, the way to the log, and who waits for what.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shardine_host::{Host, SeatId};
@@ -13,6 +14,7 @@ use shardine_router::{
 };
 use shardine_shard::{Actions, Caller, ReadNow, Replica, Time};
 
+use super::looks::Look;
 use super::numbered::Numbered;
 use super::sql::SqlJobs;
 use crate::clock::Clock;
@@ -85,6 +87,8 @@ pub(crate) struct Core {
     pub(super) exchange: Arc<Exchange>,
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) outside: Waiting,
+    /// Who waits for a shard to be known to lead, and for what.
+    pub(super) looks: BTreeMap<Caller, (SeatId, Look)>,
     pub(super) sql: SqlJobs,
     pub(super) counters: Counters,
     journal: Journal,
@@ -119,6 +123,7 @@ impl Core {
             exchange,
             catalogue: Arc::default(),
             outside: Waiting::default(),
+            looks: BTreeMap::new(),
             sql: SqlJobs::new(number, clock),
             counters: Counters::default(),
             journal: Journal::new(&log),
@@ -212,13 +217,15 @@ impl Core {
         }
         self.host.end_turn();
         while let Some((seat, actions)) = self.host.next_acted() {
-            let Actions { answers, loads, writes, purges, .. } = actions;
+            let Actions { answers, passed, loads, writes, purges, .. } = actions;
+            let passed = std::mem::take(passed);
             let (loads, writes, purges) = (std::mem::take(loads), std::mem::take(writes), std::mem::take(purges));
             let mut answers = std::mem::replace(answers, std::mem::take(&mut self.spare_answers));
             for (caller, answer) in answers.drain(..) {
                 self.answer(caller, answer);
             }
             self.spare_answers = answers;
+            self.passed(passed);
             self.start_sql(seat, loads, writes);
             self.start_purges(seat, purges);
         }
@@ -244,13 +251,22 @@ impl Core {
         if let Some(ticket) = ticket_of(caller) {
             return self.answers.push((ticket, response));
         }
-        if let Some(Outside::Call(done)) = self.outside.leave(caller) {
-            done(response);
+        match self.outside.leave(caller) {
+            Some(Outside::Call(done)) => done(response),
+            Some(Outside::Shard(done)) => done(match response {
+                Response::Count(count) => Ok(count),
+                Response::Refused(refusal) => Err(refusal.code),
+                _ => Ok(0),
+            }),
+            None => {}
         }
     }
 
     #[inline]
     fn answer(&mut self, caller: Caller, answer: Answer) {
+        if !self.looks.is_empty() {
+            self.looks.remove(&caller);
+        }
         if let Some(ticket) = ticket_of(caller) {
             return self.answers.push((ticket, response(answer)));
         }

@@ -108,7 +108,8 @@ impl World<Records> {
         let origin = (client.numbered && is_change).then(|| {
             let sequence = client.next_sequence;
             client.next_sequence += 1;
-            Origin { client: ClientId(number as u64 + 1), sequence }
+            // One at a time: whatever has a lower number is answered, or given up.
+            Origin { lowest: sequence, ..Origin::new(ClientId(number as u64 + 1), sequence) }
         });
         let operation = self.tenant.history.invoke(job, origin);
         let (attempt, attempts, waiting, in_doubt) = (0, 0, false, false);
