@@ -32,6 +32,7 @@ pub mod provider;
 
 mod error;
 mod metrics;
+mod panics;
 mod trace;
 
 mod server;
@@ -45,7 +46,7 @@ pub use client::{Client, Partial};
 pub use core::call::{Cause, Fate, Mode};
 pub use core::interval::{Cut, Interval};
 pub use core::shard::Hold;
-pub use core::tenure::Times;
+pub use core::tenure::{Times, WhileSilent};
 pub use error::Error;
 pub use host::{Dial, Host};
 pub use metrics::{ClientMetrics, ShardMetrics};
