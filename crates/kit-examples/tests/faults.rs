@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use shardine_kit::claim::{Holder, Semaphores, Store};
 use shardine_kit::{Client, Interval, Mode, Options};
 use shardine_kit_examples::goals::fleet::{DCS, Fleet, Plan};
 use shardine_kit_examples::goals::load::{Load, Work};
@@ -14,7 +15,8 @@ use shardine_testkit::{PATIENCE, Shardine, SqlServer, wait_for};
 
 fn plan(claims: Option<String>) -> Plan {
     // Claims time out after six pings.
-    Plan { program: PathBuf::from(env!("CARGO_BIN_EXE_goals")), claims, bounds: vec![1_000, 2_000], ping_ms: 200 }
+    let (program, bounds) = (PathBuf::from(env!("CARGO_BIN_EXE_goals")), vec![1_000, 2_000]);
+    Plan { program, claims, bounds, ping_ms: 200 }
 }
 
 /// Where no claim is to run out: on a busy machine a proof may take a while.
@@ -165,7 +167,7 @@ async fn kit_a_47_a_server_that_stood_still_while_another_took_its_shard_aborts(
 async fn kit_a_49_servers_without_their_database_stop_answering_and_begin_again() {
     let mut database = SqlServer::start(Kind::Postgres, Sync::Off, &[]).unwrap();
     let url = database.database().unwrap().url();
-    let mut fleet = Fleet::start(Plan { bounds: vec![], ..plan(Some(url)) }).unwrap();
+    let mut fleet = Fleet::start_with(Plan { bounds: vec![], ..plan(Some(url)) }, &["--stop-while-silent"]).unwrap();
     let client = client(&fleet);
     client.wait_for_hosts(|_| served(&client, "iva").len() == 1).await;
 
@@ -177,4 +179,34 @@ async fn kit_a_49_servers_without_their_database_stop_answering_and_begin_again(
     let running = fleet.servers.iter_mut().all(|server| server.process.is_running());
     assert!(running, "silence of the database is no loss");
     wait_for("an answer", PATIENCE, || Ok((!client.hosts().is_empty()).then_some(()))).unwrap();
+}
+
+/// kit A-49: Shardine stands still for longer than any claim lives, and then goes on. Nobody aborts, nobody stops answering.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kit_a_49_an_outage_of_shardine_ends_no_server_and_costs_no_answer() {
+    let mut server = Shardine::start().unwrap();
+    let claims = format!("shardine://{}", server.grpc().address());
+    let mut fleet = Fleet::start(Plan { bounds: vec![], ..plan(Some(claims)) }).unwrap();
+    let client = client(&fleet);
+    client.wait_for_hosts(|known| known.len() == 3).await;
+    let load = Load::start(&client, work(Mode::All));
+    load.wait_for_calls(20).await;
+
+    server.process().pause().unwrap();
+    // Six proofs make a timeout; the holders say each time that they hear nothing.
+    let unheard = |fleet: &Fleet| {
+        fleet.servers.iter().map(|server| server.process.output().matches("no word about the claim").count()).min()
+    };
+    wait_for("proofs without an answer", PATIENCE, || Ok((unheard(&fleet) >= Some(12)).then_some(()))).unwrap();
+    server.process().resume().unwrap();
+    // Claims live on under the names and generations that they had.
+    let shardine = shardine_client::Client::new(&server.grpc().address().to_string()).unwrap();
+    let store = Semaphores::new(shardine, "/local/goals", DCS, 1);
+    let is_held = |holders: Vec<Holder>| holders.len() == 3 && holders.iter().all(|holder| holder.generation == 1);
+    while !store.holders().await.is_ok_and(is_held) {}
+    load.wait_for_calls(20).await;
+
+    assert!(fleet.servers.iter_mut().all(|server| server.process.is_running()), "silence of Shardine is no loss");
+    let tally = load.stop().await.unwrap();
+    assert_eq!(tally.errors, Vec::<String>::new(), "{}", tally.line());
 }

@@ -24,7 +24,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::core::interval::Interval;
 use crate::core::moment::{Moment, micros};
 use crate::core::shard::Hold;
-use crate::core::tenure::{Outcome, StoreRequest, Tenure, Times};
+use crate::core::tenure::{Outcome, StoreRequest, Tenure, Times, WhileSilent};
+use crate::panics;
 use crate::server::{Identity, Shard};
 
 #[cfg(feature = "mysql")]
@@ -52,8 +53,12 @@ pub enum OnLoss {
 /// How a claim is made and kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClaimOptions {
+    /// How often it is proven, and when it runs out.
     pub times: Times,
+    /// When somebody else has the shard.
     pub on_loss: OnLoss,
+    /// When the store says nothing.
+    pub while_silent: WhileSilent,
 }
 
 /// A claim that keeps itself alive for as long as this lives. Dropped, it is left to time out; [`Claim::release`] gives it
@@ -110,7 +115,7 @@ impl<S: Store> Claim<S> {
             identity: identity.clone(),
             options,
             lease: lease.clone(),
-            tenure: Tenure::new(options.times, lease.now()),
+            tenure: Tenure::new(options.times, options.while_silent, lease.now()),
             tell,
         };
         Self { store, identity, lease, state, keeper: tokio::spawn(keeper.run()) }
@@ -139,7 +144,8 @@ impl<S: Store> Claim<S> {
         }
     }
 
-    /// Whether answers may be given at this moment: the claim was proven lately enough.
+    /// Whether answers may be given at this moment: the claim was proven lately enough, or it is served on while the store is
+    /// silent ([`WhileSilent::Serve`]).
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.lease.is_proven()
@@ -218,7 +224,8 @@ impl<S: Store> Keeper<S> {
     /// A store that does not answer within a period is asked anew.
     async fn perform(&self, request: StoreRequest) -> Outcome {
         let who = &self.identity;
-        let answer = timeout(self.options.times.ping, async {
+        // A store that panics has said nothing, like one that is down.
+        let answer = panics::caught(async {
             match request {
                 StoreRequest::Claim => {
                     let taken = self.store.claim(who, self.options.times.timeout).await?;
@@ -230,10 +237,10 @@ impl<S: Store> Keeper<S> {
                 }
             }
         });
-        match answer.await {
+        let answer = async { answer.await.unwrap_or_else(|panic| Err(Error::new("the store", panic))) };
+        match timeout(self.options.times.ping, answer).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => {
-                let error: Error = error;
                 tracing::warn!(host = %who.host, %error, ?request, "no word about the claim");
                 Outcome::Unknown
             }

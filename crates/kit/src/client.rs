@@ -7,21 +7,23 @@ mod pinger;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tonic::{Response, Status};
 
-use crate::core::budget::Budget;
+use crate::core::budget::{Budget, Shares};
 use crate::core::map::{Map, News, Report, Trust};
 use crate::core::moment::{Moment, micros};
 use crate::core::plan::Rated;
 use crate::core::view::View;
 use crate::error::Error;
 use crate::host::Host;
-use crate::metrics::{ClientCounters, ClientMetrics};
+use crate::metrics::{ClientCounters, ClientMetrics, HostMetrics};
 use crate::options::{How, Options};
+use crate::panics;
 use crate::provider::Provider;
 use crate::request::{Reply, Request};
 use crate::trace::Trace;
@@ -36,6 +38,7 @@ pub type Failure<R> = Error<<R as Request>::Id>;
 /// What was found, and what was not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partial<I: Eq + std::hash::Hash, V> {
+    /// By id.
     pub found: HashMap<I, V>,
     /// In the order of the keys.
     pub missing: Vec<I>,
@@ -84,6 +87,20 @@ pub(crate) struct Inner<R> {
     metrics: ClientCounters,
 }
 
+/// gRPC writes a timeout down in eight digits; a day is long enough for anybody.
+const GRPC_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3_600);
+
+/// What came of a request, as it is counted: each of them ends in one of these ways.
+#[derive(Clone, Copy)]
+enum End {
+    Answered,
+    Refused,
+    Failed,
+    TimedOut,
+    Cancelled,
+    Late,
+}
+
 /// What a host answered, once the map knows it too.
 pub(crate) enum Heard<R: Request> {
     Reply(Reply<R::Id, R::Value>),
@@ -97,7 +114,11 @@ impl<R: Request> Client<R> {
             request,
             map: Mutex::default(),
             changes: watch::Sender::new(()),
-            budget: Mutex::new(Budget::new(options.hedge_percent)),
+            budget: Mutex::new(Budget::new(Shares {
+                hedge_percent: options.hedge_percent,
+                retry_percent: options.retry_percent,
+                retry_reserve: options.retry_reserve,
+            })),
             started: Instant::now(),
             last_sent: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
@@ -105,7 +126,7 @@ impl<R: Request> Client<R> {
             metrics: ClientCounters::default(),
             options,
         });
-        let pinger = tokio::spawn(pinger::run(Arc::downgrade(&inner), Box::new(provider)));
+        let pinger = tokio::spawn(pinger::run(Arc::clone(&inner), Box::new(provider)));
         Self { inner, _pinger: Arc::new(Pinger(pinger)) }
     }
 
@@ -157,9 +178,22 @@ impl<R: Request> Client<R> {
         Fetch::new(&self.inner, keys, how).map(Some)
     }
 
+    /// What the client has done so far.
     #[must_use]
     pub fn metrics(&self) -> ClientMetrics {
         self.inner.metrics.snapshot()
+    }
+
+    /// The same by host, for those that are on the list now.
+    #[must_use]
+    pub fn host_metrics(&self) -> Vec<(String, HostMetrics)> {
+        self.inner.map().hosts().map(|host| (host.address().to_owned(), host.metrics().snapshot())).collect()
+    }
+
+    /// All counters as Prometheus reads them, those of hosts with the label `host`.
+    #[must_use]
+    pub fn to_prometheus(&self) -> String {
+        self.metrics().to_prometheus() + &HostMetrics::to_prometheus_by("host", &self.host_metrics())
     }
 
     /// What each host is known to serve, by address. Hosts that nothing is known of are not in it.
@@ -201,9 +235,13 @@ impl<R: Request> Inner<R> {
 
     /// Takes in what a host answered, whatever the answer was for: the map is repaired from every reply.
     fn learn(&self, host: &Arc<Host>, sent: u64, outcome: Result<Response<R::Answered>, Status>) -> Heard<R> {
-        match outcome {
-            Ok(answered) => {
-                let mut reply = self.request.decode(answered.into_inner());
+        let decoded = outcome.and_then(|answered| {
+            let decoded = panics::caught_now(|| self.request.decode(answered.into_inner()));
+            // It would panic the next time too.
+            decoded.unwrap_or_else(|panic| Err(Status::data_loss(format!("decode {panic}"))))
+        });
+        match decoded {
+            Ok(mut reply) => {
                 if let Some(shard) = reply.shard.take() {
                     self.report(host, sent, shard);
                 }
@@ -217,6 +255,28 @@ impl<R: Request> Inner<R> {
                 Heard::Failed(status)
             }
         }
+    }
+
+    /// Calls the service's stub, with the time that is left as the request's timeout. A panic of it is its failure.
+    async fn call(&self, host: &Host, message: R::Asked, within: Duration) -> Result<Response<R::Answered>, Status> {
+        let mut asked = tonic::Request::new(message);
+        asked.set_timeout(within.min(GRPC_TIMEOUT_MAX));
+        let called = panics::caught(async { self.request.call(host, asked).await }).await;
+        called.unwrap_or_else(|panic| Err(Status::internal(format!("call {panic}"))))
+    }
+
+    /// Counts what came of a request, once.
+    fn count(&self, host: &Host, end: End) {
+        let (all, of_host) = (&self.metrics, host.metrics());
+        let counters = match end {
+            End::Answered => [&all.answers, &of_host.answers],
+            End::Refused => [&all.refusals, &of_host.refusals],
+            End::Failed => [&all.errors, &of_host.errors],
+            End::TimedOut => [&all.timeouts, &of_host.timeouts],
+            End::Cancelled => [&all.cancelled, &of_host.cancelled],
+            End::Late => [&all.late_replies, &of_host.late_replies],
+        };
+        counters.into_iter().for_each(crate::metrics::Counter::one);
     }
 
     fn report(&self, host: &Arc<Host>, sent: u64, shard: wire::Shard) {

@@ -10,6 +10,7 @@ use crate::core::latency::Latency;
 use crate::core::map::Slot;
 use crate::core::moment::{Moment, micros};
 use crate::core::plan::{Rated, Standing};
+use crate::metrics::HostCounters;
 
 /// Says how to connect to an address, for services with settings of their own (TLS, say).
 pub type Dial = Arc<dyn Fn(&str) -> Result<Endpoint, tonic::transport::Error> + Send + Sync>;
@@ -36,6 +37,10 @@ pub struct Host {
     avoided_until: AtomicU64,
     /// How often in a row it let somebody wait.
     doubts: AtomicU32,
+    /// The same for answers without all values, and for errors: a ping that it answers does not make up for them.
+    short_until: AtomicU64,
+    shortfalls: AtomicU32,
+    metrics: HostCounters,
 }
 
 impl std::fmt::Debug for Host {
@@ -58,6 +63,9 @@ impl Host {
             latency: Mutex::new(Latency::default()),
             avoided_until: AtomicU64::new(0),
             doubts: AtomicU32::new(0),
+            short_until: AtomicU64::new(0),
+            shortfalls: AtomicU32::new(0),
+            metrics: HostCounters::default(),
         }
     }
 
@@ -106,8 +114,10 @@ impl Host {
         self.avoided_until.store(0, Ordering::Relaxed);
     }
 
-    /// How long an answer took.
+    /// How long an answer with all values took.
     pub(crate) fn took(&self, time: Duration) {
+        self.shortfalls.store(0, Ordering::Relaxed);
+        self.short_until.store(0, Ordering::Relaxed);
         let (took, before) = (micros(time), self.cost.load(Ordering::Relaxed));
         let mean = if before == 0 { took } else { before - before / MEAN_SHARE + took / MEAN_SHARE };
         self.cost.store(mean.max(1), Ordering::Relaxed);
@@ -118,12 +128,24 @@ impl Host {
 
     /// It let somebody wait, or failed.
     pub(crate) fn doubt(&self, now: Moment) {
-        if self.standing(now).is_suspect {
+        if now.micros() < self.avoided_until.load(Ordering::Relaxed) {
             return;
         }
-        let doubts = self.doubts.fetch_add(1, Ordering::Relaxed).min(10);
-        let time = (AVOIDED_MIN * (1 << doubts)).min(AVOIDED_MAX);
-        self.avoided_until.store(now.after(time).micros(), Ordering::Relaxed);
+        let doubts = self.doubts.fetch_add(1, Ordering::Relaxed);
+        self.avoided_until.store(now.after(avoided_for(doubts)).micros(), Ordering::Relaxed);
+    }
+
+    /// It answered, and had not all values.
+    pub(crate) fn fell_short(&self, now: Moment) {
+        if now.micros() < self.short_until.load(Ordering::Relaxed) {
+            return;
+        }
+        let shortfalls = self.shortfalls.fetch_add(1, Ordering::Relaxed);
+        self.short_until.store(now.after(avoided_for(shortfalls)).micros(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn metrics(&self) -> &HostCounters {
+        &self.metrics
     }
 }
 
@@ -140,7 +162,8 @@ impl Rated for Host {
             last_good: known(&self.last_good).map(Moment::from_micros),
             in_flight: self.in_flight.load(Ordering::Relaxed),
             cost: self.cost.load(Ordering::Relaxed),
-            is_suspect: now.micros() < self.avoided_until.load(Ordering::Relaxed),
+            is_suspect: now.micros() < self.avoided_until.load(Ordering::Relaxed)
+                || now.micros() < self.short_until.load(Ordering::Relaxed),
             p95: known(&self.p95),
         }
     }
@@ -153,6 +176,11 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// For how long, after it has failed so often before.
+fn avoided_for(times: u32) -> Duration {
+    (AVOIDED_MIN * (1 << times.min(10))).min(AVOIDED_MAX)
 }
 
 fn with_scheme(address: &str) -> String {

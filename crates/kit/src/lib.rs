@@ -32,6 +32,7 @@ pub mod provider;
 
 mod error;
 mod metrics;
+mod panics;
 mod trace;
 
 mod server;
@@ -45,10 +46,10 @@ pub use client::{Client, Partial};
 pub use core::call::{Cause, Fate, Mode};
 pub use core::interval::{Cut, Interval};
 pub use core::shard::Hold;
-pub use core::tenure::Times;
-pub use error::Error;
+pub use core::tenure::{Times, WhileSilent};
+pub use error::{Error, HostStatus, Tried, Why};
 pub use host::{Dial, Host};
-pub use metrics::{ClientMetrics, ShardMetrics};
+pub use metrics::{ClientMetrics, HostMetrics, ShardMetrics};
 pub use options::{How, Options};
 pub use request::{Reply, Request};
 pub use server::{Answer, Identity, Shard};

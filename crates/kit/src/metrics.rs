@@ -35,6 +35,21 @@ macro_rules! counters {
                 )+
                 text
             }
+
+            /// Those of several, told apart by a label.
+            #[must_use]
+            pub fn to_prometheus_by(label: &str, all: &[(String, Self)]) -> String {
+                let mut text = String::new();
+                $(
+                    let name = concat!("shardine_kit_", $prefix, "_", stringify!($name), "_total");
+                    let _ = write!(text, "# HELP {name}{}\n# TYPE {name} counter\n", concat!($($help),+));
+                    for (value, counters) in all {
+                        // As a label's value wants it: quotes, backslashes and ends of lines escaped, as Rust does too.
+                        let _ = writeln!(text, "{name}{{{label}={value:?}}} {}", counters.$name);
+                    }
+                )+
+                text
+            }
         }
     };
 }
@@ -63,13 +78,19 @@ counters! {
     calls,
     /// Calls that ended without all values.
     failed_calls,
-    /// Requests to hosts, without pings.
+    /// Requests to hosts, without pings: once each has ended, the sum of answers, refusals, errors, timeouts, cancelled and late replies.
     requests,
+    /// Replies of hosts that serve the keys, in time.
+    answers,
+    /// Requests that failed, in time.
+    errors,
     /// Second requests to a faster host.
     hedges,
     /// Second requests that the budget had no room for.
     forgone_hedges,
-    /// Requests that were sent again to a host that failed.
+    /// Requests for what had failed that the budget had no room for.
+    forgone_retries,
+    /// Requests for what had failed, to the same host or to another.
     retries,
     /// Requests that were not answered in time.
     timeouts,
@@ -81,7 +102,7 @@ counters! {
     refusals,
     /// Values that differ from what another replica had answered first.
     divergent_replies,
-    /// Replies that came after their call had ended.
+    /// Replies, failures among them, that came after their call had ended.
     late_replies,
     /// Requests without keys that ask what a host serves.
     pings,
@@ -91,6 +112,25 @@ counters! {
     failed_lists,
     /// Changes of the map.
     map_changes,
+}
+
+counters! {
+    /// What came of a client's requests to one host.
+    HostCounters, HostMetrics, "host":
+    /// Requests, without pings.
+    requests,
+    /// Replies with all keys matched, in time.
+    answers,
+    /// Replies of a host that does not serve the keys any more.
+    refusals,
+    /// Requests that failed, in time.
+    errors,
+    /// Requests that were not answered in time.
+    timeouts,
+    /// Requests that were taken back.
+    cancelled,
+    /// Replies, failures among them, that came after their call had ended.
+    late_replies,
 }
 
 counters! {

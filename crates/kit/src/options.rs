@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use crate::core::call::{Mode, Patience};
+use crate::core::call::{Batch, Mode, Patience};
 use crate::core::plan::Activity;
 use crate::host::Dial;
 
 /// How a client asks. The defaults are those of `docs/kit.md`.
 #[derive(Clone)]
 pub struct Options {
+    /// How many hosts are asked.
     pub mode: Mode,
     /// The whole call.
     pub deadline: Duration,
@@ -28,9 +29,19 @@ pub struct Options {
     pub in_flight_max: u32,
     /// The bounds of what a second request waits for.
     pub hedge_delay_min: Duration,
+    /// The upper one.
     pub hedge_delay_max: Duration,
-    /// Second requests of a minute, as a share of the first ones.
+    /// Second requests of a minute, as a share of the first ones, up to which a faster host is asked.
     pub hedge_percent: u32,
+    /// The same up to which what has failed is asked for again, of the same host or of another. Hedges and retries are counted
+    /// together. Keys that have moved are no retry.
+    pub retry_percent: u32,
+    /// Retries of a minute that are sent however few first requests there were.
+    pub retry_reserve: u32,
+    /// Keys of one request; a host with more of them is sent several.
+    pub request_keys_max: usize,
+    /// Bytes of one request's keys, as [`crate::Request::key_bytes`] tells them. A larger key goes alone.
+    pub request_bytes_max: usize,
     /// How to connect to an address; by plain HTTP/2 if nothing is said.
     pub dial: Option<Dial>,
 }
@@ -51,6 +62,12 @@ impl Default for Options {
             hedge_delay_min: Duration::from_millis(2),
             hedge_delay_max: Duration::from_millis(100),
             hedge_percent: 5,
+            // A fifth is what other retry budgets have: enough for a host in five that is gone, too little for an avalanche.
+            retry_percent: 20,
+            retry_reserve: 100,
+            // With replies of 200 bytes a key, half of the 4 MiB that tonic takes.
+            request_keys_max: 10_000,
+            request_bytes_max: 1024 * 1024,
             dial: None,
         }
     }
@@ -75,24 +92,35 @@ impl Options {
         }
     }
 
+    pub(crate) fn batch(&self) -> Batch {
+        Batch { keys_max: self.request_keys_max.max(1), bytes_max: self.request_bytes_max }
+    }
+
     pub(crate) fn activity(&self) -> Activity {
-        Activity { silence_max: self.ping_period * self.silent_periods, in_flight_max: self.in_flight_max }
+        Activity {
+            silence_max: self.ping_period.saturating_mul(self.silent_periods),
+            in_flight_max: self.in_flight_max,
+        }
     }
 }
 
 /// What one call does otherwise than its client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct How {
+    /// Another mode.
     pub mode: Option<Mode>,
+    /// Another deadline.
     pub deadline: Option<Duration>,
 }
 
 impl How {
+    /// In another mode.
     #[must_use]
     pub fn mode(mode: Mode) -> Self {
         Self { mode: Some(mode), ..Self::default() }
     }
 
+    /// With another deadline.
     #[must_use]
     pub fn within(self, deadline: Duration) -> Self {
         Self { deadline: Some(deadline), ..self }

@@ -13,9 +13,11 @@ use crate::wire;
 /// A key may be as large as it likes; an id is a small thing that is unique among the keys of one call, and a sharding key
 /// says which shard a key belongs to. Messages and stub are the service's own.
 pub trait Request: Send + Sync + 'static {
+    /// What is asked for.
     type Key: Sync;
     /// Compared only to count replicas that disagree.
     type Value: PartialEq + Send;
+    /// What tells the keys of a call apart.
     type Id: Clone + Eq + Hash + Debug + Send + Sync + 'static;
     /// The request's message.
     type Asked: Send + 'static;
@@ -31,14 +33,27 @@ pub trait Request: Send + Sync + 'static {
     /// The message for these keys. Without any it asks only what the host serves.
     fn encode(&self, keys: &[&Self::Key]) -> Self::Asked;
 
-    fn decode(&self, answered: Self::Answered) -> Reply<Self::Id, Self::Value>;
+    /// The reply as the client understands it.
+    ///
+    /// # Errors
+    ///
+    /// If the message makes no sense. It counts as a failure of that host, and its code says whether to ask it again, as with
+    /// a status of the host's own. A panic counts as `DATA_LOSS`, which is not asked for again.
+    fn decode(&self, answered: Self::Answered) -> Result<Reply<Self::Id, Self::Value>, Status>;
 
-    /// Calls the method of the stub: `MyServiceClient::new(host.channel()).get(asked).await`. Dropped when nobody waits for
-    /// the answer any more.
+    /// About how many bytes a key takes in the message, for requests that are split by size
+    /// ([`crate::Options::request_bytes_max`]).
+    fn key_bytes(&self, key: &Self::Key) -> usize {
+        size_of_val(key)
+    }
+
+    /// Calls the method of the stub: `MyServiceClient::new(host.channel()).get(asked).await`. The time that is left is the
+    /// request's timeout already (`grpc-timeout`), so that a server can see how long anybody waits. Dropped when nobody waits
+    /// for the answer any more.
     fn call(
         &self,
         host: &Host,
-        asked: Self::Asked,
+        asked: tonic::Request<Self::Asked>,
     ) -> impl Future<Output = Result<Response<Self::Answered>, Status>> + Send;
 }
 

@@ -31,15 +31,19 @@ impl Request for NamesRequest {
         login.clone()
     }
 
+    fn key_bytes(&self, login: &String) -> usize {
+        login.len()
+    }
+
     fn encode(&self, logins: &[&String]) -> Asked {
         Asked { logins: logins.iter().map(|login| (*login).clone()).collect() }
     }
 
-    fn decode(&self, told: Told) -> Reply<String, String> {
-        Reply { values: told.names.into_iter().collect(), all_matched: told.all_matched, shard: told.shard }
+    fn decode(&self, told: Told) -> Result<Reply<String, String>, Status> {
+        Ok(Reply { values: told.names.into_iter().collect(), all_matched: told.all_matched, shard: told.shard })
     }
 
-    async fn call(&self, host: &Host, asked: Asked) -> Result<Response<Told>, Status> {
+    async fn call(&self, host: &Host, asked: tonic::Request<Asked>) -> Result<Response<Told>, Status> {
         names_client::NamesClient::new(host.channel()).get(asked).await
     }
 }

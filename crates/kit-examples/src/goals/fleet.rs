@@ -27,6 +27,8 @@ pub struct Plan {
 
 pub struct Fleet {
     plan: Plan,
+    /// Words for every server's command line.
+    words: Vec<String>,
     pub servers: Vec<Server>,
     dir: Dir,
 }
@@ -41,9 +43,15 @@ pub struct Server {
 impl Fleet {
     /// Starts as many servers per data centre as there are shards, and waits until all serve.
     pub fn start(plan: Plan) -> Result<Fleet> {
+        Self::start_with(plan, &[])
+    }
+
+    /// The same with further words for the servers' command line.
+    pub fn start_with(plan: Plan, words: &[&str]) -> Result<Fleet> {
+        let words = words.iter().map(ToString::to_string).collect();
         let dir = Dir::new()?;
         data::make(&dir.join("goals.sqlite"), COUNTERS)?;
-        let mut fleet = Fleet { plan, servers: Vec::new(), dir };
+        let mut fleet = Fleet { plan, words, servers: Vec::new(), dir };
         for dc in DCS {
             for _ in 0..=fleet.plan.bounds.len() {
                 fleet.add(dc)?;
@@ -93,6 +101,7 @@ impl Fleet {
         let mut command = Command::new(&self.plan.program);
         command.args(["server", "--dc", dc, "--claims", &claims, "--listen", &port.address().to_string()]);
         command.args(["--ping-ms", &self.plan.ping_ms.to_string()]);
+        command.args(&self.words);
         if !bounds.is_empty() {
             command.args(["--bounds", &bounds.join(",")]);
         }

@@ -28,12 +28,16 @@ impl Request for GoalsRequest {
         HitsBatch { hits: hits.iter().map(|hit| (*hit).clone()).collect() }
     }
 
-    fn decode(&self, batch: GoalReachesShardedBatch) -> Reply<u64, Vec<u32>> {
+    fn decode(&self, batch: GoalReachesShardedBatch) -> Result<Reply<u64, Vec<u32>>, Status> {
         let values = batch.reaches.into_iter().map(|reached| (reached.watch_id, reached.goal_ids)).collect();
-        Reply { values, all_matched: batch.all_matched, shard: batch.shard }
+        Ok(Reply { values, all_matched: batch.all_matched, shard: batch.shard })
     }
 
-    async fn call(&self, host: &Host, batch: HitsBatch) -> Result<Response<GoalReachesShardedBatch>, Status> {
+    async fn call(
+        &self,
+        host: &Host,
+        batch: tonic::Request<HitsBatch>,
+    ) -> Result<Response<GoalReachesShardedBatch>, Status> {
         GoalsMatcherClient::new(host.channel()).match_sharded(batch).await
     }
 }

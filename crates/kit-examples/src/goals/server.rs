@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use shardine_kit::claim::Store;
-use shardine_kit::{Claim, ClaimOptions, Cut, Identity, Interval, Shard, Times};
+use shardine_kit::{Claim, ClaimOptions, Cut, Identity, Interval, Shard, Times, WhileSilent};
 use tokio::net::TcpListener;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
@@ -39,9 +39,12 @@ pub struct Options {
     /// The table of goals, in SQLite.
     #[arg(long)]
     pub goals: PathBuf,
-    /// Between two proofs of the claim, in milliseconds; it times out after six of them, and its holder stops after four.
+    /// Between two proofs of the claim, in milliseconds; it times out after six of them.
     #[arg(long, default_value_t = 5_000)]
     pub ping_ms: u64,
+    /// Stops answering while claims cannot be proven, after four of those, instead of going on.
+    #[arg(long)]
+    pub stop_while_silent: bool,
     /// What a batch takes at least, in milliseconds: for tests of slow servers.
     #[arg(long, default_value_t = 0)]
     pub slow_ms: u64,
@@ -87,7 +90,8 @@ async fn serve<S: Store>(store: S, cut: Cut, options: Options) -> Result<()> {
     let serving = tonic::transport::Server::builder()
         .add_service(GoalsMatcherServer::new(matcher.clone()))
         .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
-    let claim_options = ClaimOptions { times: options.times(), ..ClaimOptions::default() };
+    let while_silent = if options.stop_while_silent { WhileSilent::Stop } else { WhileSilent::Serve };
+    let claim_options = ClaimOptions { times: options.times(), while_silent, ..ClaimOptions::default() };
     let claim = Claim::start(Arc::new(store), identity, claim_options);
     tokio::select! {
         served = serving => served.context("serve"),

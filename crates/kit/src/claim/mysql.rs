@@ -1,61 +1,106 @@
 //! The lock table in MySQL and MariaDB.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{IsolationLevel, Opts, Pool, Transaction, TxOpts, Value, params};
+use mysql_async::{Conn, IsolationLevel, Opts, TxOpts, Value, params};
+use tokio::sync::Mutex;
 
 use super::store::{Error, Holder, Store};
-use super::table::{Table, signed_micros};
+use super::table::{DC_CHARS_MAX, HOST_CHARS_MAX, Table, fits, signed_micros, tell_of_missing_rows};
 use crate::core::shard::Hold;
 use crate::server::Identity;
 
-/// A lock table in MySQL 8 or MariaDB 10.6, which are the first that pass over locked rows.
+/// A lock table in MySQL 8 or MariaDB 10.6, which are the first that pass over locked rows. On one connection, that is made
+/// again when it is lost: a stock server has 151 for all, and every server of the service needs its own.
 #[derive(Clone, Debug)]
 pub struct MysqlTable {
-    pool: Pool,
+    options: Opts,
     table: Table,
+    /// One request at a time; taken out while it runs, so that a request that was given up leaves no half-used connection.
+    kept: Arc<Mutex<Option<Conn>>>,
 }
 
 impl MysqlTable {
+    /// The table at `mysql://USER:PASSWORD@HOST:PORT/DATABASE`.
+    ///
     /// # Errors
     ///
     /// If that is no URL of a MySQL database.
     pub fn new(url: &str, table: Table) -> Result<Self, Error> {
         let options = Opts::from_url(url).map_err(|cause| Error::new(NAME, cause))?;
-        Ok(Self::with_pool(Pool::new(options), table))
+        Ok(Self::with_options(options, table))
     }
 
+    /// The same with the driver's own settings (TLS, say).
     #[must_use]
-    pub fn with_pool(pool: Pool, table: Table) -> Self {
-        Self { pool, table }
+    pub fn with_options(options: Opts, table: Table) -> Self {
+        Self { options, table, kept: Arc::default() }
     }
 
     /// Makes the table and the rows of a data centre, where they are missing.
+    ///
+    /// # Errors
+    ///
+    /// If the database does not answer, or the name is longer than its column.
     pub async fn prepare(&self, dc: &str) -> Result<(), Error> {
-        let name = self.table.backticked();
+        fits(NAME, &Identity::new(dc, ""))?;
         let make = format!(
-            "CREATE TABLE IF NOT EXISTS {name} (dc varchar(64) NOT NULL, shard bigint NOT NULL, \
-             host varchar(255) NOT NULL DEFAULT '', locked_time datetime(6), \
+            "CREATE TABLE IF NOT EXISTS {} (dc varchar({DC_CHARS_MAX}) NOT NULL, shard bigint NOT NULL, \
+             host varchar({HOST_CHARS_MAX}) NOT NULL DEFAULT '', locked_time datetime(6), \
              last_ping datetime(6) NOT NULL DEFAULT '1970-01-01', generation bigint NOT NULL DEFAULT 0, \
-             PRIMARY KEY (dc, shard)) ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+             PRIMARY KEY (dc, shard)) ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+            self.table.backticked()
         );
-        let fill = format!("INSERT IGNORE INTO {name} (dc, shard) VALUES (?, ?)");
-        let mut connection = self.pool.get_conn().await.map_err(error)?;
-        connection.query_drop(make).await.map_err(error)?;
-        let rows = (0..self.table.shards).map(|shard| (dc, shard));
-        connection.exec_batch(fill, rows).await.map_err(error)
+        self.run(async |connection| {
+            connection.query_drop(make).await?;
+            self.fill(connection, dc).await
+        })
+        .await
     }
 
-    async fn begin(&self) -> Result<Transaction<'static>, mysql_async::Error> {
-        let mut options = TxOpts::default();
-        // Locks the rows that it takes and nothing between them.
-        options.with_isolation_level(IsolationLevel::ReadCommitted);
-        self.pool.start_transaction(options).await
+    /// Does one thing on the connection, which is kept only if that went well.
+    async fn run<V>(&self, act: impl AsyncFnOnce(&mut Conn) -> Outcome<V>) -> Result<V, Error> {
+        let mut kept = self.kept.lock().await;
+        let mut connection = match kept.take() {
+            Some(connection) => connection,
+            None => Conn::new(self.options.clone()).await.map_err(error)?,
+        };
+        let value = act(&mut connection).await.map_err(error)?;
+        *kept = Some(connection);
+        Ok(value)
+    }
+
+    /// Makes the rows of a data centre that are missing.
+    async fn fill(&self, connection: &mut Conn, dc: &str) -> Outcome<()> {
+        let fill = format!("INSERT IGNORE INTO {} (dc, shard) VALUES (?, ?)", self.table.backticked());
+        connection.exec_batch(fill, (0..self.table.shards).map(|shard| (dc, shard))).await
+    }
+
+    /// Whether a row of the data centre is missing.
+    async fn is_short(&self, connection: &mut Conn, dc: &str) -> Outcome<bool> {
+        let count = format!("SELECT count(*) FROM {} WHERE dc = ? AND shard < ?", self.table.backticked());
+        let rows: i64 = connection.exec_first(count, (dc, self.table.shards)).await?.unwrap_or_default();
+        let is_short = rows < i64::from(self.table.shards);
+        if is_short {
+            tell_of_missing_rows(&self.table, dc, rows);
+        }
+        Ok(is_short)
+    }
+
+    /// The best of the shards that may be taken and that nobody else takes meanwhile.
+    async fn take_one(&self, connection: &mut Conn, who: &Identity, timeout: i64) -> Outcome<Option<Hold>> {
+        for shard in self.free(connection, who, timeout).await? {
+            if let Some(hold) = self.take(connection, who, shard, timeout).await? {
+                return Ok(Some(hold));
+            }
+        }
+        Ok(None)
     }
 
     /// The shards that may be taken, best first. Nothing is locked: InnoDB would lock all rows that it sorts.
-    async fn free(&self, who: &Identity, timeout: i64) -> Result<Vec<u32>, mysql_async::Error> {
+    async fn free(&self, connection: &mut Conn, who: &Identity, timeout: i64) -> Outcome<Vec<u32>> {
         let look = format!(
             "SELECT shard FROM {} WHERE dc = :dc AND shard < :shards AND {MAY_TAKE} \
              ORDER BY (host = :host) DESC, last_ping, shard",
@@ -63,11 +108,11 @@ impl MysqlTable {
         );
         let named =
             params! { "dc" => &who.dc, "host" => &who.host, "shards" => self.table.shards, "timeout" => timeout };
-        self.pool.get_conn().await?.exec(look, named).await
+        connection.exec(look, named).await
     }
 
     /// Takes this one, unless somebody else is taking it or has.
-    async fn take(&self, who: &Identity, shard: u32, timeout: i64) -> Result<Option<Hold>, mysql_async::Error> {
+    async fn take(&self, connection: &mut Conn, who: &Identity, shard: u32, timeout: i64) -> Outcome<Option<Hold>> {
         let name = self.table.backticked();
         let lock = format!(
             "SELECT generation FROM {name} WHERE dc = :dc AND shard = :shard AND {MAY_TAKE} FOR UPDATE SKIP LOCKED"
@@ -77,7 +122,10 @@ impl MysqlTable {
              WHERE dc = ? AND shard = ?"
         );
         let named = params! { "dc" => &who.dc, "host" => &who.host, "shard" => shard, "timeout" => timeout };
-        let mut transaction = self.begin().await?;
+        let mut options = TxOpts::default();
+        // Locks the rows that it takes and nothing between them.
+        options.with_isolation_level(IsolationLevel::ReadCommitted);
+        let mut transaction = connection.start_transaction(options).await?;
         let Some(before) = transaction.exec_first::<u64, _, _>(lock, named).await? else {
             transaction.rollback().await?;
             return Ok(None);
@@ -93,12 +141,16 @@ impl MysqlTable {
         let name = self.table.backticked();
         let statement = format!("UPDATE {name} SET {set} WHERE dc = ? AND shard = ? AND host = ? AND generation = ?");
         let row: [Value; 4] = [(&who.dc).into(), hold.shard.into(), (&who.host).into(), hold.generation.into()];
-        let mut connection = self.pool.get_conn().await.map_err(error)?;
-        connection.exec_drop(statement, row.to_vec()).await.map_err(error)?;
-        // The driver asks for rows that were found, not only for those that were changed.
-        Ok(connection.affected_rows() == 1)
+        self.run(async |connection| {
+            connection.exec_drop(statement, row.to_vec()).await?;
+            // The driver asks for rows that were found, not only for those that were changed.
+            Ok(connection.affected_rows() == 1)
+        })
+        .await
     }
 }
+
+type Outcome<T> = Result<T, mysql_async::Error>;
 
 const NAME: &str = "MySQL";
 
@@ -110,13 +162,17 @@ fn error(cause: mysql_async::Error) -> Error {
 
 impl Store for MysqlTable {
     async fn claim(&self, who: &Identity, timeout: Duration) -> Result<Option<Hold>, Error> {
+        fits(NAME, who)?;
         let timeout = signed_micros(timeout);
-        for shard in self.free(who, timeout).await.map_err(error)? {
-            if let Some(hold) = self.take(who, shard, timeout).await.map_err(error)? {
-                return Ok(Some(hold));
+        self.run(async |connection| {
+            match self.take_one(connection, who, timeout).await? {
+                None if self.is_short(connection, &who.dc).await? => {}
+                taken => return Ok(taken),
             }
-        }
-        Ok(None)
+            self.fill(connection, &who.dc).await?;
+            self.take_one(connection, who, timeout).await
+        })
+        .await
     }
 
     async fn renew(&self, who: &Identity, hold: Hold) -> Result<bool, Error> {
@@ -133,8 +189,8 @@ impl Store for MysqlTable {
              AND last_ping >= UTC_TIMESTAMP(6) - INTERVAL ? MICROSECOND ORDER BY dc, shard",
             self.table.backticked()
         );
-        let mut connection = self.pool.get_conn().await.map_err(error)?;
         let holder = |(dc, shard, host, generation)| Holder { dc, shard, host, generation };
-        connection.exec_map(list, (signed_micros(self.table.timeout),), holder).await.map_err(error)
+        let timeout = signed_micros(self.table.timeout);
+        self.run(async |connection| connection.exec_map(list, (timeout,), holder).await).await
     }
 }

@@ -7,7 +7,7 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, NoTls, Row, Socket};
 
 use super::store::{Error, Holder, Store};
-use super::table::{Table, signed_micros};
+use super::table::{DC_CHARS_MAX, HOST_CHARS_MAX, Table, fits, signed_micros, tell_of_missing_rows};
 use crate::core::shard::Hold;
 use crate::server::Identity;
 
@@ -17,7 +17,7 @@ pub struct PostgresTable<T = NoTls> {
     config: Config,
     tls: T,
     table: Table,
-    /// One request at a time; taken out while it runs, so that an request that was given up leaves no half-used connection.
+    /// One request at a time; taken out while it runs, so that a request that was given up leaves no half-used connection.
     kept: Mutex<Option<Client>>,
 }
 
@@ -51,22 +51,59 @@ where
     pub async fn prepare(&self, dc: &str) -> Result<(), Error> {
         let name = self.table.quoted();
         let make = format!(
-            "CREATE TABLE IF NOT EXISTS {name} (dc varchar(64) NOT NULL, shard bigint NOT NULL, \
-             host varchar(255) NOT NULL DEFAULT '', locked_time timestamptz, \
+            "CREATE TABLE IF NOT EXISTS {name} (dc varchar({DC_CHARS_MAX}) NOT NULL, shard bigint NOT NULL, \
+             host varchar({HOST_CHARS_MAX}) NOT NULL DEFAULT '', locked_time timestamptz, \
              last_ping timestamptz NOT NULL DEFAULT 'epoch', generation bigint NOT NULL DEFAULT 0, \
              PRIMARY KEY (dc, shard))"
         );
-        let fill = format!(
-            "INSERT INTO {name} (dc, shard) SELECT $1, generate_series(0, $2::bigint - 1) ON CONFLICT DO NOTHING"
-        );
-        let shards = i64::from(self.table.shards);
+        fits(NAME, &Identity::new(dc, ""))?;
         self.run(async |client| {
             // Two servers that make the same table at once trip over each other in PostgreSQL's catalogue.
             let transaction = client.transaction().await?;
             transaction.execute("SELECT pg_advisory_xact_lock(hashtext($1))", &[&name]).await?;
             transaction.batch_execute(&make).await?;
-            transaction.execute(&fill, &[&dc, &shards]).await?;
             transaction.commit().await
+        })
+        .await?;
+        self.fill(dc).await
+    }
+
+    /// Makes the rows of a data centre that are missing.
+    async fn fill(&self, dc: &str) -> Result<(), Error> {
+        let fill = format!(
+            "INSERT INTO {} (dc, shard) SELECT $1, generate_series(0, $2::bigint - 1) ON CONFLICT DO NOTHING",
+            self.table.quoted()
+        );
+        let shards = i64::from(self.table.shards);
+        self.run(async |client| client.execute(&fill, &[&dc, &shards]).await.map(drop)).await
+    }
+
+    /// Whether a row of the data centre is missing.
+    async fn is_short(&self, dc: &str) -> Result<bool, Error> {
+        let count = format!("SELECT count(*) FROM {} WHERE dc = $1 AND shard < $2", self.table.quoted());
+        let shards = i64::from(self.table.shards);
+        let rows: i64 = self.run(async |client| client.query_one(&count, &[&dc, &shards]).await?.try_get(0)).await?;
+        if rows < shards {
+            tell_of_missing_rows(&self.table, dc, rows);
+        }
+        Ok(rows < shards)
+    }
+
+    async fn take(&self, who: &Identity, timeout: Duration) -> Result<Option<Hold>, Error> {
+        // Rows are sorted before they are locked, so one row is locked and those of others are passed over.
+        let take = format!(
+            "WITH free AS MATERIALIZED (SELECT dc, shard FROM {0} WHERE dc = $1 AND shard < $4 \
+             AND (host = $2 OR last_ping < clock_timestamp() - $3::bigint * interval '1 microsecond') \
+             ORDER BY (host = $2) DESC, last_ping, shard LIMIT 1 FOR UPDATE SKIP LOCKED) \
+             UPDATE {0} AS held SET host = $2, locked_time = clock_timestamp(), last_ping = clock_timestamp(), \
+             generation = held.generation + 1 FROM free WHERE held.dc = free.dc AND held.shard = free.shard \
+             RETURNING held.shard, held.generation",
+            self.table.quoted()
+        );
+        let (timeout, shards) = (signed_micros(timeout), i64::from(self.table.shards));
+        self.run(async |client| {
+            let row = client.query_opt(&take, &[&who.dc, &who.host, &timeout, &shards]).await?;
+            row.as_ref().map(hold).transpose()
         })
         .await
     }
@@ -99,10 +136,12 @@ where
     }
 }
 
+const NAME: &str = "PostgreSQL";
+
 fn error(cause: tokio_postgres::Error) -> Error {
     // The driver's own text leaves out what the server said.
     let said = cause.as_db_error().map_or_else(|| cause.to_string(), ToString::to_string);
-    Error::new("PostgreSQL", said)
+    Error::new(NAME, said)
 }
 
 fn hold(row: &Row) -> Result<Hold, tokio_postgres::Error> {
@@ -118,22 +157,13 @@ where
     <T::TlsConnect as tokio_postgres::tls::TlsConnect<Socket>>::Future: Send,
 {
     async fn claim(&self, who: &Identity, timeout: Duration) -> Result<Option<Hold>, Error> {
-        // Rows are sorted before they are locked, so one row is locked and those of others are passed over.
-        let take = format!(
-            "WITH free AS MATERIALIZED (SELECT dc, shard FROM {0} WHERE dc = $1 AND shard < $4 \
-             AND (host = $2 OR last_ping < clock_timestamp() - $3::bigint * interval '1 microsecond') \
-             ORDER BY (host = $2) DESC, last_ping, shard LIMIT 1 FOR UPDATE SKIP LOCKED) \
-             UPDATE {0} AS held SET host = $2, locked_time = clock_timestamp(), last_ping = clock_timestamp(), \
-             generation = held.generation + 1 FROM free WHERE held.dc = free.dc AND held.shard = free.shard \
-             RETURNING held.shard, held.generation",
-            self.table.quoted()
-        );
-        let (timeout, shards) = (signed_micros(timeout), i64::from(self.table.shards));
-        self.run(async |client| {
-            let row = client.query_opt(&take, &[&who.dc, &who.host, &timeout, &shards]).await?;
-            row.as_ref().map(hold).transpose()
-        })
-        .await
+        fits(NAME, who)?;
+        match self.take(who, timeout).await? {
+            None if self.is_short(&who.dc).await? => {}
+            taken => return Ok(taken),
+        }
+        self.fill(&who.dc).await?;
+        self.take(who, timeout).await
     }
 
     async fn renew(&self, who: &Identity, hold: Hold) -> Result<bool, Error> {

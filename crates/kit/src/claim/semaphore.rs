@@ -1,6 +1,7 @@
 //! Claims on semaphores of Shardine: one semaphore per data centre and shard, held by the server's session. The semaphore's
 //! data tells the generation and who held it last.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use shardine_client::{Acquire, Client, Include, NodeSettings, Semaphore, Session, SessionOptions, Status};
@@ -20,6 +21,8 @@ pub struct Semaphores {
     dcs: Vec<String>,
     shards: u32,
     session: Mutex<Option<Session>>,
+    /// Of the claims that were made from here.
+    timeout: OnceLock<Duration>,
 }
 
 type Outcome<T> = Result<T, shardine_client::Error>;
@@ -38,7 +41,7 @@ impl Semaphores {
         shards: u32,
     ) -> Self {
         let dcs = dcs.into_iter().map(Into::into).collect();
-        Self { client, node: node.into(), dcs, shards, session: Mutex::new(None) }
+        Self { client, node: node.into(), dcs, shards, session: Mutex::new(None), timeout: OnceLock::new() }
     }
 
     /// The session that holds whatever is held; a new one if the last is over.
@@ -53,6 +56,7 @@ impl Semaphores {
     }
 
     async fn take_one(&self, who: &Identity, timeout: Duration) -> Outcome<Option<Hold>> {
+        self.timeout.get_or_init(|| timeout);
         let mut kept = self.session.lock().await;
         let session = self.session(&mut kept, who, timeout).await?;
         let mut free = Vec::new();
@@ -104,15 +108,56 @@ impl Semaphores {
     }
 
     async fn is_held(&self, who: &Identity, hold: Hold) -> Outcome<bool> {
-        let kept = self.session.lock().await;
-        let Some(session) = kept.as_ref().filter(|session| !session.state().is_over()) else { return Ok(false) };
-        let found = match session.describe(&name(&who.dc, hold.shard), OWNERS).await {
+        let mut kept = self.session.lock().await;
+        // Without a session nothing was ever claimed from here.
+        let Some(session) = kept.clone() else { return Ok(false) };
+        if session.state().is_over() {
+            return self.find_again(&mut kept, who, hold, &session).await;
+        }
+        match session.describe(&name(&who.dc, hold.shard), OWNERS).await {
+            Err(error) if error.status() == Some(Status::NotFound) => Ok(false),
+            Err(shardine_client::Error::Expired) => self.find_again(&mut kept, who, hold, &session).await,
+            found => found.map(|found| is_ours(&found, session.id(), hold)),
+        }
+    }
+
+    /// Looks whether a claim is still held although its session is over. It may be over because the server was silent for
+    /// longer than it lives, on this machine's clock: that says nothing about the claim. Whoever claims a shard writes down a
+    /// new generation, so as long as it is this one nobody else has had it.
+    async fn find_again(
+        &self,
+        kept: &mut Option<Session>,
+        who: &Identity,
+        hold: Hold,
+        before: &Session,
+    ) -> Outcome<bool> {
+        let (semaphore, timeout) =
+            (name(&who.dc, hold.shard), self.timeout.get().copied().unwrap_or(SessionOptions::default().timeout));
+        // By a session of its own: whoever has come back to the old one, under this host's name, is not to be disturbed.
+        let session = self.client.start_session(&self.node, options(who, timeout, None)).await?;
+        let found = match session.describe(&semaphore, OWNERS).await {
             Err(error) if error.status() == Some(Status::NotFound) => return Ok(false),
-            Err(shardine_client::Error::Expired) => return Ok(false),
             found => found?,
         };
-        let is_owner = owner(&found).is_some_and(|(id, _)| id == session.id());
-        Ok(is_owner && Note::read(&found.data).generation == hold.generation)
+        if Note::read(&found.data).generation != hold.generation {
+            return Ok(false);
+        }
+        match owner(&found) {
+            Some((id, _)) if id == before.id() => {
+                let session = self.come_back(kept, who, timeout, id).await?;
+                let found = session.describe(&semaphore, OWNERS).await?;
+                Ok(is_ours(&found, session.id(), hold))
+            }
+            Some(_) => Ok(false),
+            None => {
+                let how = Acquire::tokens(1).within(Duration::ZERO).data(who.host.as_str());
+                let is_taken = session.acquire(&semaphore, how).await?;
+                // Somebody may have claimed it, and given it back, since it was looked at.
+                let found = session.describe(&semaphore, OWNERS).await?;
+                *kept = Some(session.clone());
+                Ok(is_taken && is_ours(&found, session.id(), hold))
+            }
+        }
     }
 
     async fn list(&self) -> Outcome<Vec<Holder>> {
@@ -175,6 +220,11 @@ async fn look(session: &Session, name: &str) -> Outcome<Semaphore> {
         Err(error) if error.status() != Some(Status::AlreadyExists) => Err(error),
         _ => session.describe(name, OWNERS).await,
     }
+}
+
+/// Whether this session holds it under this generation.
+fn is_ours(found: &Semaphore, session: u64, hold: Hold) -> bool {
+    owner(found).is_some_and(|(id, _)| id == session) && Note::read(&found.data).generation == hold.generation
 }
 
 /// Whose it is: session and host.

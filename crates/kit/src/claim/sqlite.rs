@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::store::{Error, Holder, Store};
-use super::table::{Table, signed_micros};
+use super::table::{Table, fits, signed_micros, tell_of_missing_rows};
 use crate::core::shard::Hold;
 use crate::server::Identity;
 
@@ -33,22 +33,33 @@ impl SqliteTable {
     /// Makes the table and the rows of a data centre, where they are missing.
     pub async fn prepare(&self, dc: &str) -> Result<(), Error> {
         let (name, dc, shards) = (self.table.quoted(), dc.to_owned(), self.table.shards);
-        self.run(move |transaction| {
+        fits(STORE, &Identity::new(&dc, ""))?;
+        let may_create = OpenFlags::default();
+        self.transact(may_create, TransactionBehavior::Immediate, move |transaction| {
             transaction.execute_batch(&format!(
                 "CREATE TABLE IF NOT EXISTS {name} (dc TEXT NOT NULL, shard INTEGER NOT NULL, \
                  host TEXT NOT NULL DEFAULT '', locked_time INTEGER, last_ping INTEGER NOT NULL DEFAULT 0, \
                  generation INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (dc, shard))"
             ))?;
-            let mut fill = transaction
-                .prepare(&format!("INSERT INTO {name} (dc, shard) VALUES (?1, ?2) ON CONFLICT DO NOTHING"))?;
-            (0..shards).try_for_each(|shard| fill.execute(params![dc, shard]).map(drop))
+            fill(transaction, &name, &dc, shards)
         })
         .await
     }
 
-    /// Runs a transaction that begins with the right to write, on a thread that may wait.
+    /// Runs a transaction that begins with the right to write.
     async fn run<V: Send + 'static>(
         &self,
+        act: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<V> + Send + 'static,
+    ) -> Result<V, Error> {
+        self.transact(existing(), TransactionBehavior::Immediate, act).await
+    }
+
+    /// Runs a transaction on a thread that may wait. Only [`SqliteTable::prepare`] makes a file: whoever looks into the wrong
+    /// directory is to hear so.
+    async fn transact<V: Send + 'static>(
+        &self,
+        flags: OpenFlags,
+        behavior: TransactionBehavior,
         act: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<V> + Send + 'static,
     ) -> Result<V, Error> {
         let (path, kept) = (self.path.clone(), Arc::clone(&self.kept));
@@ -57,12 +68,12 @@ impl SqliteTable {
             let mut connection = match kept.take() {
                 Some(connection) => connection,
                 None => {
-                    let connection = Connection::open(path)?;
+                    let connection = Connection::open_with_flags(path, flags)?;
                     connection.busy_timeout(BUSY)?;
                     connection
                 }
             };
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction = connection.transaction_with_behavior(behavior)?;
             let value = act(&transaction)?;
             transaction.commit()?;
             *kept = Some(connection);
@@ -88,6 +99,17 @@ impl SqliteTable {
 
 const STORE: &str = "SQLite";
 
+fn existing() -> OpenFlags {
+    OpenFlags::default() - OpenFlags::SQLITE_OPEN_CREATE
+}
+
+/// Makes the rows of a data centre that are missing.
+fn fill(transaction: &Transaction<'_>, name: &str, dc: &str, shards: u32) -> rusqlite::Result<()> {
+    let mut fill =
+        transaction.prepare(&format!("INSERT INTO {name} (dc, shard) VALUES (?1, ?2) ON CONFLICT DO NOTHING"))?;
+    (0..shards).try_for_each(|shard| fill.execute(params![dc, shard]).map(drop))
+}
+
 fn signed(generation: u64) -> i64 {
     i64::try_from(generation).unwrap_or(i64::MAX)
 }
@@ -101,12 +123,25 @@ impl Store for SqliteTable {
              RETURNING shard, generation",
             self.table.quoted()
         );
-        let (who, timeout, shards) = (who.clone(), signed_micros(timeout), self.table.shards);
+        fits(STORE, who)?;
+        let count = format!("SELECT count(*) FROM {} WHERE dc = ?1 AND shard < ?2", self.table.quoted());
+        let (who, timeout, table) = (who.clone(), signed_micros(timeout), self.table.clone());
         self.run(move |transaction| {
             let hold = |row: &rusqlite::Row<'_>| {
                 Ok(Hold { shard: row.get(0)?, generation: row.get::<_, i64>(1)?.unsigned_abs() })
             };
-            transaction.query_row(&take, params![who.dc, who.host, timeout, shards], hold).optional()
+            let take_one =
+                || transaction.query_row(&take, params![who.dc, who.host, timeout, table.shards], hold).optional();
+            if let Some(taken) = take_one()? {
+                return Ok(Some(taken));
+            }
+            let rows: i64 = transaction.query_row(&count, params![who.dc, table.shards], |row| row.get(0))?;
+            if rows >= i64::from(table.shards) {
+                return Ok(None);
+            }
+            tell_of_missing_rows(&table, &who.dc, rows);
+            fill(transaction, &table.quoted(), &who.dc, table.shards)?;
+            take_one()
         })
         .await
     }
@@ -125,7 +160,8 @@ impl Store for SqliteTable {
             self.table.quoted()
         );
         let timeout = signed_micros(self.table.timeout);
-        self.run(move |transaction| {
+        // Only reads, so it waits for no writer.
+        self.transact(existing(), TransactionBehavior::Deferred, move |transaction| {
             let mut list = transaction.prepare(&list)?;
             let holder = |row: &rusqlite::Row<'_>| {
                 let generation = row.get::<_, i64>(3)?.unsigned_abs();

@@ -2,6 +2,14 @@
 
 use std::time::Duration;
 
+use super::store::Error;
+use crate::server::Identity;
+
+/// Characters that the columns have room for. MySQL may cut what is longer without a word, and a server whose name was cut
+/// never finds its row.
+pub(super) const DC_CHARS_MAX: usize = 64;
+pub(super) const HOST_CHARS_MAX: usize = 255;
+
 /// `(dc, shard, host, locked_time, last_ping, generation)` in an SQL database, with a row per data centre and shard. Times
 /// are the database's own: no server's clock is ever written down or compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +43,26 @@ impl Table {
     pub(super) fn backticked(&self) -> String {
         format!("`{}`", self.name.replace('`', "``"))
     }
+}
+
+/// Refuses names that the table has no room for.
+pub(super) fn fits(store: &'static str, who: &Identity) -> Result<(), Error> {
+    let named = [("data centre", &who.dc, DC_CHARS_MAX), ("host", &who.host, HOST_CHARS_MAX)];
+    match named.into_iter().find(|(_, name, max)| name.chars().count() > *max) {
+        Some((what, name, max)) => Err(Error::new(store, format!("the {what} {name} is longer than {max} characters"))),
+        None => Ok(()),
+    }
+}
+
+/// Somebody waits for a shard, and has found a table without some of its rows: deleted, or never made. Makes them known.
+pub(super) fn tell_of_missing_rows(table: &Table, dc: &str, rows: i64) {
+    tracing::warn!(
+        table = table.name,
+        dc,
+        rows,
+        shards = table.shards,
+        "rows of the lock table are missing, making them"
+    );
 }
 
 /// SQL has no unsigned numbers that all three databases agree on.

@@ -1,8 +1,8 @@
 //! One call as it runs: performs what `core::call` decides, and brings it what comes of it. Runs in the caller's own task, so
 //! that a call to one host costs no hand-over; whoever drops it cancels all that it has asked.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -15,10 +15,10 @@ use tokio::sync::watch;
 use tokio::time::{Sleep, sleep_until};
 use tonic::{Code, Response, Status};
 
-use super::{Failure, Found, Heard, Inner, Partial};
-use crate::core::call::{Action, Answer, AskId, Call, Cause, Mode, Step, Verdict};
+use super::{End, Failure, Found, Heard, Inner, Partial};
+use crate::core::call::{Action, Answer, Ask, AskId, Call, Cause, Fate, Mode, Step, Verdict};
 use crate::core::moment::Moment;
-use crate::error::Error;
+use crate::error::{Error, HostStatus, Tried, Why};
 use crate::host::Host;
 use crate::options::How;
 use crate::request::{Reply, Request};
@@ -47,8 +47,10 @@ pub(super) struct Fetch<'a, R: Request> {
     mode: Mode,
     call: Call<Arc<Host>>,
     asks: Asks<R>,
-    /// By request: how to take it back.
+    /// By request that is on its way: how to take it back.
     handles: HashMap<AskId, AbortHandle>,
+    /// By request: what its host said when it last failed.
+    failures: HashMap<AskId, HostStatus>,
     actions: Vec<Action>,
     begun: Moment,
     map_version: u64,
@@ -64,9 +66,11 @@ impl<'a, R: Request> Fetch<'a, R> {
                 Entry::Occupied(taken) => return Err(Error::Duplicate { id: taken.key().clone() }),
             }
         }
+        let bytes = keys.iter().map(|key| inner.request.key_bytes(key)).collect();
         let positions = keys.iter().map(|key| inner.request.sharding_key(key)).collect();
         let (mode, begun) = (how.mode.unwrap_or(inner.options.mode), inner.now());
-        let call = Call::new(mode, inner.options.patience(&how), inner.options.activity(), positions, begun);
+        let call = Call::new(mode, inner.options.patience(&how), inner.options.activity(), positions, begun)
+            .in_batches(inner.options.batch(), bytes);
         Ok(Self {
             inner,
             keys,
@@ -77,6 +81,7 @@ impl<'a, R: Request> Fetch<'a, R> {
             call,
             asks: FuturesUnordered::new(),
             handles: HashMap::new(),
+            failures: HashMap::new(),
             actions: Vec::new(),
             begun,
             map_version: 0,
@@ -141,27 +146,31 @@ impl<'a, R: Request> Fetch<'a, R> {
         let now = self.inner.now();
         for action in std::mem::take(&mut self.actions) {
             match action {
-                Action::Send(ask) => {
-                    self.budget(|budget| budget.count(now));
-                    self.send(ask);
-                }
+                Action::Send(ask) => match self.is_allowed(ask, now) {
+                    true => self.send(ask, now),
+                    false => {
+                        self.call.granted(ask, false, now);
+                        self.inner.metrics.forgone_retries.one();
+                    }
+                },
                 Action::Propose(ask) => {
-                    let is_granted = self.budget(|budget| budget.grant(now));
+                    let is_granted = self.budget(|budget| budget.grant_hedge(now));
                     self.call.granted(ask, is_granted, now);
                     match is_granted {
-                        true => self.send(ask),
+                        true => self.send(ask, now),
                         false => self.inner.metrics.forgone_hedges.one(),
                     }
                 }
                 Action::Cancel(ask) => {
-                    if let Some(handle) = self.handles.remove(&ask) {
-                        handle.abort();
-                    }
+                    // One that pauses is not on its way.
+                    let Some(handle) = self.handles.remove(&ask) else { continue };
+                    handle.abort();
+                    let Ask { host, .. } = self.call.ask(ask);
                     match self.call.ask(ask).fate() {
-                        Some(crate::Fate::Cancelled) => self.inner.metrics.cancelled.one(),
+                        Some(Fate::Cancelled) => self.inner.count(host, End::Cancelled),
                         _ => {
-                            self.inner.metrics.timeouts.one();
-                            self.call.ask(ask).host.doubt(now);
+                            self.inner.count(host, End::TimedOut);
+                            host.doubt(now);
                         }
                     }
                 }
@@ -170,24 +179,38 @@ impl<'a, R: Request> Fetch<'a, R> {
         }
     }
 
+    /// First requests always are, and so is a way to where keys have moved; what has failed is asked for within the budget.
+    fn is_allowed(&self, ask: AskId, now: Moment) -> bool {
+        let asked = self.call.ask(ask);
+        if asked.is_retry() {
+            return self.budget(|budget| budget.grant_retry(now));
+        }
+        if asked.cause == Cause::First {
+            self.budget(|budget| budget.count(now));
+        }
+        true
+    }
+
     fn budget<T>(&self, ask: impl FnOnce(&mut crate::core::budget::Budget) -> T) -> T {
         ask(&mut self.inner.budget.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn send(&mut self, ask: AskId) {
+    fn send(&mut self, ask: AskId, now: Moment) {
         let asked = self.call.ask(ask);
         let metrics = &self.inner.metrics;
         metrics.requests.one();
+        asked.host.metrics().requests.one();
         if asked.cause == Cause::Hedge && asked.attempt == 1 {
             metrics.hedges.one();
         }
-        if asked.attempt > 1 {
+        if asked.is_retry() {
             metrics.retries.one();
         }
         let keys: Vec<&R::Key> = asked.keys.iter().map(|key| &self.keys[*key as usize]).collect();
         let message = self.inner.request.encode(&keys);
         let (handle, registration) = AbortHandle::new_pair();
-        let asking = asking(Arc::clone(self.inner), ask, Arc::clone(&asked.host), message);
+        let within = self.call.time_left(now);
+        let asking = asking(Arc::clone(self.inner), ask, Arc::clone(&asked.host), message, within);
         self.asks.push(Abortable::new(asking, registration));
         self.handles.insert(ask, handle);
     }
@@ -198,16 +221,23 @@ impl<'a, R: Request> Fetch<'a, R> {
         self.handles.remove(&ask);
         match self.inner.learn(&host, sent, outcome) {
             Heard::Reply(reply) if reply.all_matched => {
-                host.took(took);
+                self.inner.count(&host, End::Answered);
                 let found = self.keep(ask, reply);
+                match found.len() < self.call.ask(ask).keys.len() {
+                    true => host.fell_short(self.inner.now()),
+                    false => host.took(took),
+                }
                 self.step(|call, step, out| call.answer(ask, Answer::Found(&found), step, out));
             }
             Heard::Reply(_) => {
-                self.inner.metrics.refusals.one();
+                self.inner.count(&host, End::Refused);
                 self.step(|call, step, out| call.answer(ask, Answer::Refused, step, out));
             }
             Heard::Failed(status) => {
                 tracing::debug!(host = host.address(), %status, "request failed");
+                self.inner.count(&host, End::Failed);
+                host.fell_short(self.inner.now());
+                self.failures.insert(ask, HostStatus::from(&status));
                 let again = may_pass(status.code());
                 self.step(|call, step, out| call.answer(ask, Answer::Failed { again }, step, out));
             }
@@ -239,11 +269,19 @@ impl<'a, R: Request> Fetch<'a, R> {
     fn leave(&mut self) {
         let asks = std::mem::take(&mut self.asks);
         if self.mode != Mode::All {
-            self.inner.metrics.cancelled.add(self.handles.len() as u64);
-            return;
+            return self.take_back();
         }
-        if !asks.is_empty() {
-            tokio::spawn(listen(Arc::clone(self.inner), asks));
+        let waiting: HashMap<AskId, Arc<Host>> =
+            self.handles.drain().map(|(ask, _)| (ask, Arc::clone(&self.call.ask(ask).host))).collect();
+        if !waiting.is_empty() {
+            tokio::spawn(listen(Arc::clone(self.inner), asks, waiting));
+        }
+    }
+
+    /// Counts what nobody waits for any more; it is dropped with the call.
+    fn take_back(&mut self) {
+        for (ask, _) in self.handles.drain() {
+            self.inner.count(&self.call.ask(ask).host, End::Cancelled);
         }
     }
 
@@ -290,10 +328,23 @@ fn may_pass(code: Code) -> bool {
     }
 }
 
-fn asking<R: Request>(inner: Arc<Inner<R>>, ask: AskId, host: Arc<Host>, message: R::Asked) -> Asking<R> {
+/// Whoever drops a call takes back all that it has asked.
+impl<R: Request> Drop for Fetch<'_, R> {
+    fn drop(&mut self) {
+        self.take_back();
+    }
+}
+
+fn asking<R: Request>(
+    inner: Arc<Inner<R>>,
+    ask: AskId,
+    host: Arc<Host>,
+    message: R::Asked,
+    within: Duration,
+) -> Asking<R> {
     Box::pin(async move {
         let (sent, begun, busy) = (inner.next_sent(), inner.now(), host.busy());
-        let outcome = inner.request.call(&host, message).await;
+        let outcome = inner.call(&host, message, within).await;
         drop(busy);
         let took = inner.now().since(begun);
         Completed { ask, host, sent, took, outcome }
@@ -301,11 +352,12 @@ fn asking<R: Request>(inner: Arc<Inner<R>>, ask: AskId, host: Arc<Host>, message
 }
 
 /// Hears the rest of a call that has its answer: only the map and the hosts' standing learn from it.
-async fn listen<R: Request>(inner: Arc<Inner<R>>, mut asks: Asks<R>) {
+async fn listen<R: Request>(inner: Arc<Inner<R>>, mut asks: Asks<R>, mut waiting: HashMap<AskId, Arc<Host>>) {
     let hearing = async {
         while let Some(done) = asks.next().await {
             let Ok(done) = done else { continue };
-            inner.metrics.late_replies.one();
+            waiting.remove(&done.ask);
+            inner.count(&done.host, End::Late);
             if let Heard::Reply(reply) = inner.learn(&done.host, done.sent, done.outcome)
                 && reply.all_matched
             {
@@ -315,6 +367,7 @@ async fn listen<R: Request>(inner: Arc<Inner<R>>, mut asks: Asks<R>) {
     };
     // Whoever needs longer than a request may take is not waited for.
     let _ = tokio::time::timeout(inner.options.host_timeout, hearing).await;
+    waiting.values().for_each(|host| inner.count(host, End::TimedOut));
 }
 
 /// A call that waits for a host: as long as there is one, hosts are asked more often.
@@ -373,13 +426,32 @@ impl<R: Request> Fetch<'_, R> {
         keys.iter().map(|key| self.inner.request.entry_id(&self.keys[*key as usize])).collect()
     }
 
-    /// Everybody who was asked for one of these keys.
-    fn tried(&self, keys: &[u32]) -> Vec<Arc<str>> {
-        let asked = self.call.asks().iter().filter(|ask| ask.keys.iter().any(|key| keys.contains(key)));
-        let mut hosts: Vec<Arc<str>> = asked.map(|ask| Arc::clone(&ask.address)).collect();
-        hosts.sort();
-        hosts.dedup();
-        hosts
+    /// Everybody who was asked for one of these keys, which are in ascending order, and what came of it.
+    fn tried(&self, keys: &[u32]) -> Vec<Tried> {
+        let mut hosts: BTreeMap<Arc<str>, Why> = BTreeMap::new();
+        for (id, ask) in self.call.asks().iter().enumerate() {
+            if ask.keys.iter().any(|key| keys.binary_search(key).is_ok())
+                && let Some(why) = self.why(id, ask)
+            {
+                hosts.insert(Arc::clone(&ask.address), why);
+            }
+        }
+        hosts.into_iter().map(|(host, why)| Tried { host, why }).collect()
+    }
+
+    /// Why a request brought no value; nothing of one that was never sent.
+    fn why(&self, id: AskId, ask: &Ask<Arc<Host>>) -> Option<Why> {
+        let failure = self.failures.get(&id);
+        Some(match (ask.fate(), failure) {
+            (Some(Fate::Forgone), None) if ask.cause == Cause::Hedge => return None,
+            (Some(Fate::Forgone), failure) => Why::Forgone(failure.cloned()),
+            (Some(Fate::TimedOut), _) => Why::TimedOut,
+            (Some(Fate::Answered), _) => Why::NoValue,
+            (Some(Fate::Refused), _) => Why::Refused,
+            // Another attempt was on its way, or about to be.
+            (Some(Fate::Failed | Fate::Cancelled) | None, Some(failure)) => Why::Failed(failure.clone()),
+            (Some(Fate::Failed | Fate::Cancelled) | None, None) => Why::Unfinished,
+        })
     }
 
     fn trace(&self, took: Duration) -> Trace<R::Id> {
@@ -388,7 +460,7 @@ impl<R: Request> Fetch<'_, R> {
         Trace {
             map_version: self.map_version,
             took,
-            asked: trace::asked(&self.call),
+            asked: trace::asked(&self.call, &self.failures),
             searches: self.call.searches(),
             answered: answered.collect(),
         }

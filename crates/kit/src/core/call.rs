@@ -49,8 +49,10 @@ pub enum Cause {
     First,
     /// The host before took too long.
     Hedge,
-    /// The host before failed or did not serve the keys any more.
+    /// The host before failed, or had no value.
     Instead,
+    /// The host before does not serve the keys any more.
+    Moved,
 }
 
 /// What came of a request.
@@ -63,8 +65,17 @@ pub enum Fate {
     TimedOut,
     /// Somebody else was quicker.
     Cancelled,
-    /// A second request that the budget had no room for.
+    /// A second request, or a retry, that the budget had no room for.
     Forgone,
+}
+
+/// How much one request carries.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch {
+    /// One at least.
+    pub keys_max: usize,
+    /// A key that is larger goes alone.
+    pub bytes_max: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +108,11 @@ pub struct Ask<H> {
 }
 
 impl<H> Ask<H> {
+    /// Whether it asks for what has failed: the budget is asked before it is sent.
+    pub fn is_retry(&self) -> bool {
+        self.attempt > 1 || self.cause == Cause::Instead
+    }
+
     /// What came of it, if anything did yet.
     pub fn fate(&self) -> Option<Fate> {
         match self.state {
@@ -154,6 +170,9 @@ pub struct Call<H> {
     activity: Activity,
     deadline: Moment,
     positions: Vec<u64>,
+    /// Bytes of each key; without any, requests are not split.
+    bytes: Vec<usize>,
+    batch: Batch,
     is_open: Vec<bool>,
     open: usize,
     /// Of each key, how many requests on their way carry it.
@@ -182,7 +201,21 @@ impl<H: Rated + Clone> Call<H> {
             search_at: now,
             searches: 0,
             positions,
+            bytes: Vec::new(),
+            batch: Batch { keys_max: usize::MAX, bytes_max: usize::MAX },
         }
+    }
+
+    /// The same in requests that are no larger than this; `bytes` are those of each key.
+    #[must_use]
+    pub fn in_batches(self, batch: Batch, bytes: Vec<usize>) -> Self {
+        Self { batch, bytes, ..self }
+    }
+
+    /// How long anybody waits for a request that is sent now.
+    #[must_use]
+    pub fn time_left(&self, now: Moment) -> Duration {
+        self.deadline.since(now).min(self.patience.host_timeout)
     }
 
     #[must_use]
@@ -228,13 +261,13 @@ impl<H: Rated + Clone> Call<H> {
             Answer::Found(found) => self.found(id, found, step, out),
             Answer::Refused => {
                 let left = self.end(id, Fate::Refused);
-                self.dispatch(left, Cause::Instead, step, out);
+                self.dispatch(left, Cause::Moved, step, out);
             }
             Answer::Failed { again } => self.failed(id, Fate::Failed, again, step, out),
         }
     }
 
-    /// The budget's word about a second request.
+    /// The budget's word about a second request, or about a retry.
     pub fn granted(&mut self, id: AskId, is_granted: bool, now: Moment) {
         match is_granted {
             true => self.asks[id].state = self.out(now, None),
@@ -314,14 +347,14 @@ impl<H: Rated + Clone> Call<H> {
         }
     }
 
-    /// A host failed: where only one is asked, another takes its keys; where all are, or nobody else is left, it is asked
+    /// A host failed: somebody who was not asked yet takes its keys. Where all are asked, or nobody else is left, it is asked
     /// again itself.
     fn failed(&mut self, id: AskId, fate: Fate, again: bool, step: &Step<'_, H>, out: &mut Vec<Action>) {
         let mut left = self.end(id, fate);
+        let split = self.split(&left, step);
+        self.send(&split, Cause::Instead, step, out);
         if self.mode != Mode::All {
-            let split = self.split(&left, step);
-            left = split.unknown.clone();
-            self.send(&split, Cause::Instead, step, out);
+            left = split.unknown;
         }
         // Another request may still bring them.
         let is_last = left.iter().any(|key| self.carried[*key as usize] == 0);
@@ -340,7 +373,7 @@ impl<H: Rated + Clone> Call<H> {
     fn hedge(&mut self, id: AskId, step: &Step<'_, H>, out: &mut Vec<Action>) {
         let open = self.open_of(self.asks[id].keys.iter().copied());
         let split = self.split(&open, step);
-        for (member, keys) in split.shares() {
+        for (member, keys) in self.batches(&split) {
             let second = self.add(step.view.member(member), keys, Cause::Hedge, State::Proposed);
             out.push(Action::Propose(second));
         }
@@ -373,7 +406,7 @@ impl<H: Rated + Clone> Call<H> {
     }
 
     fn send(&mut self, split: &Split, cause: Cause, step: &Step<'_, H>, out: &mut Vec<Action>) {
-        for (member, keys) in split.shares() {
+        for (member, keys) in self.batches(split) {
             let member = step.view.member(member);
             let is_hedged = self.mode == Mode::Hedge && cause == Cause::First;
             let hedge_at = is_hedged.then(|| step.now.after(self.hedge_delay(&member.host, step.now)));
@@ -382,14 +415,34 @@ impl<H: Rated + Clone> Call<H> {
         }
     }
 
-    fn add(&mut self, member: &Member<H>, keys: &[u32], cause: Cause, state: State) -> AskId {
+    /// The keys of each host, in requests that are no larger than they may be.
+    fn batches(&self, split: &Split) -> Vec<(u32, Vec<u32>)> {
+        let mut batches: Vec<(u32, Vec<u32>)> = Vec::new();
+        for (member, keys) in split.shares() {
+            let (mut batch, mut sum) = (Vec::new(), 0usize);
+            for key in keys {
+                let bytes = self.bytes.get(*key as usize).copied().unwrap_or(0);
+                let is_full = batch.len() >= self.batch.keys_max || sum.saturating_add(bytes) > self.batch.bytes_max;
+                if is_full && !batch.is_empty() {
+                    batches.push((member, std::mem::take(&mut batch)));
+                    sum = 0;
+                }
+                batch.push(*key);
+                sum = sum.saturating_add(bytes);
+            }
+            batches.push((member, batch));
+        }
+        batches
+    }
+
+    fn add(&mut self, member: &Member<H>, keys: Vec<u32>, cause: Cause, state: State) -> AskId {
         keys.iter().for_each(|key| self.carried[*key as usize] += 1);
         self.asks.push(Ask {
             host: member.host.clone(),
             address: Arc::clone(&member.address),
             slot: member.slot,
             version: member.version,
-            keys: keys.to_vec(),
+            keys,
             cause,
             attempt: 1,
             state,
@@ -435,7 +488,8 @@ impl<H: Rated + Clone> Call<H> {
     fn asks_of(&self, key: u32, member: &Member<H>) -> impl Iterator<Item = &Ask<H>> {
         let (slot, version) = (member.slot, member.version);
         let asks = self.asks.iter().filter(move |ask| (ask.slot, ask.version) == (slot, version));
-        asks.filter(move |ask| ask.fate() != Some(Fate::Forgone) && ask.keys.binary_search(&key).is_ok())
+        let was_sent = |ask: &&Ask<H>| ask.cause != Cause::Hedge || ask.fate() != Some(Fate::Forgone);
+        asks.filter(was_sent).filter(move |ask| ask.keys.binary_search(&key).is_ok())
     }
 
     fn open_of(&self, keys: impl Iterator<Item = u32>) -> Vec<u32> {

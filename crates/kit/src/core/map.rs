@@ -140,28 +140,29 @@ impl<H: Clone> Map<H> {
         view
     }
 
-    /// Everybody who serves something. Of two hosts that claim one shard of one data centre, the later claim counts: the
-    /// other host has lost it and does not know it yet.
+    /// Everybody who serves something. Of two hosts that claim one shard of one data centre, the later claim counts, for as
+    /// long as its holder lives: who that is, is asked when keys are handed out, since it changes without a reply.
     fn members(&self) -> Vec<Member<H>> {
-        let mut newest: BTreeMap<(&str, u32), u64> = BTreeMap::new();
-        for shard in self.entries.iter().flatten().filter_map(|entry| entry.known.as_ref()).map(|known| &known.shard) {
-            if let Some(hold) = shard.hold.filter(|_| !shard.interval.is_empty()) {
-                let generation = newest.entry((&shard.dc, hold.shard)).or_default();
-                *generation = hold.generation.max(*generation);
-            }
-        }
         let mut members = Vec::new();
+        let mut claims: BTreeMap<(&str, u32), (u64, u32)> = BTreeMap::new();
         for (slot, entry) in (0..).map(Slot).zip(&self.entries) {
             let Some(entry) = entry else { continue };
             let Some(known) = entry.known.as_ref().filter(|known| !known.shard.interval.is_empty()) else { continue };
-            let is_lost = known.shard.hold.is_some_and(|hold| {
-                newest.get(&(known.shard.dc.as_str(), hold.shard)).is_some_and(|newest| hold.generation < *newest)
-            });
-            if !is_lost {
-                let (address, host) = (Arc::clone(&entry.address), entry.host.clone());
-                let (version, interval) = (known.version, known.shard.interval);
-                members.push(Member { slot, version, address, interval, host });
+            let number = u32::try_from(members.len()).expect("there are fewer hosts than numbers of four bytes");
+            if let Some(hold) = known.shard.hold {
+                let latest = claims.entry((&known.shard.dc, hold.shard)).or_insert((hold.generation, number));
+                *latest = (*latest).max((hold.generation, number));
             }
+            let (address, host) = (Arc::clone(&entry.address), entry.host.clone());
+            let (version, interval) = (known.version, known.shard.interval);
+            members.push(Member { slot, version, address, interval, host, outdone_by: None });
+        }
+        for member in &mut members {
+            let entry = self.entries[member.slot.0 as usize].as_ref();
+            let Some(shard) = entry.and_then(|entry| entry.known.as_ref()).map(|known| &known.shard) else { continue };
+            let Some(hold) = shard.hold else { continue };
+            let latest = claims.get(&(shard.dc.as_str(), hold.shard));
+            member.outdone_by = latest.filter(|(newest, _)| hold.generation < *newest).map(|(_, number)| *number);
         }
         members
     }

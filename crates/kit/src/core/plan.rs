@@ -98,7 +98,8 @@ pub struct Wanted<'a> {
 impl<H: Rated> Ground<'_, H> {
     /// Every active host of every key; of a key that no active host serves, the others.
     pub fn to_all(&self, wanted: &Wanted<'_>, is_free: impl Fn(u32, &Member<H>) -> bool) -> Split {
-        let active: Vec<bool> = self.view.members().iter().map(|member| self.is_active(member)).collect();
+        let is_active = |member| self.is_active(member) && !self.is_outdone(member);
+        let active: Vec<bool> = self.view.members().iter().map(is_active).collect();
         let (mut pairs, mut unknown) = (Vec::with_capacity(wanted.keys.len() * 3), Vec::new());
         for key in wanted.keys {
             let before = pairs.len();
@@ -136,6 +137,14 @@ impl<H: Rated> Ground<'_, H> {
         self.activity.is_active(&member.host.standing(self.now), self.now)
     }
 
+    /// Whether somebody who lives has claimed its shard after it.
+    fn is_outdone(&self, member: &Member<H>) -> bool {
+        member.outdone_by.is_some_and(|number| {
+            let later = self.view.member(number);
+            self.is_active(later) && !later.host.standing(self.now).is_suspect
+        })
+    }
+
     /// Smaller is better: active before not, heard of before suspect, cheap and idle before dear and busy. Chance turns the
     /// order of equals, so that clients that have just started do not all begin with one host.
     fn rank(&self, member: &Member<H>) -> (bool, bool, u64, u64) {
@@ -143,7 +152,8 @@ impl<H: Rated> Ground<'_, H> {
         let cost = standing.cost.saturating_mul(u64::from(standing.in_flight) + 1);
         let Slot(slot) = member.slot;
         let turn = (u64::from(slot) ^ self.roll).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (!self.activity.is_active(&standing, self.now), standing.is_suspect, cost, turn)
+        let is_active = self.activity.is_active(&standing, self.now) && !self.is_outdone(member);
+        (!is_active, standing.is_suspect, cost, turn)
     }
 }
 

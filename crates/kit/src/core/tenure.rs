@@ -22,6 +22,23 @@ impl Default for Times {
     }
 }
 
+/// What a holder does while the store is silent, for whatever reason: the store is down, or the way to it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhileSilent {
+    /// Goes on answering until the store says that the shard is somebody else's. A store that is down costs nothing then. A
+    /// holder that alone is cut off from the store may answer beside the one who has taken its shard, for as long as it is
+    /// cut off: clients that hear of both ask the later claim, others get answers as old as what the first one has read.
+    ///
+    /// The default: nobody can take a shard from a store that is down, while stopping makes its outage everybody's, in all
+    /// data centres at once. And two replicas may differ anyway for as long as they read at different times.
+    #[default]
+    Serve,
+    /// Stops answering before anybody else could take the shard, and goes on when the store says that it is still held. Two
+    /// hosts never answer for one shard then; a store that is down for longer than `timeout - margin` ends the service in
+    /// all data centres that claim there, until it is back.
+    Stop,
+}
+
 /// What to ask of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreRequest {
@@ -53,12 +70,13 @@ enum State {
     Lost(Hold),
 }
 
-/// A claim's life: seeking, holding, lost. Invariant: the holder may answer only before `proven + timeout - margin`, which
-/// lies before the moment at which the store could give the shard to somebody else, since the store counts from when it
-/// received what was sent at `proven`.
+/// A claim's life: seeking, holding, lost. Silence of the store is never a loss. Invariant of [`WhileSilent::Stop`]: the
+/// holder may answer only before `proven + timeout - margin`, which lies before the moment at which the store could give the
+/// shard to somebody else, since the store counts from when it received what was sent at `proven`.
 #[derive(Clone, Debug)]
 pub struct Tenure {
     times: Times,
+    while_silent: WhileSilent,
     state: State,
     next: Moment,
     sent: Moment,
@@ -66,8 +84,8 @@ pub struct Tenure {
 
 impl Tenure {
     #[must_use]
-    pub fn new(times: Times, now: Moment) -> Self {
-        Self { times, state: State::Seeking, next: now, sent: now }
+    pub fn new(times: Times, while_silent: WhileSilent, now: Moment) -> Self {
+        Self { times, while_silent, state: State::Seeking, next: now, sent: now }
     }
 
     /// When the next request is due.
@@ -119,7 +137,10 @@ impl Tenure {
     #[must_use]
     pub fn until(&self) -> Option<Moment> {
         match self.state {
-            State::Holding { proven, .. } => Some(proven.after(self.times.timeout.saturating_sub(self.times.margin))),
+            State::Holding { proven, .. } => Some(match self.while_silent {
+                WhileSilent::Serve => Moment::from_micros(u64::MAX),
+                WhileSilent::Stop => proven.after(self.times.timeout.saturating_sub(self.times.margin)),
+            }),
             State::Seeking | State::Lost(_) => None,
         }
     }
@@ -136,7 +157,7 @@ mod tests {
     }
 
     fn holding() -> Tenure {
-        let mut tenure = Tenure::new(Times::default(), at(0));
+        let mut tenure = Tenure::new(Times::default(), WhileSilent::Stop, at(0));
         assert_eq!(tenure.request(at(0)), Some(StoreRequest::Claim));
         tenure.settle(Outcome::Held(HOLD));
         tenure
@@ -144,7 +165,7 @@ mod tests {
 
     #[test]
     fn kit_a_44_who_found_nothing_asks_again_every_period() {
-        let mut tenure = Tenure::new(Times::default(), at(0));
+        let mut tenure = Tenure::new(Times::default(), WhileSilent::Stop, at(0));
 
         tenure.request(at(0));
         tenure.settle(Outcome::Nothing);
@@ -175,6 +196,23 @@ mod tests {
 
         assert_eq!(tenure.until(), Some(at(20)), "the store gives it away after second 30");
         assert_eq!(tenure.hold(), Some(HOLD), "and it is asked for on: the row may still be ours");
+    }
+
+    #[test]
+    fn kit_a_49_who_serves_on_does_so_until_the_store_says_no() {
+        let mut tenure = Tenure::new(Times::default(), WhileSilent::Serve, at(0));
+        tenure.request(at(0));
+        tenure.settle(Outcome::Held(HOLD));
+
+        for second in 1..1_000 {
+            tenure.request(at(second * 5));
+            tenure.settle(Outcome::Unknown);
+        }
+        assert!(tenure.until() > Some(at(5_000)));
+        tenure.request(at(5_000));
+        tenure.settle(Outcome::Lost);
+
+        assert_eq!((tenure.until(), tenure.lost()), (None, Some(HOLD)));
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub struct Member<H> {
     pub address: Arc<str>,
     pub interval: Interval,
     pub host: H,
+    /// The member that holds the same shard by a later claim. This one has lost it and does not know it yet, if the other
+    /// lives; if the other is gone, this may be its successor in a table that counts anew.
+    pub outdone_by: Option<u32>,
 }
 
 /// A searchable map. Members are named by their place in it.

@@ -2,9 +2,14 @@
 
 use std::time::Duration;
 
-use shardine_kit::{Cause, Error, Fate, How, Interval, Mode, Options};
+use shardine_kit::{Cause, Error, Fate, HostStatus, How, Interval, Mode, Options, Tried, Why};
+use tonic::Code;
 
 use crate::world::{Mood, Stage, at, how, values};
+
+fn tried(host: &str, why: Why) -> Tried {
+    Tried { host: host.into(), why }
+}
 
 fn own(sent: &[(&str, &[u64])]) -> Vec<(String, Vec<u64>)> {
     sent.iter().map(|(host, keys)| ((*host).to_owned(), keys.to_vec())).collect()
@@ -65,7 +70,7 @@ async fn kit_a_26_a_host_has_its_own_time_out_and_retries_and_the_batch_is_sent_
 
     let error = stage.client.get(&[5_000, 15_000]).await.unwrap_err();
 
-    assert_eq!(error, Error::Missing { ids: vec![5_000], hosts: vec!["a1".into()] });
+    assert_eq!(error, Error::Missing { ids: vec![5_000], hosts: vec![tried("a1", Why::TimedOut)] });
     let again: (&str, &[u64]) = ("a1", &[5_000]);
     let expected = own(&[again, ("a2", &[15_000]), again, again]);
     assert_eq!(stage.world.sent(), expected, "what a2 has is there already");
@@ -83,7 +88,9 @@ async fn kit_a_27_28_when_all_replicas_of_a_key_are_gone_it_is_named_and_the_res
     let strict = stage.client.get(&keys).await.unwrap_err();
     let partial = stage.client.get_partial(&keys, How::default()).await.unwrap();
 
-    assert_eq!(strict, Error::Missing { ids: vec![5_000, 6_000], hosts: vec!["a1".into(), "b1".into()] });
+    let down = HostStatus { code: Code::Unavailable, message: "nobody listens".to_owned() };
+    let hosts = vec![tried("a1", Why::Failed(down)), tried("b1", Why::TimedOut)];
+    assert_eq!(strict, Error::Missing { ids: vec![5_000, 6_000], hosts });
     assert_eq!((partial.found, partial.missing), (values(&[15_000]), vec![5_000, 6_000]));
 }
 

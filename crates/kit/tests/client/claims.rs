@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use shardine_kit::claim::{Error, Holder, OnLoss, Store};
-use shardine_kit::{Claim, ClaimOptions, Hold, Identity, Interval, Shard, Times};
+use shardine_kit::{Claim, ClaimOptions, Hold, Identity, Interval, Shard, Times, WhileSilent};
 use tokio::time::sleep;
 
 #[derive(Default)]
@@ -15,6 +15,7 @@ struct Script {
     is_down: bool,
     /// Takes the question and never answers.
     is_stuck: bool,
+    panics: bool,
     claims: u32,
     renewals: u32,
 }
@@ -28,10 +29,11 @@ impl Scripted {
     }
 
     async fn answer<T>(&self, make: impl FnOnce(&mut Script) -> T) -> Result<T, Error> {
-        let (is_stuck, is_down) = {
+        let (is_stuck, is_down, panics) = {
             let script = self.0.lock().unwrap();
-            (script.is_stuck, script.is_down)
+            (script.is_stuck, script.is_down, script.panics)
         };
+        assert!(!panics, "this panic is part of the test");
         if is_stuck {
             std::future::pending::<()>().await;
         }
@@ -71,15 +73,19 @@ impl Store for Scripted {
 
 const HOLD: Hold = Hold { shard: 1, generation: 3 };
 
-fn claim(store: &Arc<Scripted>) -> Claim<Scripted> {
-    let options = ClaimOptions { times: Times::default(), on_loss: OnLoss::Tell };
+fn claim(store: &Arc<Scripted>, while_silent: WhileSilent) -> Claim<Scripted> {
+    let options = ClaimOptions { times: Times::default(), on_loss: OnLoss::Tell, while_silent };
     Claim::start(Arc::clone(store), Identity::new("a", "a1"), options)
 }
 
 /// A shard that is served under a claim.
 async fn served(store: &Arc<Scripted>) -> (Claim<Scripted>, Shard) {
+    served_by(store, WhileSilent::Stop).await
+}
+
+async fn served_by(store: &Arc<Scripted>, while_silent: WhileSilent) -> (Claim<Scripted>, Shard) {
     store.say(|script| script.free = Some(HOLD));
-    let claim = claim(store);
+    let claim = claim(store, while_silent);
     claim.taken().await;
     let shard = Shard::new(Identity::new("a", "a1"));
     claim.open(&shard, Interval::new(0, 10));
@@ -93,7 +99,7 @@ async fn pass(seconds: u64) {
 #[tokio::test(start_paused = true)]
 async fn kit_a_44_without_a_shard_a_server_lives_on_and_asks_every_period() {
     let store = Arc::new(Scripted::default());
-    let claim = claim(&store);
+    let claim = claim(&store, WhileSilent::Stop);
 
     pass(21).await;
     assert_eq!((store.0.lock().unwrap().claims, claim.hold()), (5, None));
@@ -156,6 +162,32 @@ async fn kit_a_49_a_holder_whose_database_is_down_fences_itself() {
 #[tokio::test(start_paused = true)]
 async fn kit_a_49_a_holder_whose_database_hangs_fences_itself() {
     silent_store(|script| script.is_stuck = true, |script| script.is_stuck = false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn kit_a_49_a_holder_whose_store_panics_fences_itself() {
+    silent_store(|script| script.panics = true, |script| script.panics = false).await;
+}
+
+/// The default: an outage of the store is nobody else's.
+#[tokio::test(start_paused = true)]
+async fn kit_a_49_a_holder_may_serve_on_until_the_store_says_that_it_has_lost() {
+    let store = Arc::new(Scripted::default());
+    let (claim, shard) = served_by(&store, WhileSilent::default()).await;
+
+    let silences: [fn(&mut Script); 3] =
+        [|script| script.is_down = true, |script| script.is_stuck = true, |script| script.panics = true];
+    for silence in silences {
+        store.say(silence);
+        pass(3_600).await;
+        assert!(claim.is_proven() && !shard.interval().is_empty() && claim.hold() == Some(HOLD));
+        store.say(|script| (script.is_down, script.is_stuck, script.panics) = (false, false, false));
+        pass(10).await;
+    }
+    store.say(|script| script.is_held = false);
+    claim.lost().await;
+
+    assert!(shard.interval().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@
 
 mod calls;
 mod claims;
+mod fire;
 mod map;
 mod modes;
 mod providers;

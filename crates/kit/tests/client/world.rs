@@ -20,6 +20,19 @@ pub enum Mood {
     Down,
     /// Answers those with keys by an error that tells what it serves.
     Broken,
+    /// Answers what makes the service's `decode` panic.
+    Garbled,
+    /// Says that all keys are its own, and has no value of any.
+    Empty,
+}
+
+/// How the list of hosts treats whoever reads it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Reading {
+    #[default]
+    Well,
+    Panics,
+    Hangs,
 }
 
 #[derive(Clone)]
@@ -47,6 +60,7 @@ pub struct World {
     hosts: Mutex<BTreeMap<String, Fake>>,
     sent: Mutex<Vec<Sent>>,
     pub list: Mutex<Option<Vec<String>>>,
+    pub reading: Mutex<Reading>,
 }
 
 /// A key is its own id and, divided by a thousand, its sharding key: so different keys can be neighbours.
@@ -55,6 +69,7 @@ pub struct Letters(pub Arc<World>);
 pub struct Answered {
     values: Vec<(u64, u64)>,
     all_matched: bool,
+    is_garbled: bool,
     shard: wire::Shard,
 }
 
@@ -77,23 +92,26 @@ impl Request for Letters {
         keys.iter().map(|key| **key).collect()
     }
 
-    fn decode(&self, answered: Answered) -> Reply<u64, u64> {
-        Reply { values: answered.values, all_matched: answered.all_matched, shard: Some(answered.shard) }
+    fn decode(&self, answered: Answered) -> Result<Reply<u64, u64>, Status> {
+        assert!(!answered.is_garbled, "this panic is part of the test");
+        Ok(Reply { values: answered.values, all_matched: answered.all_matched, shard: Some(answered.shard) })
     }
 
-    async fn call(&self, host: &Host, asked: Vec<u64>) -> Result<Response<Answered>, Status> {
+    async fn call(&self, host: &Host, asked: tonic::Request<Vec<u64>>) -> Result<Response<Answered>, Status> {
+        let asked = asked.into_inner();
         let Some(fake) = self.0.arrives(host.address(), &asked) else {
             return Err(Status::unavailable("no such host"));
         };
         match fake.mood {
             Mood::Silent => std::future::pending().await,
             Mood::Down => return Err(Status::unavailable("nobody listens")),
-            Mood::Well | Mood::Broken => {}
+            Mood::Well | Mood::Broken | Mood::Garbled | Mood::Empty => {}
         }
         let read = async |keys: &[u64]| {
             sleep(fake.reads).await;
             match fake.mood {
                 Mood::Broken => Err(Status::internal("no disk")),
+                Mood::Empty => Ok(Vec::new()),
                 _ => Ok(keys.iter().map(|key| (*key, key * 10 + fake.bias)).collect()),
             }
         };
@@ -101,7 +119,8 @@ impl Request for Letters {
         sleep(fake.travels).await;
         answer.map(|answer| {
             let (values, all_matched, shard) = (answer.values, answer.all_matched, answer.shard);
-            Response::new(Answered { values, all_matched, shard })
+            let is_garbled = fake.mood == Mood::Garbled;
+            Response::new(Answered { values, all_matched, is_garbled, shard })
         })
     }
 }
@@ -113,6 +132,7 @@ impl World {
             hosts: Mutex::default(),
             sent: Mutex::default(),
             list: Mutex::new(Some(hosts.iter().map(|(name, _)| (*name).to_owned()).collect())),
+            reading: Mutex::default(),
         };
         hosts.iter().for_each(|(name, interval)| world.add(name, *interval));
         Arc::new(world)
@@ -173,6 +193,11 @@ pub struct Listed(pub Arc<World>);
 
 impl Provider for Listed {
     fn hosts(&self) -> Listing<'_> {
+        let reading = *self.0.reading.lock().unwrap();
+        assert!(reading != Reading::Panics, "this panic is part of the test");
+        if reading == Reading::Hangs {
+            return Box::pin(std::future::pending());
+        }
         Box::pin(async { self.0.list.lock().unwrap().clone().ok_or_else(|| Error::new("the test", "no list today")) })
     }
 }

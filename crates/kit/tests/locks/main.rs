@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 mod discovery;
+mod fire;
 mod rig;
 mod suite;
 mod tables;

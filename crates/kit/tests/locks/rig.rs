@@ -171,6 +171,15 @@ impl Rig for Sqlite {
     }
 }
 
+impl Sqlite {
+    /// Somebody who has begun a transaction that writes, and does not end it.
+    pub fn begin_to_write(&self) -> rusqlite::Connection {
+        let writer = rusqlite::Connection::open(self.0.join("locks.sqlite")).unwrap();
+        writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+        writer
+    }
+}
+
 impl Hands for Sqlite {
     async fn sql(&self, statement: &str) -> anyhow::Result<String> {
         let mut sqlite = std::process::Command::new("sqlite3");
@@ -191,6 +200,10 @@ pub struct Coordination {
 const NODE: &str = "/local/goals";
 
 impl Coordination {
+    pub fn server(&mut self) -> &mut Shardine {
+        &mut self.server
+    }
+
     pub fn client(&self) -> Client {
         Client::new(&self.server.grpc().address().to_string()).unwrap()
     }

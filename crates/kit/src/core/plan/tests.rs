@@ -3,7 +3,7 @@
 use super::*;
 use crate::core::interval::{Cut, Interval};
 use crate::core::map::{Map, Report, Trust};
-use crate::core::shard::Shard;
+use crate::core::shard::{Hold, Shard};
 
 #[derive(Clone, Debug)]
 struct Fake(Standing);
@@ -137,4 +137,41 @@ fn chance_decides_between_equals() {
     seen.sort();
     seen.dedup();
     assert_eq!(seen, ["a", "b"]);
+}
+
+/// Two hosts of one data centre that both claim shard 3; `a` by the later claim.
+fn claimed_twice(a: Standing, b: Standing) -> std::sync::Arc<View<Fake>> {
+    let mut map = Map::default();
+    map.set_hosts(&["a".to_owned(), "b".to_owned()], |_, slot| Fake([a, b][slot.0 as usize]));
+    for (slot, name, generation) in [(Slot(0), "a", 40), (Slot(1), "b", 1)] {
+        let hold = Some(Hold { shard: 3, generation });
+        let (dc, host, interval) = ("vla".to_owned(), name.to_owned(), Interval::WHOLE);
+        let shard = Shard { dc, host, incarnation: 1, epoch: 1, interval, hold };
+        map.report(slot, name, Report { shard, sent: 1 }, Trust::NewerOnly);
+    }
+    map.view()
+}
+
+fn to_everybody(view: &View<Fake>, seconds: u64) -> Vec<String> {
+    all(view, &[5], seconds).0.into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn of_two_hosts_that_claim_one_shard_the_later_claim_is_asked() {
+    let view = claimed_twice(well(), well());
+
+    assert_eq!(to_everybody(&view, 1), ["a"]);
+    assert_eq!(best(&view, &[5])[0].0, "a");
+}
+
+#[test]
+fn the_later_claim_of_a_host_that_is_gone_hides_nobody() {
+    let suspect = Standing { is_suspect: true, ..well() };
+    let heard = Standing { last_good: Some(Moment::from_micros(59_000_000)), ..well() };
+
+    let (failing, silent) = (claimed_twice(suspect, well()), claimed_twice(well(), heard));
+
+    assert!(to_everybody(&failing, 1).contains(&"b".to_owned()));
+    assert_eq!(best(&failing, &[5])[0].0, "b");
+    assert_eq!(to_everybody(&silent, 60), ["b"]);
 }

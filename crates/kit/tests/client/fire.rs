@@ -1,0 +1,169 @@
+//! What must not bring a client down: panics of the service's own code, a list that hangs, overload, and settings at their
+//! limits. And that every request is counted once, whatever came of it.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use shardine_kit::{Client, ClientMetrics, Mode, Options};
+
+use crate::world::{Letters, Listed, Mood, Reading, Stage, World, at, how, values};
+
+/// kit A-52.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_decode_during_a_ping_leaves_the_pinger_alive() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
+    stage.world.host("b1", |host| host.mood = Mood::Garbled);
+    stage.pass(25.0).await;
+
+    stage.world.host("a1", |host| host.shard.serve(at(0, 20)));
+    stage.pass(10.0).await;
+
+    assert_eq!(stage.believed("a1"), Some(at(0, 20)));
+    assert!(stage.client.metrics().failed_pings >= 2);
+}
+
+/// kit A-52: the other replica answers.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_decode_fails_that_request_alone() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
+    stage.world.host("a1", |host| host.mood = Mood::Garbled);
+
+    for mode in [Mode::All, Mode::Hedge, Mode::One] {
+        for _ in 0..4 {
+            assert_eq!(stage.client.get_how(&[5_000], how(mode)).await.unwrap(), values(&[5_000]), "{mode:?}");
+        }
+    }
+}
+
+/// kit A-52.
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_provider_leaves_the_last_list_and_the_pinger_alive() {
+    let stage = Stage::new(&[("a1", at(0, 10))]).await;
+    *stage.world.reading.lock().unwrap() = Reading::Panics;
+    stage.pass(25.0).await;
+    assert_eq!(stage.client.get(&[5_000]).await.unwrap(), values(&[5_000]));
+
+    *stage.world.reading.lock().unwrap() = Reading::Well;
+    stage.world.add("b1", at(10, 20));
+    *stage.world.list.lock().unwrap() = Some(vec!["a1".to_owned(), "b1".to_owned()]);
+    stage.pass(10.0).await;
+
+    assert_eq!(stage.client.get(&[15_000]).await.unwrap(), values(&[15_000]));
+}
+
+/// kit A-30: a host that is known already tells of its new interval, whatever the list does.
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_hangs_does_not_hold_up_a_search() {
+    let stage = Stage::new(&[("a1", at(0, 10))]).await;
+    *stage.world.reading.lock().unwrap() = Reading::Hangs;
+    stage.pass(11.0).await;
+    stage.world.host("a1", |host| host.shard.serve(at(0, 20)));
+
+    let found = stage.client.get(&[15_000]).await;
+
+    assert_eq!(found.unwrap(), values(&[15_000]), "within the two seconds of a call");
+}
+
+/// kit A-34: a third of the hosts' requests at the most, and first ones always.
+#[tokio::test(start_paused = true)]
+async fn kit_a_35_when_everybody_is_too_slow_second_requests_of_all_kinds_share_one_budget() {
+    for (mode, first) in [(Mode::All, 1_500), (Mode::Hedge, 500), (Mode::One, 500)] {
+        let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10)), ("c1", at(0, 10))]).await;
+        for name in ["a1", "b1", "c1"] {
+            stage.world.host(name, |host| host.reads = Duration::from_millis(700));
+        }
+
+        join_all((0..500).map(|_| stage.client.get_how(&[5_000], how(mode)))).await;
+
+        let sent = stage.world.sent().len();
+        assert!(sent >= first && sent <= first + first / 5 + 100, "{sent} requests in mode {mode:?}");
+    }
+}
+
+fn is_settled(metrics: &ClientMetrics) -> bool {
+    let ends = metrics.answers + metrics.refusals + metrics.errors + metrics.timeouts;
+    metrics.requests == ends + metrics.cancelled + metrics.late_replies
+}
+
+/// kit A-53.
+#[tokio::test(start_paused = true)]
+async fn every_request_is_counted_once_by_what_came_of_it() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10)), ("c1", at(0, 10))]).await;
+    let moods = [Mood::Well, Mood::Silent, Mood::Down, Mood::Broken, Mood::Garbled, Mood::Empty];
+    for mood in moods {
+        stage.world.host("a1", |host| host.mood = mood);
+        stage.world.host("c1", |host| host.reads = Duration::from_millis(300));
+        for mode in [Mode::All, Mode::Hedge, Mode::One] {
+            for _ in 0..20 {
+                let _ = stage.client.get_how(&[5_000], how(mode)).await;
+            }
+        }
+    }
+    stage.world.host("b1", |host| host.shard.serve(at(10, 20)));
+    let _ = stage.client.get(&[5_000, 15_000]).await;
+    // Whoever was asked and not waited for has its time-out.
+    stage.pass(2.0).await;
+
+    let metrics = stage.client.metrics();
+    assert!(is_settled(&metrics), "{metrics:?}");
+    assert_eq!(metrics.requests, stage.world.sent().len() as u64);
+    for (host, of_host) in stage.client.host_metrics() {
+        let sent = stage.world.sent().iter().filter(|(to, _)| *to == host).count();
+        assert_eq!(of_host.requests, sent as u64, "{host}");
+    }
+}
+
+/// kit A-53.
+#[tokio::test(start_paused = true)]
+async fn dropped_calls_are_counted_as_cancelled() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
+    for name in ["a1", "b1"] {
+        stage.world.host(name, |host| host.mood = Mood::Silent);
+    }
+
+    for _ in 0..100 {
+        let call = stage.client.get(&[5_000]);
+        tokio::time::timeout(Duration::from_millis(10), call).await.unwrap_err();
+    }
+
+    let metrics = stage.client.metrics();
+    assert_eq!((metrics.requests, metrics.cancelled), (200, 200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_times_are_no_panic() {
+    let world = World::new(&[("a1", at(0, 10))]);
+    let long = Duration::MAX;
+    let options = Options {
+        ping_period: long,
+        search_period: long,
+        host_timeout: long,
+        deadline: long,
+        retry_pause: long,
+        hedge_delay_max: long,
+        ..Options::default()
+    };
+    let client = Client::start(Letters(world.clone()), Listed(world.clone()), options);
+
+    for mode in [Mode::All, Mode::Hedge, Mode::One] {
+        assert_eq!(client.get_how(&[5_000], how(mode)).await.unwrap(), values(&[5_000]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fast_host_without_values_is_not_the_best_one() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
+    stage.world.host("a1", |host| (host.mood, host.reads) = (Mood::Empty, Duration::from_micros(10)));
+    let ask = async || assert_eq!(stage.client.get_how(&[5_000], how(Mode::One)).await.unwrap(), values(&[5_000]));
+    for _ in 0..100 {
+        ask().await;
+    }
+    stage.world.forget();
+
+    for _ in 0..100 {
+        ask().await;
+    }
+
+    let to_a1 = stage.world.sent().iter().filter(|(host, _)| host == "a1").count();
+    assert!(to_a1 <= 20, "{to_a1} of 100 calls began with the host that has nothing");
+}

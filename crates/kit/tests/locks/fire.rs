@@ -1,0 +1,114 @@
+//! What must not end a service: a store that is silent for longer than a claim lives, rows that are missing, servers in
+//! numbers, names that are too long, and a client that looks in the wrong place.
+
+use std::time::Duration;
+
+use shardine_client::{NodeSettings, SessionOptions};
+use shardine_kit::claim::{SqliteTable, Store, Table};
+use shardine_testkit::Dir;
+use tokio::time::timeout;
+
+use crate::rig::{Coordination, Hands, Mariadb, Postgres, Rig, Sqlite, TIMEOUT, on_each, who};
+
+/// kit A-49: Shardine stands still until the session has ended by the holder's own clock. Nobody has said that the shard is
+/// somebody else's, and when Shardine is back it is still the holder's own, under the same generation.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silence_of_shardine_is_no_loss_however_long_it_is() {
+    let mut rig = Coordination::new().await;
+    let (store, me, short) = (rig.store().await, who("a", "h0"), Duration::from_secs(1));
+    let hold = store.claim(&me, short).await.unwrap().unwrap();
+    let client = rig.client();
+    client.create_node("/local/other", NodeSettings::default()).await.unwrap();
+    let options = SessionOptions { timeout: short, ..SessionOptions::default() };
+    let twin = client.start_session("/local/other", options).await.unwrap();
+
+    rig.server().process().pause().unwrap();
+    twin.over().await;
+    for _ in 0..10 {
+        let word = timeout(Duration::from_millis(100), store.renew(&me, hold)).await;
+        assert!(!matches!(word, Ok(Ok(_))), "{word:?} from a store that stands still");
+    }
+    rig.server().process().resume().unwrap();
+
+    let word = loop {
+        if let Ok(Ok(word)) = timeout(Duration::from_secs(5), store.renew(&me, hold)).await {
+            break word;
+        }
+    };
+    assert!(word, "nobody else has claimed it");
+    assert!(store.renew(&me, hold).await.unwrap());
+}
+
+/// kit A-44: whoever waits for a shard makes the rows that are missing.
+async fn a_row_that_is_missing_is_made_by_whoever_waits_for_one<R: Hands>() {
+    let rig = R::new().await;
+    let stores = [rig.store().await, rig.store().await, rig.store().await];
+    for (store, host) in stores.iter().zip(["h0", "h1"]) {
+        store.claim(&who("a", host), TIMEOUT).await.unwrap().unwrap();
+    }
+    rig.sql("DELETE FROM locks WHERE dc = 'a' AND shard = 2").await.unwrap();
+
+    let taken = stores[2].claim(&who("a", "h2"), TIMEOUT).await.unwrap();
+
+    assert_eq!(taken.map(|hold| hold.shard), Some(2));
+}
+
+/// A name that the table has no room for would be cut, and its server would never find its row.
+async fn a_name_that_the_table_has_no_room_for_is_refused<R: Hands>() {
+    let rig = R::new().await;
+    let store = rig.store().await;
+    let (dc, host) = ("d".repeat(65), "h".repeat(256));
+
+    let errors = [store.claim(&who(&dc, "h0"), TIMEOUT).await, store.claim(&who("a", &host), TIMEOUT).await];
+
+    assert!(errors.iter().all(|claim| claim.as_ref().is_err_and(|error| error.to_string().contains("longer than"))));
+}
+
+on_each! {
+    postgres: Postgres, mariadb: Mariadb, sqlite: Sqlite => [
+        a_row_that_is_missing_is_made_by_whoever_waits_for_one,
+        a_name_that_the_table_has_no_room_for_is_refused,
+    ]
+}
+
+/// A hundred servers are a hundred connections, and a stock MariaDB has 151.
+#[tokio::test]
+async fn a_server_has_one_connection_to_mariadb() {
+    let rig = Mariadb::new().await;
+    let (store, me) = (rig.store().await, who("a", "h0"));
+
+    let hold = store.claim(&me, TIMEOUT).await.unwrap().unwrap();
+    for _ in 0..10 {
+        assert!(store.renew(&me, hold).await.unwrap());
+        store.holders().await.unwrap();
+    }
+
+    let count = "SELECT count(*) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()";
+    assert_eq!(rig.sql(count).await.unwrap().trim(), "1");
+}
+
+#[tokio::test]
+async fn a_client_in_the_wrong_directory_makes_no_database() {
+    let dir = Dir::new().unwrap();
+    let path = dir.join("locks.sqlite");
+    let store = SqliteTable::new(&path, Table::new("locks", 1));
+
+    let listed = store.holders().await;
+    let claimed = store.claim(&who("a", "h0"), TIMEOUT).await;
+
+    assert!(listed.is_err() && claimed.is_err());
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn whoever_lists_holders_does_not_wait_for_a_writer() {
+    let rig = Sqlite::new().await;
+    let store = rig.store().await;
+    store.claim(&who("a", "h0"), TIMEOUT).await.unwrap().unwrap();
+    let reader = rig.store().await;
+
+    let _writer = rig.begin_to_write();
+    let holders = reader.holders().await.unwrap();
+
+    assert_eq!(holders.len(), 1);
+}
