@@ -55,6 +55,41 @@ fn w16_a_deposed_leader_serves_no_stale_read() {
     assert_eq!(cluster.answer(stale), Some(&Answer::Failed(ErrorCode::NotLeader)));
 }
 
+/// reliability 0.3: acknowledgements of an old round that come late confirm nothing that was asked after it, however a leader
+/// that was replaced meanwhile finds them.
+#[test]
+fn late_acknowledgements_confirm_no_new_read() {
+    assert!(!late_acknowledgements_confirm(Cluster::new()));
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn a_reused_read_context_is_caught() {
+    let mutant = Some(shardine_shard::Mutant::ReusedReadContext);
+
+    assert!(late_acknowledgements_confirm(Cluster::with(|options| options.mutant = mutant)));
+}
+
+fn late_acknowledgements_confirm(mut cluster: Cluster) -> bool {
+    cluster.submit(1, "set kv:a f=1");
+    cluster.settle();
+    // The leader stands still with the answers to its round before it.
+    let first = cluster.read(1, "kv:a");
+    cluster.hold(1);
+    cluster.settle();
+    let answers = cluster.held();
+    cluster.depose_unseen(1, 2);
+    cluster.submit(2, "set kv:a f=2");
+    cluster.settle();
+
+    let second = cluster.read(1, "kv:a");
+    cluster.on(1, |replica, actions| replica.begin_read_round(actions));
+    cluster.release(answers);
+
+    assert_eq!(cluster.version(first), 1, "it was asked while 1 led");
+    matches!(cluster.answer(second), Some(Answer::One(_)))
+}
+
 #[test]
 fn a_follower_sends_readers_to_the_leader() {
     let mut cluster = Cluster::new();
