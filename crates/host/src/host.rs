@@ -260,6 +260,12 @@ impl<R: GroupReplica> Host<R> {
         None
     }
 
+    /// What waits for the next batch, in order, for whoever looks on.
+    #[must_use]
+    pub fn queued(&self) -> &[LogOp] {
+        self.log.ops()
+    }
+
     /// What is to go to the disk next, if nothing is on its way there: whoever has gathered something proposes it now, and
     /// all of it shares one batch.
     pub fn begin_batch(&mut self) -> Option<Batch> {

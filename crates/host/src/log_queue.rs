@@ -63,6 +63,10 @@ impl LogQueue {
         });
     }
 
+    pub fn ops(&self) -> &[LogOp] {
+        &self.ops
+    }
+
     /// Adds what nobody waits for.
     pub fn push_quietly(&mut self, op: LogOp) {
         self.ops.push(op);

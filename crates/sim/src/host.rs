@@ -40,6 +40,7 @@ impl<T: Tenant> World<T> {
             }
         }
         self.nodes[node].replicas = Replicas::seated(self.ground.lanes, replicas);
+        self.nodes[node].looked_at.fill(0);
         self.watch.forget_node(node);
         T::started(self, node);
         let first = self.chance.below(self.nodes[node].tick_us);
@@ -162,6 +163,7 @@ impl<T: Tenant> World<T> {
     fn perform(&mut self, node: usize, lane: usize) -> BTreeSet<usize> {
         let mut acted = BTreeSet::new();
         self.host(node, lane).end_turn();
+        self.watch_queue(node, lane);
         while let Some((seat, actions)) = self.host(node, lane).next_acted() {
             let mut actions = std::mem::take(actions);
             let group = self.nodes[node].replicas.group_at(lane, seat).expect("nobody leaves");
@@ -203,10 +205,8 @@ impl<T: Tenant> World<T> {
     }
 
     fn begin_write(&mut self, node: usize, lane: usize, batch: Batch) {
-        for op in &batch.ops {
-            let group = (0..self.ground.groups).find(|group| T::shard(*group) == op.shard()).expect("one of these");
-            self.watch_op(node, group, op);
-        }
+        let looked_at = std::mem::take(&mut self.nodes[node].looked_at[lane]);
+        self.watch_ops(node, &batch.ops[looked_at..]);
         self.nodes[node].disk.begin(lane, batch);
         let mut delay = self.chance.between(self.ground.disk.sync);
         if self.now < self.nodes[node].slow_until {

@@ -8,7 +8,7 @@ use crate::chance::mix;
 use crate::check::every_entry_is_shown::Ledger;
 use crate::check::{Violation, acknowledged_is_durable, replicas_agree};
 use crate::tenant::{Member, Tenant};
-use crate::world::World;
+use crate::world::{Node, World};
 
 /// One state in this many is hashed and compared: a hash walks everything.
 const HASH_EVERY: u64 = 5;
@@ -58,8 +58,24 @@ impl<T: Tenant> World<T> {
         self.demand(verdict);
     }
 
-    /// A replica asks its host to write something.
-    pub fn watch_op(&mut self, node: usize, group: usize, op: &LogOp) {
+    /// A replica goes on with what it asks its host to write before that is on its way: an installed snapshot is its state at
+    /// once, and the tail of the log that it replaces is not its log any more.
+    pub fn watch_queue(&mut self, node: usize, lane: usize) {
+        let Node { replicas, looked_at, .. } = &mut self.nodes[node];
+        let queued = replicas.hosts[lane].queued();
+        let new = queued[looked_at[lane]..].to_vec();
+        looked_at[lane] = queued.len();
+        self.watch_ops(node, &new);
+    }
+
+    pub fn watch_ops(&mut self, node: usize, ops: &[LogOp]) {
+        for op in ops {
+            let group = (0..self.ground.groups).find(|group| T::shard(*group) == op.shard()).expect("one of these");
+            self.watch_op(node, group, op);
+        }
+    }
+
+    fn watch_op(&mut self, node: usize, group: usize, op: &LogOp) {
         let ledger = &mut self.watch.ledgers[group];
         let entries = match op {
             LogOp::Write(write) => &write.entries,

@@ -39,6 +39,8 @@ pub struct Node<T: Tenant> {
     pub cuts: Vec<Option<(SnapshotMeta, Vec<Vec<u8>>)>>,
     /// By lane.
     pub cut_asked: Vec<bool>,
+    /// By lane: how much of what waits for its disk has been looked at.
+    pub looked_at: Vec<usize>,
 }
 
 impl<T: Tenant> Node<T> {
@@ -58,6 +60,7 @@ impl<T: Tenant> Node<T> {
             backlog: Vec::new(),
             slow_until: 0,
             cuts: (0..ground.groups).map(|_| None).collect(),
+            looked_at: vec![0; ground.lanes],
             cut_asked: vec![false; ground.lanes],
         }
     }

@@ -313,10 +313,10 @@ impl World<Records> {
         let nodes = self.nodes.len();
         let client = &mut self.tenant.clients[number];
         let running = client.running.as_mut().expect("only called while an operation runs");
-        let repeatable = running.origin.is_some() || self.tenant.history.operation(running.operation).job.only_reads();
-        let may_repeat = repeatable || !running.in_doubt;
-        // The last reads must come through.
-        let attempts_max = if self.faults_on { client.attempts_max } else { 1_000 };
+        let only_reads = self.tenant.history.operation(running.operation).job.only_reads();
+        let may_repeat = running.origin.is_some() || only_reads || !running.in_doubt;
+        // The last reads must come through; a change may be refused for as long as memory is too small for its rows.
+        let attempts_max = if self.faults_on || !only_reads { client.attempts_max } else { 1_000 };
         if !may_repeat || running.attempts >= attempts_max {
             self.tenant.counters.unknown += u64::from(running.in_doubt);
             self.tenant.counters.failed += u64::from(!running.in_doubt);
