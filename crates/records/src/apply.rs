@@ -9,7 +9,8 @@ use shardine_model::{
 use thiserror::Error;
 
 use crate::record::{Versions, open_packed};
-use crate::state::{Content, Lease, Lookup, Records};
+use crate::slot::Content;
+use crate::state::{Lease, Lookup, Records};
 
 /// Where the outcomes of an entry go. Followers pass [`Nobody`].
 pub trait Sink {
@@ -64,6 +65,7 @@ impl Records {
                 for row in rows {
                     self.expire_if_due(self.clock, row.position(), row, sink);
                 }
+                self.look_for_expiries();
             }
             Entry::Clear { .. } if self.suspended => sink.answer(Answer::Failed(ErrorCode::Suspended)),
             Entry::Clear { table } => self.apply_clear(table),
@@ -188,7 +190,7 @@ impl Records {
     }
 
     fn execute_read(&mut self, row: RowKey<'_>, sink: &mut impl Sink) -> Reply {
-        if !self.interval.contains(row.position()) {
+        if !self.bounds.contains(row.position(), row) {
             return refused(Version::NEVER, Version::NEVER, ErrorCode::StaleRoute);
         }
         self.expire_if_due(self.clock, row.position(), row, sink);
@@ -263,17 +265,7 @@ impl Records {
                 self.raise_floor(row.table, version.magnitude());
                 self.put_row(row.position(), row, None);
             }
-        }
-        self.forget_purged();
-    }
-
-    /// Lets go of marks whose tombstone is gone, or has lived again. A replica made from a snapshot has them in another
-    /// order than its leader, so one that is gone may stand behind one that is not; its turn comes.
-    fn forget_purged(&mut self) {
-        while let Some(oldest) = self.derived.tombstones.front()
-            && !self.is_at(oldest.row.as_ref(), oldest.version)
-        {
-            self.derived.tombstones.pop_front();
+            self.forget_purged(row);
         }
     }
 
@@ -298,7 +290,10 @@ impl Records {
     /// Removes all rows of a table; says the highest version among them.
     fn drop_rows(&mut self, table: TableId) -> u64 {
         let mut highest = 0;
-        for segment in 0..self.index.segment_count() {
+        let mut segment = self.index.segment_count();
+        while segment > 0 {
+            // From the end, for segments that lose rows may join those before them.
+            segment = segment.min(self.index.segment_count()) - 1;
             let mut rows = Vec::new();
             self.walk_segment(segment, |position, row, view| {
                 if row.table == table {
@@ -310,7 +305,7 @@ impl Records {
                 self.put_row(position, row.as_ref(), None);
             }
         }
-        self.derived.tombstones.retain(|tombstone| tombstone.row.table != table);
+        self.forget_tombstones(table);
         highest
     }
 }
@@ -334,7 +329,7 @@ pub(crate) fn refused(version: Version, sql_version: Version, code: ErrorCode) -
 
 impl Records {
     pub(crate) fn versions(&self, position: Position, row: RowKey<'_>) -> Option<Versions> {
-        let slot = self.index.find(position, row.table, row.key)?;
+        let slot = self.index.find(position, row)?;
         slot.row(row.sort).map(|view| Versions::of(&view))
     }
 }

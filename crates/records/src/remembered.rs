@@ -3,10 +3,14 @@
 //! Part of the replicated state (records 35, 68). Bounded twice: results per client and clients per shard.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 
-use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
+use shardine_model::codec::{Reader, put_bytes, put_varint};
 use shardine_model::command::Origin;
+use shardine_model::stream::{SnapshotError, put_item};
 use shardine_model::{Answer, ClientId, ErrorCode, limits};
+
+use crate::snapshot::{VERSION, tag};
 
 #[derive(Debug, Default)]
 pub(crate) struct Remembered {
@@ -14,14 +18,27 @@ pub(crate) struct Remembered {
     /// By last use, for forgetting the one unused for longest. The clock is a counter of uses, the same on every replica.
     by_use: BTreeSet<(u64, ClientId)>,
     uses: u64,
+    cut: Option<Cut>,
 }
 
-#[derive(Debug, Default)]
+/// A snapshot's cut while kept results are written, in the order of clients.
+#[derive(Debug)]
+struct Cut {
+    number: u64,
+    /// All clients up to this one are written.
+    after: Option<ClientId>,
+    /// Clients that were about to change before their turn.
+    ahead: VecDeque<Vec<u8>>,
+}
+
+#[derive(Clone, Debug, Default)]
 struct ClientResults {
     used: u64,
     /// Every number up to this one was answered and its result is forgotten.
     forgotten: u64,
     results: VecDeque<(u64, Box<[u8]>)>,
+    /// The cut that it was last written for, or came after.
+    saved_for: u64,
 }
 
 impl Remembered {
@@ -37,7 +54,12 @@ impl Remembered {
 
     pub fn remember(&mut self, origin: Origin, answer: &Answer) {
         self.uses += 1;
-        let client_results = self.clients.entry(origin.client).or_default();
+        self.save_before_change(origin.client);
+        let saved_for = self.cut.as_ref().map_or(0, |cut| cut.number);
+        let client_results = self
+            .clients
+            .entry(origin.client)
+            .or_insert_with(|| ClientResults { saved_for, ..ClientResults::default() });
         self.by_use.remove(&(client_results.used, origin.client));
         client_results.used = self.uses;
         self.by_use.insert((client_results.used, origin.client));
@@ -48,43 +70,92 @@ impl Remembered {
         }
         if self.clients.len() > limits::REMEMBERED_CLIENTS_MAX {
             let (_, client) = self.by_use.pop_first().expect("every client is filed by use");
+            self.save_before_change(client);
             self.clients.remove(&client);
         }
     }
 
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        put_varint(out, self.clients.len() as u64);
-        for (used, client) in &self.by_use {
-            let client_results = &self.clients[client];
-            put_varint(out, *used);
-            put_varint(out, client.0);
-            put_varint(out, client_results.forgotten);
-            put_varint(out, client_results.results.len() as u64);
-            for (sequence, result) in &client_results.results {
-                put_varint(out, *sequence);
-                put_bytes(out, result);
-            }
+    /// Fixes the present results for a snapshot.
+    pub fn begin_cut(&mut self, number: u64) {
+        self.cut = Some(Cut { number, after: None, ahead: VecDeque::new() });
+    }
+
+    pub fn end_cut(&mut self) {
+        self.cut = None;
+    }
+
+    fn save_before_change(&mut self, client: ClientId) {
+        let (Some(cut), Some(known)) = (&mut self.cut, self.clients.get_mut(&client)) else { return };
+        if known.saved_for != cut.number {
+            let mut item = Vec::new();
+            known.put(client, &mut item);
+            cut.ahead.push_back(item);
+            known.saved_for = cut.number;
         }
     }
 
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut remembered = Self::default();
-        for _ in 0..reader.count("client_results count")? {
-            let used = reader.varint("client_results use")?;
-            let client = ClientId(reader.varint("client id")?);
-            let mut client_results =
-                ClientResults { used, forgotten: reader.varint("forgotten")?, results: VecDeque::new() };
-            for _ in 0..reader.count("result count")? {
-                let sequence = reader.varint("sequence")?;
-                let stored = reader.bytes("result")?;
-                Answer::decode(&mut Reader::new(stored))?;
-                client_results.results.push_back((sequence, stored.into()));
-            }
-            remembered.uses = remembered.uses.max(used);
-            remembered.by_use.insert((used, client));
-            remembered.clients.insert(client, client_results);
+    /// Writes the next clients of the cut, about so many bytes; says if there were any left.
+    pub fn write_some(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
+        let Some(cut) = &mut self.cut else { return false };
+        if let Some(item) = cut.ahead.pop_front() {
+            out.extend_from_slice(&item);
+            return true;
         }
-        Ok(remembered)
+        let begin = out.len();
+        let after = cut.after.map_or(Bound::Unbounded, Bound::Excluded);
+        for (client, known) in self.clients.range_mut((after, Bound::Unbounded)) {
+            if known.saved_for != cut.number {
+                known.put(*client, out);
+                known.saved_for = cut.number;
+            }
+            cut.after = Some(*client);
+            if out.len() >= begin + bytes {
+                break;
+            }
+        }
+        out.len() > begin
+    }
+
+    /// What the right half of a shard keeps.
+    pub fn split_off(&mut self, _at: &shardine_model::Bound) -> Self {
+        Self { clients: self.clients.clone(), by_use: self.by_use.clone(), uses: self.uses, cut: None }
+    }
+
+    /// Everything, for comparing states.
+    pub fn encode_all(&self, out: &mut Vec<u8>) {
+        self.clients.iter().for_each(|(client, known)| known.put(*client, out));
+    }
+
+    /// Takes in the results of one client from a snapshot.
+    pub fn take_client(&mut self, reader: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let client = ClientId(reader.varint("client id")?);
+        let used = reader.varint("use of a client")?;
+        let forgotten = reader.varint("forgotten")?;
+        let mut known = ClientResults { used, forgotten, ..ClientResults::default() };
+        for _ in 0..reader.count("result count")? {
+            let sequence = reader.varint("sequence")?;
+            let stored = reader.bytes("result")?;
+            Answer::decode(&mut Reader::new(stored))?;
+            known.results.push_back((sequence, stored.into()));
+        }
+        self.uses = self.uses.max(used);
+        let is_new = self.by_use.insert((used, client)) && self.clients.insert(client, known).is_none();
+        if is_new { Ok(()) } else { Err(SnapshotError::Contradiction("a client comes twice")) }
+    }
+}
+
+impl ClientResults {
+    fn put(&self, client: ClientId, out: &mut Vec<u8>) {
+        put_item(out, tag::CLIENT, VERSION, |out| {
+            put_varint(out, client.0);
+            put_varint(out, self.used);
+            put_varint(out, self.forgotten);
+            put_varint(out, self.results.len() as u64);
+            for (sequence, result) in &self.results {
+                put_varint(out, *sequence);
+                put_bytes(out, result);
+            }
+        });
     }
 }
 

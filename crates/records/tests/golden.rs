@@ -1,12 +1,14 @@
 //! Golden bytes of snapshot chunks. They are frozen: snapshots out there hold them. The rows of a chunk stand in no
 //! particular order, so each of these holds one key.
 
+#[path = "support/snapshots.rs"]
+mod snapshots;
 #[path = "support/words.rs"]
 mod words;
 
 use shardine_model::entry::{LoadedRow, RefusedRow, open_commands};
 use shardine_model::{Entry, ReplicaId, RowImage, RowKey, Table, TableId, Timestamp, Version, limits};
-use shardine_records::{CutStep, Nobody, Records};
+use shardine_records::{Nobody, Records, Restore};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -29,24 +31,17 @@ fn ask(records: &mut Records, line: &str) {
 }
 
 /// Cuts, compares, and reads back.
-fn assert_chunks(mut records: Records, golden: &[&str]) {
-    records.begin_cut();
-    let mut chunks = Vec::new();
-    while let CutStep::Chunk(chunk) = records.cut_step() {
-        chunks.push(chunk);
-    }
-    assert_eq!(chunks.len(), golden.len(), "the head, and the rows");
-    for (chunk, golden) in chunks.iter().zip(golden) {
-        assert_eq!(hex(chunk), *golden);
-    }
-    let mut restored = Records::new(9);
-    chunks.iter().for_each(|chunk| restored.restore_chunk(chunk).expect("golden bytes are readable"));
+fn assert_chunk(mut records: Records, golden: &[&str]) {
+    let chunks = snapshots::chunks(&mut records);
+    assert_eq!(chunks.len(), 1, "a small shard has one chunk");
+    assert_eq!(hex(&chunks[0]), golden.concat());
+    let restored = snapshots::restore(9, &chunks);
     assert_eq!(restored.state_hash(), records.state_hash());
 }
 
 #[test]
 fn golden_bytes_of_an_empty_shard() {
-    assert_chunks(
+    assert_chunk(
         Records::new(1),
         &["010100000800000000000000000000010201026b7601020100000000e807008088b2a0020000", "0102"],
     );
@@ -60,7 +55,7 @@ fn golden_bytes_of_a_suspended_shard() {
     records.apply(&Entry::Suspend.to_bytes(), &mut Nobody).expect("a suspension");
     assert_ne!(records.state_hash(), serving);
 
-    assert_chunks(records, &["010100000800000000000000000000010201026b7601020100000000e807008088b2a002000001", "0102"]);
+    assert_chunk(records, &["010100000800000000000000000000010201026b7601020100000000e807008088b2a002000001", "0102"]);
 }
 
 /// A record with an expiry, a kept result, the clock.
@@ -69,7 +64,7 @@ fn golden_bytes_of_a_dynamic_record() {
     let mut records = Records::new(1);
     ask(&mut records, "set kv:a f=x expires=5000 as=7/1");
 
-    assert_chunks(
+    assert_chunk(
         records,
         &[
             "0101ac02000800000000000000000000010201026b7601020100000000e807008088b2a00200010107000101080102000001028827",
@@ -91,7 +86,7 @@ fn golden_bytes_of_a_row_with_sql() {
     let lease = Entry::Lease { holder: ReplicaId(2), term: 5, length_ms: 10_000 };
     records.apply(&lease.to_bytes(), &mut Nobody).expect("a lease");
 
-    assert_chunks(
+    assert_chunk(
         records,
         &[
             "0101ac02010205904e0800000000000000000000020201026b7601020100000000e807008088b2a002000202057573657273010103020103616765012402046e616d650404616e6f6e000000e807008088b2a0020000",
@@ -116,7 +111,7 @@ fn golden_bytes_of_a_dead_letter() {
         .expect("a refusal");
     assert_ne!(records.state_hash(), before);
 
-    assert_chunks(
+    assert_chunk(
         records,
         &[
             "01019003000800000000000000000000020201026b7601020100000000e807008088b2a0020002020575736572730101020101036167650100000000e807008088b2a0020000020102046c696c690002026e6f0190039003",
@@ -158,7 +153,7 @@ fn golden_bytes_of_sorted_rows() {
     let row = words::address(records.catalogue(), "chat:room@3");
     records.apply(&Entry::Purge(vec![(row, Version(-2))]).to_bytes(), &mut Nobody).expect("a purge");
 
-    assert_chunks(
+    assert_chunk(
         records,
         &[
             "0101ac020008000000000000000000010202020201026b7601020100000000e807008088b2a002000202046368617401000201010474657874040001026174010000e807008088b2a0020000",
@@ -169,13 +164,20 @@ fn golden_bytes_of_sorted_rows() {
 
 /// What is unknown is refused by name, never guessed (records 73).
 #[test]
-fn records_73_unknown_chunks_are_refused() {
-    let refused = |chunk: &[u8]| Records::new(1).restore_chunk(chunk).unwrap_err().to_string();
+fn records_73_unknown_sections_are_refused() {
+    let refused = |item: &[u8]| {
+        let mut restore = Restore::new(Records::new(1));
+        let range = "0301000111000000010101000800000000000000000000000000";
+        restore.push(&bytes(range)).expect("the first section");
+        restore.push(&[&[3, 1, 1], item].concat()).unwrap_err().to_string()
+    };
 
-    assert_eq!(refused(&[2, 1]), "chunk format holds 2, which has no meaning");
-    assert_eq!(refused(&[1, 3]), "chunk kind holds 3, which has no meaning");
-    let mut head = bytes("010100000800000000000000000000010101026b76010201000000");
-    head.push(9);
-    assert_eq!(refused(&head), "head mark holds 9, which has no meaning");
-    assert_eq!(refused(&[1, 2, 1]), "bytes end inside key");
+    assert_eq!(
+        refused(&[99, 1, 0, 0, 0, 1]),
+        "the snapshot has section 99 in version 1, which is not known here: upgrade this node"
+    );
+    assert_eq!(
+        refused(&[2, 2, 0, 0, 0, 2, 0]),
+        "the snapshot has section 2 in version 2, which is not known here: upgrade this node"
+    );
 }

@@ -1,12 +1,15 @@
 //! What a shard owns is part of its state (records 66).
 
+#[path = "support/snapshots.rs"]
+mod snapshots;
+
 use shardine_model::command::Action;
 use shardine_model::key::Interval;
 use shardine_model::table::KV;
 use shardine_model::{
     Answer, Command, Entry, ErrorCode, FieldRef, FieldValue, Position, Request, RowKey, RowKeyBuf, Timestamp, ValueRef,
 };
-use shardine_records::{CutStep, Records, Sink};
+use shardine_records::{Records, Sink};
 
 #[derive(Default)]
 struct Answers(Vec<Answer>);
@@ -57,13 +60,10 @@ fn records_66_ownership_is_checked_when_applied() {
 fn records_66_ownership_travels_with_the_snapshot() {
     let mut records = Records::new(1).owning(upper_half_of_the_lower_half());
     set(&mut records, b"lili");
-    records.begin_cut();
-    let mut restored = Records::new(2);
-    while let CutStep::Chunk(chunk) = records.cut_step() {
-        restored.restore_chunk(&chunk).unwrap();
-    }
 
-    assert_eq!(restored.interval(), upper_half_of_the_lower_half());
+    let mut restored = snapshots::restore(2, &snapshots::chunks(&mut records));
+
+    assert_eq!(*restored.bounds(), upper_half_of_the_lower_half().into());
     assert_eq!(restored.state_hash(), records.state_hash());
     assert_eq!(refusal(&set(&mut restored, b"42")), Some(ErrorCode::StaleRoute));
 }

@@ -8,13 +8,12 @@ mod words;
 
 use shardine_model::command::{Action, Body, Give, Origin};
 use shardine_model::entry::open_commands;
+use shardine_model::limits::SNAPSHOT_CHUNK_BYTES_MAX;
 use shardine_model::table::KV;
 use shardine_model::{
     ClientId, Command, Entry, FieldRef, FieldValue, Request, RowKey, Table, TableId, Timestamp, ValueRef,
 };
-use shardine_records::{CutStep, Nobody, Records};
-
-const CHUNK_BYTES_MAX: usize = 1 << 20;
+use shardine_records::{CutStep, Nobody, Records, Restore};
 
 fn set(records: &mut Records, row: RowKey<'_>, field: FieldRef<'_>, value: &[u8], origin: Option<Origin>) {
     let fields = [FieldValue { field, value: ValueRef::Blob(value) }];
@@ -32,12 +31,13 @@ fn kv(key: &str) -> RowKey<'_> {
 
 /// Cuts everything, looks at every chunk, and reads it back.
 fn assert_carried(records: &mut Records) {
-    let mut restored = Records::new(9);
+    let mut restore = Restore::new(Records::new(9));
     records.begin_cut();
     while let CutStep::Chunk(chunk) = records.cut_step() {
-        assert!(chunk.len() <= CHUNK_BYTES_MAX, "a chunk of {} bytes", chunk.len());
-        restored.restore_chunk(&chunk).unwrap();
+        assert!(chunk.len() <= SNAPSHOT_CHUNK_BYTES_MAX, "a chunk of {} bytes", chunk.len());
+        restore.push(&chunk).unwrap();
     }
+    let restored = restore.finish().unwrap();
     assert_eq!(restored.state_hash(), records.state_hash());
     assert_eq!(restored.bytes(), records.bytes());
 }

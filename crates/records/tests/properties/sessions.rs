@@ -3,7 +3,8 @@
 use shardine_model::limits::{REMEMBERED_CLIENTS_MAX, REMEMBERED_RESULT_BYTES_MAX, REMEMBERED_RESULTS_MAX};
 use shardine_model::{Answer, ErrorCode, Version};
 
-use crate::history::{Leader, Outcome, Step, chunks, restore};
+use crate::history::{Leader, Outcome, Step};
+use crate::snapshots::{chunks, restore};
 
 fn ask(leader: &mut Leader, line: &str) -> Answer {
     leader.take(&Step::Requests(vec![line.to_owned()], 0));
