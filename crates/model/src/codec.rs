@@ -11,6 +11,8 @@ pub enum DecodeError {
     Truncated { what: &'static str },
     #[error("{what} holds {value}, which has no meaning")]
     Unknown { what: &'static str, value: u64 },
+    #[error("{what} {value} is of an early version, and is not read any more")]
+    Retired { what: &'static str, value: u64 },
     #[error("{what} is {value} long, the limit is {limit}")]
     TooLong { what: &'static str, value: u64, limit: u64 },
     #[error("{what} is not valid UTF-8")]

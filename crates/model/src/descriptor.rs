@@ -100,13 +100,14 @@ fn placements(reader: &mut Reader<'_>) -> Result<Vec<Placement>, DecodeError> {
 mod tests {
     use super::*;
     use crate::bound::Bound;
+    use crate::epoch::{ConfVersion, Generation, RangeVersion};
     use crate::key::Position;
 
     fn upper_half() -> Descriptor {
         let at = |node, replica| Placement { node: NodeId(node), replica: ReplicaId(replica) };
         Descriptor {
             shard: ShardId(7),
-            epoch: Epoch { generation: 1, range: 2, conf: 3 },
+            epoch: Epoch { generation: Generation(1), range: RangeVersion(2), conf: ConfVersion(3) },
             state: ShardState::Suspended,
             bounds: Bounds { lo: Bound::at(Position(1 << 63)), hi: None },
             voters: vec![at(1, 300), at(2, 8)],

@@ -5,6 +5,7 @@
 // In the order in which a newcomer should read them.
 pub mod ids;
 pub mod key;
+pub mod slot;
 pub mod bound;
 pub mod epoch;
 pub mod descriptor;
@@ -33,12 +34,13 @@ pub use bound::{Bound, Bounds};
 pub use command::{Action, Command, Request};
 pub use descriptor::{Descriptor, Placement, ShardState};
 pub use entry::Entry;
-pub use epoch::Epoch;
+pub use epoch::{CatalogueVersion, ConfVersion, Epoch, Generation, RangeVersion, RequestEpoch};
 pub use error::{ErrorCode, Refusal};
 pub use ids::{ClientId, FieldId, GroupKind, LogIndex, NodeId, ReplicaId, ShardId, TableId, Timestamp};
 pub use key::{Position, RowKey, RowKeyBuf};
 pub use reply::{Answer, Outcome, Reply};
 pub use row::{FieldRef, FieldValue, FieldsView, RowImage, RowView};
+pub use slot::Slot;
 pub use table::{Catalogue, Field, Table};
 pub use value::{FieldType, Value, ValueRef};
 pub use version::Version;

@@ -15,6 +15,10 @@ pub const VALUE_BYTES_MAX: usize = 32 << 20;
 /// Bytes of all fields of one record. A record is copied when it changes; above this that would be felt.
 pub const RECORD_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes of one reply, however many records or fields it was asked for. Twice a record's limit, so that any one record fits
+/// with what stands around its fields; a node copies and sends that much without being felt for long.
+pub const REPLY_BYTES_MAX: usize = 2 * RECORD_BYTES_MAX;
+
 /// Fields in a definition. PostgreSQL ends at 1,600 columns, MySQL at 1,017.
 pub const TABLE_FIELDS_MAX: usize = 512;
 
@@ -114,6 +118,10 @@ pub const SNAPSHOT_ITEM_BYTES_MAX: usize = 1 << 30;
 
 /// Requests waiting in one shard, in bytes, before it answers `busy`.
 pub const PENDING_BYTES_MAX: usize = 64 << 20;
+
+/// How long a request waits for a definition that its shard lacks. Whoever read its text had that definition, so it comes in
+/// a moment, or somebody is cut off.
+pub const EARLY_REQUEST_MS_MAX: u64 = 5_000;
 
 /// Records expired by one entry, so that a wave of expiries does not hold up commands.
 pub const EXPIRE_ROWS_MAX: usize = 1_000;

@@ -38,5 +38,5 @@ pub use mutant::Mutant;
 pub use scan::{Page, Scan, ScanBound, ScanFrom};
 pub use snapshot::{CutStep, Restore};
 pub use split::Split;
-pub use state::{DirtyRow, Lease, Lookup, Records};
+pub use state::{DirtyRow, EpochFit, Lease, Lookup, Records};
 pub use tally::Dirty;

@@ -23,20 +23,22 @@ pub(crate) mod tag {
     /// Generation, range version, state, bounds. Comes first.
     pub const RANGE: u8 = 1;
     pub const CLOCK: u8 = 2;
-    pub const LEASE: u8 = 3;
-    pub const FLOORS: u8 = 4;
+    /// The version of the definitions.
+    pub const CATALOGUE: u8 = 3;
+    pub const LEASE: u8 = 4;
+    pub const FLOORS: u8 = 5;
     /// One definition. All come before the first row.
-    pub const TABLE: u8 = 5;
+    pub const TABLE: u8 = 6;
     /// The kept results of one client.
-    pub const CLIENT: u8 = 6;
+    pub const CLIENT: u8 = 7;
     /// Rows that are neighbours, and their dead letters.
-    pub const SEGMENT: u8 = 7;
+    pub const SEGMENT: u8 = 8;
     /// One packed row that is too large for its segment's item.
-    pub const LARGE_ROW: u8 = 8;
+    pub const LARGE_ROW: u8 = 9;
     /// A record with very many fields: its address and versions, fields in as many items as it takes, and an end.
-    pub const WIDE: u8 = 9;
-    pub const WIDE_FIELDS: u8 = 10;
-    pub const WIDE_END: u8 = 11;
+    pub const WIDE: u8 = 10;
+    pub const WIDE_FIELDS: u8 = 11;
+    pub const WIDE_END: u8 = 12;
 }
 
 /// The version of every section, so far.

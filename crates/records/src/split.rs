@@ -1,7 +1,7 @@
 //! Parts a shard in two. Whole segments change hands; only those of the one segment that the bound lies in are looked at row
 //! by row.
 
-use shardine_model::{Bound, Bounds, ReplicaId};
+use shardine_model::{Bound, Bounds, RangeVersion, ReplicaId};
 
 use crate::derived::Totals;
 use crate::slabs::Slabs;
@@ -28,7 +28,7 @@ impl Records {
         let mut totals = Totals::default();
         index.segments().for_each(|segment| totals.add(segment.bytes, &segment.derived));
         self.totals.subtract(&totals);
-        self.range_version += 1;
+        self.range_version = RangeVersion(self.range_version.0 + 1);
         let hi = self.bounds.hi.replace(at.clone());
         let right = Records {
             catalogue: self.catalogue.clone(),

@@ -133,7 +133,7 @@ impl State {
         match call {
             Call::Read { row } => Response::Answer(Answer::One(self.read(&row))),
             Call::ReadStale { row, max_age_ms } => Response::Stale { reply: self.read(&row), applied: max_age_ms },
-            Call::Submit { request, ack } => {
+            Call::Submit { request, ack, .. } => {
                 let request = Request::decode(&mut Reader::new(&request)).expect("doors encode what decodes");
                 let answer = self.submit(&request);
                 Response::Answer(if ack.after == AckAfter::Sql { self.flushed(answer) } else { answer })

@@ -66,18 +66,6 @@ pub fn mix(mut number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// A fingerprint of bytes, for traces and comparisons.
-#[must_use]
-pub fn fingerprint(bytes: &[u8]) -> u64 {
-    let mut folded = bytes.len() as u64;
-    for chunk in bytes.chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        folded = mix(folded ^ u64::from_le_bytes(word)).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    }
-    folded
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 //! Those that can be seen at one moment are checked as events happen; those about histories, after the run.
 
 pub mod acknowledged_is_durable;
+pub mod every_entry_is_shown;
 pub mod heals_in_time;
 pub mod replicas_agree;
 

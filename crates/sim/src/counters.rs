@@ -35,4 +35,5 @@ counters! {
     snapshot_installs: "snapshots installed from a leader",
     messages_lost: "messages lost",
     messages_copied: "messages delivered twice",
+    entries_shown: "entries looked at",
 }

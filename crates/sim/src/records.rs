@@ -34,7 +34,6 @@ use crate::check::Violation;
 use crate::ground::{Ground, MS};
 use crate::tenant::{Draws, Seat, Tenant};
 use crate::world::World;
-use ask::Job;
 use clients::Client;
 use counters::Counters;
 use event::{Event, Input};
@@ -48,20 +47,11 @@ use watch::Watch;
 /// The caller of what the run itself proposes; nobody waits for the answer.
 pub const NOBODY: Caller = Caller { source: u64::MAX, sequence: 0 };
 
-/// A request on its way: whose it is and which operation it is an attempt at.
-#[derive(Clone, Copy, Debug)]
-pub struct Attempt {
-    pub client: usize,
-    pub operation: usize,
-    pub node: usize,
-}
-
 pub struct Records {
     plan: Plan,
     universe: Rc<Universe>,
     sql: Sql,
     clients: Vec<Client>,
-    attempts: Vec<Attempt>,
     history: History,
     watch: Watch,
     counters: Counters,
@@ -81,6 +71,10 @@ impl Tenant for Records {
     type Event = Event;
     type Fault = Fault;
 
+    fn shard(group: usize) -> ShardId {
+        ShardId(group as u32 + 1)
+    }
+
     fn plan(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         plan::draw(seed, mutant)
     }
@@ -94,7 +88,6 @@ impl Tenant for Records {
         Self {
             sql,
             clients,
-            attempts: Vec::new(),
             history: History::default(),
             watch: Watch::new(nodes, universe.rows.len()),
             counters: Counters::default(),
@@ -106,9 +99,10 @@ impl Tenant for Records {
     }
 
     fn restore(world: &World<Self>, seat: Seat, chunks: &[Vec<u8>], restored: Restored) -> Result<Replica, String> {
-        let mut records = shardine_records::Records::new(world.ground.seed);
-        for chunk in chunks {
-            records.restore_chunk(chunk).map_err(|error| format!("a snapshot cannot be read: {error}"))?;
+        let interval = world.tenant.universe.intervals[seat.group];
+        let mut records = shardine_records::Records::new(world.ground.seed).owning(interval);
+        if !chunks.is_empty() {
+            records = records.restored(chunks).map_err(|error| format!("a snapshot cannot be read: {error}"))?;
         }
         Ok(Replica::new(options(world, seat), records, restored))
     }
@@ -168,10 +162,6 @@ impl Tenant for Records {
 
     fn heard(world: &mut World<Self>, node: usize, group: usize, from: usize) {
         world.tenant.watch.stale.hear(node, group, from, world.now);
-    }
-
-    fn end_turn(replica: &mut Replica, actions: &mut Actions, _now_ms: u64) {
-        replica.ask_sql(actions);
     }
 
     fn perform(world: &mut World<Self>, node: usize, group: usize, actions: &mut Actions) {
@@ -234,7 +224,7 @@ impl Tenant for Records {
         world.compare_with_sql()
     }
 
-    fn judge(world: &World<Self>) -> Result<u64, Violation> {
+    fn judge(world: &World<Self>) -> Result<(), Violation> {
         world.judge_history()
     }
 
@@ -248,17 +238,9 @@ impl Tenant for Records {
     }
 }
 
-impl World<Records> {
-    /// The job that an attempt is about.
-    fn job_of(&self, attempt: u64) -> &Job {
-        &self.tenant.history.operations[self.tenant.attempts[attempt as usize].operation].job
-    }
-}
-
 fn options(world: &World<Records>, seat: Seat) -> Options {
     let plan = &world.tenant.plan;
-    let interval = world.tenant.universe.intervals[seat.group];
-    let mut options = Options::new(ReplicaId(seat.node as u64 + 1), ShardId(seat.group as u32), interval);
+    let mut options = Options::new(ReplicaId(seat.node as u64 + 1), Records::shard(seat.group));
     options.incarnation = seat.life;
     options.seed = world.ground.seed;
     options.snapshot_log_bytes = world.ground.snapshot_log_bytes;

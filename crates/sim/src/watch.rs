@@ -1,8 +1,11 @@
 //! The view from above: looks at every replica after every turn, with knowledge that no node has.
 
+use shardine_host::GroupReplica;
+use shardine_model::log::{LogEntry, LogOp};
 use shardine_shard::Role;
 
 use crate::chance::mix;
+use crate::check::every_entry_is_shown::Ledger;
 use crate::check::{Violation, acknowledged_is_durable, replicas_agree};
 use crate::tenant::{Member, Tenant};
 use crate::world::World;
@@ -13,6 +16,7 @@ const HASH_EVERY: u64 = 5;
 #[derive(Clone, Debug)]
 pub struct Watch {
     groups: Vec<replicas_agree::Seen>,
+    ledgers: Vec<Ledger>,
     /// By node and group: how far it has applied, and its term, in this life.
     applied: Vec<Vec<u64>>,
     terms: Vec<Vec<u64>>,
@@ -23,6 +27,7 @@ impl Watch {
     pub fn new(nodes: usize, groups: usize) -> Self {
         Self {
             groups: vec![replicas_agree::Seen::default(); groups],
+            ledgers: vec![Ledger::new(nodes); groups],
             applied: vec![vec![0; groups]; nodes],
             terms: vec![vec![0; groups]; nodes],
         }
@@ -36,6 +41,28 @@ impl Watch {
 }
 
 impl<T: Tenant> World<T> {
+    /// A replica starts with these entries behind its snapshot.
+    pub fn watch_restored(&mut self, node: usize, group: usize, entries: &[LogEntry]) {
+        let verdict = self.watch.ledgers[group].restore(node, entries);
+        self.demand(verdict);
+    }
+
+    /// A replica asks its host to write something.
+    pub fn watch_op(&mut self, node: usize, group: usize, op: &LogOp) {
+        let ledger = &mut self.watch.ledgers[group];
+        let entries = match op {
+            LogOp::Write(write) => &write.entries,
+            LogOp::Install(install) => {
+                self.counters.snapshot_installs += 1;
+                ledger.install(node);
+                &install.write.entries
+            }
+            LogOp::Truncate { .. } | LogOp::Remove { .. } => return,
+        };
+        let verdict = ledger.append(node, entries);
+        self.demand(verdict);
+    }
+
     /// Looks at a replica that has just taken its turn.
     pub fn observe(&mut self, node: usize, group: usize) {
         if self.violation.is_none() {
@@ -75,15 +102,11 @@ impl<T: Tenant> World<T> {
 
     fn look_at_entries(&mut self, node: usize, group: usize, first: u64, last: u64) -> Result<(), Violation> {
         for index in first..=last {
-            // What came by a snapshot is not in the log.
-            let Some(entry) = self.nodes[node].disk.believed(group, index) else { continue };
-            if self.watch.groups[group].applied(node, index, entry)? {
+            if let Some(entry) = self.watch.ledgers[group].apply(node, index)? {
                 let disks = self.nodes.iter().map(|node| &node.disk);
                 acknowledged_is_durable::check_majority(disks, group, index, entry.term)?;
-                let found = self.nodes.iter().find_map(|node| node.disk.stored(group).entry(index)).cloned();
-                if let Some(entry) = found.filter(|found| found.term == entry.term) {
-                    T::entry_applied(self, group, &entry)?;
-                }
+                self.counters.entries_shown += 1;
+                T::entry_applied(self, group, &entry)?;
             }
         }
         Ok(())

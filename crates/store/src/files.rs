@@ -1,97 +1,101 @@
-//! The few ways in which this crate makes files and directories: private to their owner, and durable by name.
+//! The few ways in which this crate treats files, with an error that says which file and what was done to it.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::disk::{Cache, Disk, DiskFile};
 use crate::error::Error;
 
-/// Records are other people's data: nobody but the owner of the process may look.
-const DIR_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
+/// A disk whose refusals name the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Files(Arc<dyn Disk>);
 
-#[cfg(target_os = "linux")]
-const PAST_CACHE: i32 = rustix::fs::OFlags::DIRECT.bits().cast_signed();
-#[cfg(not(target_os = "linux"))]
-const PAST_CACHE: i32 = 0;
-
-/// Makes a directory and its parents unless they are there.
-pub(crate) fn create_dir(path: &Path) -> Result<(), Error> {
-    DirBuilder::new().recursive(true).mode(DIR_MODE).create(path).map_err(Error::io("create directory", path))
-}
-
-/// Opens a file for reading and writing, empty.
-pub(crate) fn create_file(path: &Path) -> Result<File, Error> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(FILE_MODE)
-        .open(path)
-        .map_err(Error::io("create", path))
-}
-
-/// Opens a file for reading and writing, with what it holds. Makes it if it is not there.
-pub(crate) fn open_file(path: &Path) -> Result<File, Error> {
-    kept().open(path).map_err(Error::io("open", path))
-}
-
-/// Whether writes go through the kernel's page cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cache {
-    Through,
-    /// Only whole blocks, from memory that begins at a block, can be written.
-    Past,
-}
-
-/// Like [`open_file`], but writes go past the page cache if the file system lets them.
-pub(crate) fn open_past_cache(path: &Path) -> Result<(File, Cache), Error> {
-    match kept().custom_flags(PAST_CACHE).open(path) {
-        Ok(file) => Ok((file, Cache::Past)),
-        Err(cause) if cause.kind() == io::ErrorKind::InvalidInput => Ok((open_file(path)?, Cache::Through)),
-        Err(cause) => Err(Error::io("open", path)(cause)),
+impl Files {
+    pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
+        Self(disk)
     }
-}
 
-fn kept() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
-    options
-}
-
-pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), Error> {
-    fs::rename(from, to).map_err(Error::io("rename", from))
-}
-
-/// Removes a file. One that is already gone is fine.
-pub(crate) fn remove(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(cause)),
-        _ => Ok(()),
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.0
     }
-}
 
-/// Makes renames and removals in a directory survive a power failure.
-pub(crate) fn sync_dir(path: &Path) -> Result<(), Error> {
-    File::open(path).and_then(|dir| dir.sync_all()).map_err(Error::io("sync directory", path))
-}
-
-/// The files of a directory whose names are a number and the given ending, by number. Others are left alone.
-pub(crate) fn numbered(dir: &Path, ending: &str) -> Result<Vec<(u64, PathBuf)>, Error> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).map_err(Error::io("list", dir))? {
-        let path = entry.map_err(Error::io("list", dir))?.path();
-        let number = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .and_then(|name| name.strip_suffix(ending))
-            .and_then(|digits| digits.parse::<u64>().ok());
-        if let Some(number) = number {
-            found.push((number, path));
+    /// Makes a directory and its parents unless they are there. Those that it makes survive a power failure.
+    pub(crate) fn create_dir(&self, path: &Path) -> Result<(), Error> {
+        if self.0.is_dir(path) {
+            return Ok(());
+        }
+        let parent = path.parent().map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
+        if let Some(parent) = parent {
+            self.create_dir(parent)?;
+        }
+        match self.0.create_dir(path) {
+            Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
+                Err(Error::io("create directory", path)(cause))
+            }
+            _ => parent.map_or(Ok(()), |parent| self.sync_dir(parent)),
         }
     }
-    found.sort();
-    Ok(found)
+
+    pub(crate) fn create(&self, path: &Path) -> Result<Box<dyn DiskFile>, Error> {
+        self.0.create(path).map_err(Error::io("create", path))
+    }
+
+    pub(crate) fn open(&self, path: &Path, cache: Cache) -> Result<Box<dyn DiskFile>, Error> {
+        self.0.open(path, cache).map_err(Error::io("open", path))
+    }
+
+    pub(crate) fn read(&self, path: &Path, bytes: &mut Vec<u8>) -> Result<(), Error> {
+        self.0.read(path, bytes).map_err(Error::io("read", path))
+    }
+
+    /// A whole small file. `None` if it is not there.
+    pub(crate) fn read_small(&self, path: &Path) -> Result<Option<Vec<u8>>, Error> {
+        let mut bytes = Vec::new();
+        match self.0.read(path, &mut bytes) {
+            Ok(()) => Ok(Some(bytes)),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(Error::io("read", path)(cause)),
+        }
+    }
+
+    /// Puts a whole small file in the place of the one of this name: after a crash there is the old one or the new one.
+    pub(crate) fn replace(&self, dir: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let unfinished = dir.join(format!("{name}.unfinished"));
+        let mut file = self.create(&unfinished)?;
+        file.write_at(bytes, 0).and_then(|()| file.sync()).map_err(Error::io("write", &unfinished))?;
+        self.rename(&unfinished, &dir.join(name))?;
+        self.sync_dir(dir)
+    }
+
+    pub(crate) fn size(&self, path: &Path) -> Result<u64, Error> {
+        self.open(path, Cache::Through)?.size().map_err(Error::io("look at", path))
+    }
+
+    pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
+        self.0.rename(from, to).map_err(Error::io("rename", from))
+    }
+
+    /// Removes a file. One that is already gone is fine.
+    pub(crate) fn remove(&self, path: &Path) -> Result<(), Error> {
+        match self.0.remove(path) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(cause)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes names in a directory survive a power failure.
+    pub(crate) fn sync_dir(&self, path: &Path) -> Result<(), Error> {
+        self.0.sync_dir(path).map_err(Error::io("sync directory", path))
+    }
+
+    /// The files of a directory whose names are a number and the given ending, by number. Others are left alone.
+    pub(crate) fn numbered(&self, dir: &Path, ending: &str) -> Result<Vec<(u64, PathBuf)>, Error> {
+        let names = self.0.list(dir).map_err(Error::io("list", dir))?;
+        let number = |name: &str| name.strip_suffix(ending)?.parse::<u64>().ok();
+        let mut found: Vec<(u64, PathBuf)> =
+            names.iter().filter_map(|name| Some((number(name)?, dir.join(name)))).collect();
+        found.sort();
+        Ok(found)
+    }
 }

@@ -1,15 +1,14 @@
 //! Whose directory this is: one process at a time, one node, one cluster. Draws no identities, only keeps them.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use shardine_model::ids::NodeId;
 
+use crate::disk::{DirLock, Disk, OsDisk};
 use crate::error::Error;
-use crate::files;
+use crate::files::Files;
 
-const LOCK: &str = "LOCK";
 const IDENTITY: &str = "IDENTITY";
 const LOG: &str = "log";
 const SNAPSHOTS: &str = "snapshots";
@@ -61,36 +60,36 @@ impl Identity {
 /// A data directory that this process holds for itself until it is dropped.
 #[derive(Debug)]
 pub struct DataDir {
+    files: Files,
     path: PathBuf,
-    /// Closing the file gives the lock back.
-    _lock: File,
+    _lock: Box<dyn DirLock>,
 }
 
 impl DataDir {
     /// Makes the directory if it is not there, and locks it.
     pub fn lock(path: &Path) -> Result<Self, Error> {
-        files::create_dir(path)?;
-        let lock_path = path.join(LOCK);
-        let lock = files::open_file(&lock_path)?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_path_buf(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(Error::InUse { dir: path.to_path_buf() }),
-            Err(TryLockError::Error(cause)) => Err(Error::io("lock", &lock_path)(cause)),
+        Self::lock_on(Arc::new(OsDisk), path)
+    }
+
+    /// Like [`DataDir::lock`], on another disk than the operating system's.
+    pub fn lock_on(disk: Arc<dyn Disk>, path: &Path) -> Result<Self, Error> {
+        let files = Files::new(disk);
+        files.create_dir(path)?;
+        match files.disk().lock(path).map_err(Error::io("lock", path))? {
+            Some(lock) => Ok(Self { files, path: path.to_path_buf(), _lock: lock }),
+            None => Err(Error::InUse { dir: path.to_path_buf() }),
         }
     }
 
     /// Who the directory belongs to. `None` if it is new.
     pub fn identity(&self) -> Result<Option<Identity>, Error> {
         let path = self.path.join(IDENTITY);
-        match fs::read(&path) {
-            Ok(bytes) => Identity::decode(&bytes, &path).map(Some),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-                if self.log_dir().exists() || self.snapshot_dir().exists() {
-                    return Err(Error::IdentityMissing { file: path });
-                }
-                Ok(None)
+        match self.files.read_small(&path)? {
+            Some(bytes) => Identity::decode(&bytes, &path).map(Some),
+            None if [self.log_dir(), self.snapshot_dir()].iter().any(|dir| self.files.disk().is_dir(dir)) => {
+                Err(Error::IdentityMissing { file: path })
             }
-            Err(cause) => Err(Error::io("read", &path)(cause)),
+            None => Ok(None),
         }
     }
 
@@ -125,18 +124,13 @@ impl DataDir {
     }
 
     fn write(&self, identity: Identity) -> Result<(), Error> {
-        let unfinished = self.path.join("IDENTITY.unfinished");
-        let mut file = files::create_file(&unfinished)?;
-        file.write_all(identity.encode().as_bytes())
-            .and_then(|()| file.sync_all())
-            .map_err(Error::io("write", &unfinished))?;
-        files::rename(&unfinished, &self.path.join(IDENTITY))?;
-        files::sync_dir(&self.path)
+        self.files.replace(&self.path, IDENTITY, identity.encode().as_bytes())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -175,6 +169,15 @@ mod tests {
 
         assert!(matches!(error, Error::InUse { .. }));
         assert!(error.to_string().contains("stop that one"), "{error}");
+    }
+
+    #[test]
+    fn a_second_process_is_refused_also_when_the_lock_file_was_deleted() {
+        let (_parent, data) = adopted();
+        fs::remove_file(data.path().join("LOCK")).unwrap();
+
+        assert!(matches!(DataDir::lock(data.path()), Err(Error::InUse { .. })));
+        drop(data);
     }
 
     #[test]
@@ -229,6 +232,6 @@ mod tests {
 
         assert_eq!(mode(data.path()), 0o700);
         assert_eq!(mode(&data.path().join(IDENTITY)), 0o600);
-        assert_eq!(mode(&data.path().join(LOCK)), 0o600);
+        assert_eq!(mode(&data.path().join("LOCK")), 0o600);
     }
 }

@@ -3,7 +3,7 @@
 //! A node has one data directory, and three kinds of things live in it:
 //!
 //! ```text
-//! LOCK                     held while a process uses the directory
+//! LOCK                     held while a process uses the directory, like the directory itself
 //! IDENTITY                 which node of which cluster this directory belongs to
 //! log/<sequence>.seg       the log of every group of the node, one stream of synced frames
 //! log/BEGUN                says that there must be segments
@@ -26,9 +26,13 @@ pub mod identity;
 pub mod log;
 pub mod snapshot;
 
+pub mod disk;
 mod files;
 mod error;
 
+#[cfg(feature = "memory")]
+pub use disk::MemoryDisk;
+pub use disk::{Disk, OsDisk};
 pub use error::Error;
 pub use identity::{DataDir, Identity};
 pub use log::{GroupLog, LogStore, Options, SegmentLog};

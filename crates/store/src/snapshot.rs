@@ -6,17 +6,18 @@
 
 mod format;
 
-use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use shardine_model::ids::ShardId;
 use shardine_model::log::SnapshotMeta;
 
 pub use self::format::CHUNK_BYTES_MAX;
 use self::format::{Fault, Parser};
+use crate::disk::{Cache, DiskFile, OsDisk};
 use crate::error::Error;
-use crate::files;
+use crate::files::Files;
 
 const ENDING: &str = ".snap";
 const UNFINISHED_ENDING: &str = ".unfinished";
@@ -26,7 +27,10 @@ const SYNC_BYTES: usize = 8 << 20;
 
 /// A snapshot that is being written. Dropped before `finish`, it leaves nothing behind.
 pub struct SnapshotWriter {
-    file: File,
+    files: Files,
+    file: Box<dyn DiskFile>,
+    /// Where the next byte goes.
+    offset: u64,
     dir: PathBuf,
     unfinished: PathBuf,
     index: u64,
@@ -38,12 +42,15 @@ pub struct SnapshotWriter {
 impl SnapshotWriter {
     /// Begins a snapshot of `shard` below `dir`. Two writers of one shard must be at different indexes.
     pub fn create(dir: &Path, shard: ShardId, meta: &SnapshotMeta) -> Result<Self, Error> {
+        let files = os();
         let dir = shard_dir(dir, shard);
-        files::create_dir(&dir)?;
+        files.create_dir(&dir)?;
         let unfinished = dir.join(format!("{:020}{UNFINISHED_ENDING}", meta.index));
         let header = format::encode_header(shard, meta);
         let mut writer = Self {
-            file: files::create_file(&unfinished)?,
+            file: files.create(&unfinished)?,
+            files,
+            offset: 0,
             dir,
             unfinished,
             index: meta.index,
@@ -69,25 +76,26 @@ impl SnapshotWriter {
     pub fn finish(mut self) -> Result<PathBuf, Error> {
         let footer = self.footer.encode();
         self.write(&footer)?;
-        self.file.sync_all().map_err(Error::io("sync", &self.unfinished))?;
+        self.file.sync().map_err(Error::io("sync", &self.unfinished))?;
         let path = self.dir.join(format!("{:020}{ENDING}", self.index));
-        files::rename(&self.unfinished, &path)?;
+        self.files.rename(&self.unfinished, &path)?;
         self.finished = true;
-        files::sync_dir(&self.dir)?;
-        for (index, older) in files::numbered(&self.dir, ENDING)? {
+        self.files.sync_dir(&self.dir)?;
+        for (index, older) in self.files.numbered(&self.dir, ENDING)? {
             if index < self.index {
-                files::remove(&older)?;
+                self.files.remove(&older)?;
             }
         }
         Ok(path)
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.file.write_all(bytes).map_err(Error::io("write", &self.unfinished))?;
+        self.file.write_at(bytes, self.offset).map_err(Error::io("write", &self.unfinished))?;
+        self.offset += bytes.len() as u64;
         self.unsynced_bytes += bytes.len();
         if self.unsynced_bytes >= SYNC_BYTES {
             self.unsynced_bytes = 0;
-            self.file.sync_data().map_err(Error::io("sync", &self.unfinished))?;
+            self.file.sync().map_err(Error::io("sync", &self.unfinished))?;
         }
         Ok(())
     }
@@ -97,7 +105,7 @@ impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if !self.finished {
             // If this fails, `remove_unfinished` finds it at the next start.
-            let _ = files::remove(&self.unfinished);
+            let _ = self.files.remove(&self.unfinished);
         }
     }
 }
@@ -107,30 +115,28 @@ impl Drop for SnapshotWriter {
 pub struct SnapshotReader {
     path: PathBuf,
     meta: SnapshotMeta,
-    parser: Parser<BufReader<File>>,
+    parser: Parser<BufReader<FromFile>>,
     bytes: u64,
 }
 
 impl SnapshotReader {
     /// Opens the newest snapshot of a shard below `dir`, if there is one. Unfinished ones do not count.
     pub fn newest(dir: &Path, shard: ShardId) -> Result<Option<Self>, Error> {
+        let files = os();
         let dir = shard_dir(dir, shard);
-        if !dir.exists() {
+        if !files.disk().is_dir(&dir) {
             return Ok(None);
         }
-        match files::numbered(&dir, ENDING)?.pop() {
-            Some((index, path)) => Self::open(path, shard, index).map(Some),
+        match files.numbered(&dir, ENDING)?.pop() {
+            Some((index, path)) => Self::open(&files, path, shard, index).map(Some),
             None => Ok(None),
         }
     }
 
-    fn open(path: PathBuf, shard: ShardId, index: u64) -> Result<Self, Error> {
-        let mut file = File::open(&path).map_err(Error::io("open", &path))?;
-        let bytes = file
-            .seek(SeekFrom::End(0))
-            .and_then(|bytes| file.rewind().map(|()| bytes))
-            .map_err(Error::io("read", &path))?;
-        let reader = BufReader::with_capacity(1 << 16, file);
+    fn open(files: &Files, path: PathBuf, shard: ShardId, index: u64) -> Result<Self, Error> {
+        let file = files.open(&path, Cache::Through)?;
+        let bytes = file.size().map_err(Error::io("look at", &path))?;
+        let reader = BufReader::with_capacity(1 << 16, FromFile { file, offset: 0 });
         let (parser, found, meta) = Parser::begin(reader).map_err(|fault| fault.at(&path))?;
         if (found, meta.index) != (shard, index) {
             let fault = Fault::Damaged(format!(
@@ -182,9 +188,10 @@ fn read_all(parser: &mut Parser<impl Read>) -> Result<Vec<Vec<u8>>, Fault> {
 
 /// Removes what an interrupted process left half written. To be called at the start, before there are writers.
 pub fn remove_unfinished(dir: &Path) -> Result<(), Error> {
-    for (_, shard_dir) in shard_dirs(dir)? {
-        for (_, unfinished) in files::numbered(&shard_dir, UNFINISHED_ENDING)? {
-            files::remove(&unfinished)?;
+    let files = os();
+    for (_, shard_dir) in shard_dirs(&files, dir)? {
+        for (_, unfinished) in files.numbered(&shard_dir, UNFINISHED_ENDING)? {
+            files.remove(&unfinished)?;
         }
     }
     Ok(())
@@ -192,12 +199,30 @@ pub fn remove_unfinished(dir: &Path) -> Result<(), Error> {
 
 /// The shards that have a directory below `dir`.
 pub fn shards(dir: &Path) -> Result<Vec<ShardId>, Error> {
-    let dirs = shard_dirs(dir)?;
+    let dirs = shard_dirs(&os(), dir)?;
     Ok(dirs.into_iter().filter_map(|(number, _)| u32::try_from(number).ok()).map(ShardId).collect())
 }
 
-fn shard_dirs(dir: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
-    if dir.exists() { files::numbered(dir, "") } else { Ok(Vec::new()) }
+fn shard_dirs(files: &Files, dir: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
+    if files.disk().is_dir(dir) { files.numbered(dir, "") } else { Ok(Vec::new()) }
+}
+
+fn os() -> Files {
+    Files::new(Arc::new(OsDisk))
+}
+
+/// Reads a file from its beginning to its end.
+struct FromFile {
+    file: Box<dyn DiskFile>,
+    offset: u64,
+}
+
+impl Read for FromFile {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(bytes, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
 }
 
 fn shard_dir(dir: &Path, shard: ShardId) -> PathBuf {

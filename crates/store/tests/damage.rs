@@ -4,150 +4,147 @@
 
 mod common;
 
-use std::fs::{self, OpenOptions};
 use std::path::Path;
 
-use common::{crash, crash_and_open, entries, files, indexes, open};
-use shardine_model::ids::ShardId;
-use shardine_store::LogStore;
+use common::{Ground, entries, indexes, on_both, truncate, write};
 
 /// Writes one entry per frame and returns where each frame ended in the newest segment: nothing up to there may be lost by a cut
 /// behind it.
-fn write_and_note_ends(dir: &Path, count: u64) -> (tempfile::TempDir, Vec<(u64, usize)>) {
-    let log = open(dir).unwrap();
+fn write_and_note_ends(ground: &Ground, count: u64) -> (Ground, Vec<(u64, usize)>) {
+    let log = ground.open().unwrap();
     let mut ends = Vec::new();
     for index in 1..=count {
-        log.write(&[entries(1, [index], 150), entries(2, [index], 30)]).unwrap();
-        let newest = files(dir, "seg").pop().unwrap();
-        ends.push((index, end_of_frames(&newest)));
+        write(&log, [entries(1, [index], 150), entries(2, [index], 30)]);
+        ends.push((index, end_of_frames(&ground.read(&ground.newest_segment()))));
     }
-    (crash(dir), ends)
+    (ground.crash(), ends)
 }
 
 /// Segments here begin as zeros, and the last byte of an entry is made not to be one.
-fn end_of_frames(segment: &Path) -> usize {
-    let bytes = fs::read(segment).unwrap();
-    bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1
+fn end_of_frames(segment: &[u8]) -> usize {
+    segment.iter().rposition(|byte| *byte != 0).unwrap() + 1
 }
 
-fn cut(path: &Path, len: usize) {
-    let file = OpenOptions::new().write(true).open(path).unwrap();
-    file.set_len(len as u64).unwrap();
-}
-
-fn overwrite_from(path: &Path, from: usize, with: u8) {
-    let mut bytes = fs::read(path).unwrap();
+fn overwrite_from(ground: &Ground, path: &Path, from: usize, with: u8) {
+    let mut bytes = ground.read(path);
     bytes[from..].fill(with);
-    fs::write(path, bytes).unwrap();
+    ground.put(path, &bytes);
 }
 
-fn torn_everywhere(step: usize, tear: impl Fn(&Path, usize)) {
-    let dir = tempfile::tempdir().unwrap();
-    let (crashed, ends) = write_and_note_ends(dir.path(), 40);
-    let name = files(crashed.path(), "seg").pop().unwrap();
-    let original = fs::read(&name).unwrap();
-    let end = ends.last().unwrap().1;
+fn torn_everywhere(step: usize, tear: impl Fn(&mut Vec<u8>, usize)) {
+    on_both(|ground| {
+        let (crashed, ends) = write_and_note_ends(ground, 40);
+        let name = crashed.newest_segment();
+        let original = crashed.read(&name);
+        let end = ends.last().unwrap().1;
 
-    for at in (end - 2_048..=end).rev().step_by(step) {
-        fs::write(&name, &original).unwrap();
-        tear(&name, at);
-        let log = open(crashed.path()).unwrap_or_else(|error| panic!("torn at {at}: {error}"));
+        for at in (end - 2_048..=end).rev().step_by(ground.step(step)) {
+            let mut torn = original.clone();
+            tear(&mut torn, at);
+            crashed.put(&name, &torn);
+            let log = crashed.open().unwrap_or_else(|error| panic!("torn at {at}: {error}"));
 
-        let kept = ends.iter().rev().find(|(_, end)| *end <= at).unwrap().0;
-        for shard in [1, 2] {
-            assert_eq!(indexes(&log, shard), (1..=kept).collect::<Vec<_>>(), "torn at {at}");
+            let kept = ends.iter().rev().find(|(_, end)| *end <= at).unwrap().0;
+            for shard in [1, 2] {
+                assert_eq!(indexes(&log, shard), (1..=kept).collect::<Vec<_>>(), "torn at {at}");
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn records_74_torn_tail_is_cut() {
-    torn_everywhere(1, cut);
+    torn_everywhere(1, |bytes, at| bytes.truncate(at));
 }
 
 #[test]
 fn records_74_torn_tail_of_zeros_is_cut() {
-    torn_everywhere(5, |path, at| overwrite_from(path, at, 0));
+    torn_everywhere(5, |bytes, at| bytes[at..].fill(0));
 }
 
 #[test]
 fn records_74_torn_tail_of_garbage_is_cut() {
-    torn_everywhere(5, |path, at| overwrite_from(path, at, 0xa5));
+    torn_everywhere(5, |bytes, at| bytes[at..].fill(0xa5));
 }
 
 #[test]
 fn records_74_after_a_cut_the_log_goes_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let (crashed, ends) = write_and_note_ends(dir.path(), 10);
-    let newest = files(crashed.path(), "seg").pop().unwrap();
-    overwrite_from(&newest, ends[9].1 - 5, 0);
+    on_both(|ground| {
+        let (crashed, ends) = write_and_note_ends(ground, 10);
+        let newest = crashed.newest_segment();
+        overwrite_from(&crashed, &newest, ends[9].1 - 5, 0);
 
-    let log = open(crashed.path()).unwrap();
-    log.write(&[entries(1, 10..=12, 50)]).unwrap();
-    let again = crash(crashed.path());
+        let log = crashed.open().unwrap();
+        write(&log, [entries(1, 10..=12, 50)]);
+        let again = crashed.crash();
 
-    assert_eq!(indexes(&open(again.path()).unwrap(), 1), (1..=12).collect::<Vec<_>>());
-    assert_eq!(indexes(&open(again.path()).unwrap(), 2), (1..=9).collect::<Vec<_>>());
+        assert_eq!(indexes(&again.open().unwrap(), 1), (1..=12).collect::<Vec<_>>());
+        assert_eq!(indexes(&again.open().unwrap(), 2), (1..=9).collect::<Vec<_>>());
+    });
 }
 
 #[test]
 fn records_74_a_missing_segment_stops_the_store() {
-    let dir = tempfile::tempdir().unwrap();
-    let (crashed, _) = write_and_note_ends(dir.path(), 300);
-    let segments = files(crashed.path(), "seg");
-    assert!(segments.len() > 3);
+    on_both(|ground| {
+        let (crashed, _) = write_and_note_ends(ground, 300);
+        let segments = crashed.files("seg");
+        assert!(segments.len() > 3);
 
-    for segment in &segments {
-        let bytes = fs::read(segment).unwrap();
-        fs::remove_file(segment).unwrap();
-        let error = open(crashed.path()).err();
-        fs::write(segment, bytes).unwrap();
+        for segment in &segments {
+            let bytes = crashed.read(segment);
+            crashed.remove(segment);
+            let error = crashed.open().err();
+            crashed.put(segment, &bytes);
 
-        let error = error.unwrap_or_else(|| panic!("{} was removed and nobody noticed", segment.display()));
-        assert!(error.to_string().contains("missing"), "{error}");
-    }
-    assert!(open(crashed.path()).is_ok());
+            let error = error.unwrap_or_else(|| panic!("{} was removed and nobody noticed", segment.display()));
+            assert!(error.to_string().contains("missing"), "{error}");
+        }
+        assert!(crashed.open().is_ok());
+    });
 }
 
 #[test]
 fn records_74_a_missing_log_stops_the_store() {
-    let dir = tempfile::tempdir().unwrap();
-    let (crashed, _) = write_and_note_ends(dir.path(), 1);
-    for segment in files(crashed.path(), "seg") {
-        fs::remove_file(segment).unwrap();
-    }
+    on_both(|ground| {
+        let (crashed, _) = write_and_note_ends(ground, 1);
+        for segment in crashed.files("seg") {
+            crashed.remove(&segment);
+        }
 
-    let error = open(crashed.path()).err().unwrap();
+        let error = crashed.open().err().unwrap();
 
-    assert!(error.to_string().contains("no segment of it is left"), "{error}");
+        assert!(error.to_string().contains("no segment of it is left"), "{error}");
+    });
 }
 
 #[test]
 fn a_missing_segment_that_nobody_needs_is_no_loss() {
-    let dir = tempfile::tempdir().unwrap();
-    let log = open(dir.path()).unwrap();
-    for index in 1..=200 {
-        log.write(&[entries(1, [index], 900)]).unwrap();
-    }
-    log.truncate_before(ShardId(1), 190).unwrap();
+    on_both(|ground| {
+        let log = ground.open().unwrap();
+        for index in 1..=200 {
+            write(&log, [entries(1, [index], 900)]);
+        }
+        truncate(&log, 1, 190);
 
-    let (_crashed, again) = crash_and_open(dir.path());
+        let (_crashed, again) = ground.crash_and_open();
 
-    assert_eq!(indexes(&again, 1), (190..=200).collect::<Vec<_>>());
+        assert_eq!(indexes(&again, 1), (190..=200).collect::<Vec<_>>());
+    });
 }
 
 #[test]
 fn leftovers_of_a_recycled_segment_are_not_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let log = open(dir.path()).unwrap();
-    // Frames of equal length: in a recycled segment the old ones stand exactly where new ones would.
-    for index in 1..=500 {
-        log.write(&[entries(1, [index], 900)]).unwrap();
-        log.truncate_before(ShardId(1), index).unwrap();
-        if index % 50 == 0 {
-            let (_crashed, again) = crash_and_open(dir.path());
+    on_both(|ground| {
+        let log = ground.open().unwrap();
+        // Frames of equal length: in a recycled segment the old ones stand exactly where new ones would.
+        for index in 1..=500 {
+            write(&log, [entries(1, [index], 900)]);
+            truncate(&log, 1, index);
+            if index % 50 == 0 {
+                let (_crashed, again) = ground.crash_and_open();
 
-            assert_eq!(indexes(&again, 1), [index]);
+                assert_eq!(indexes(&again, 1), [index]);
+            }
         }
-    }
+    });
 }

@@ -4,10 +4,9 @@
 
 mod common;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{SMALL, crash, entries, files, hard_state, indexes, open};
+use common::{Ground, SMALL, entries, hard_state, indexes, on_both, reset, truncate, try_write, write};
 use shardine_model::ids::ShardId;
 use shardine_store::{Error, LogStore};
 
@@ -35,14 +34,13 @@ fn part_of(byte: usize) -> Part {
 }
 
 /// A log of shards 1 and 2 with as many frames, as a crash leaves it, and its first segment.
-fn crashed_log(frames: u64) -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::tempdir().unwrap();
-    let log = open(dir.path()).unwrap();
+fn crashed_log(ground: &Ground, frames: u64) -> (Ground, PathBuf) {
+    let log = ground.open().unwrap();
     for index in 1..=frames {
-        log.write(&[entries(1, [index], 150), entries(2, [index], 30)]).unwrap();
+        write(&log, [entries(1, [index], 150), entries(2, [index], 30)]);
     }
-    let crashed = crash(dir.path());
-    let first = files(crashed.path(), "seg").remove(0);
+    let crashed = ground.crash();
+    let first = crashed.files("seg").remove(0);
     (crashed, first)
 }
 
@@ -52,14 +50,14 @@ fn with_flipped_bit(bytes: &[u8], bit: usize) -> Vec<u8> {
     bytes
 }
 
-fn flip(path: &Path, byte: usize) {
-    fs::write(path, with_flipped_bit(&fs::read(path).unwrap(), byte * 8 + 4)).unwrap();
+fn flip(ground: &Ground, path: &Path, byte: usize) {
+    ground.put(path, &with_flipped_bit(&ground.read(path), byte * 8 + 4));
 }
 
 /// Opens a log with damage at `byte` and checks who is stopped by it and that nobody else is.
-fn check_damage_stops_its_own(dir: &Path, byte: usize, frames: u64) {
+fn check_damage_stops_its_own(ground: &Ground, byte: usize, frames: u64) {
     let whole: Vec<u64> = (1..=frames).collect();
-    match (part_of(byte), open(dir)) {
+    match (part_of(byte), ground.open()) {
         (Part::Head, Err(error)) => {
             let told = error.to_string();
             assert!(told.contains("0000000000000001.seg"), "byte {byte}: {told}");
@@ -83,196 +81,216 @@ fn check_damage_stops_its_own(dir: &Path, byte: usize, frames: u64) {
 
 #[test]
 fn records_74_every_flipped_bit_before_the_last_write_stops_its_own() {
-    let (crashed, segment) = crashed_log(2);
-    let original = fs::read(&segment).unwrap();
+    on_both(|ground| {
+        let (crashed, segment) = crashed_log(ground, 2);
+        let original = crashed.read(&segment);
 
-    for bit in 0..(SEGMENT_HEAD + FRAME) * 8 {
-        fs::write(&segment, with_flipped_bit(&original, bit)).unwrap();
+        for bit in (0..(SEGMENT_HEAD + FRAME) * 8).step_by(ground.step(1)) {
+            crashed.put(&segment, &with_flipped_bit(&original, bit));
 
-        check_damage_stops_its_own(crashed.path(), bit / 8, 2);
-    }
+            check_damage_stops_its_own(&crashed, bit / 8, 2);
+        }
+    });
 }
 
 #[test]
 fn records_74_a_flipped_bit_in_an_older_segment_stops_its_own() {
-    let (crashed, segment) = crashed_log(200);
-    assert!(files(crashed.path(), "seg").len() > 2);
-    let frames = (SMALL.segment_bytes - SEGMENT_HEAD - 24) / FRAME;
+    on_both(|ground| {
+        let (crashed, segment) = crashed_log(ground, 200);
+        assert!(crashed.files("seg").len() > 2);
+        let frames = (SMALL.segment_bytes - SEGMENT_HEAD - 24) / FRAME;
 
-    for byte in (0..SEGMENT_HEAD + frames * FRAME).step_by(97) {
-        flip(&segment, byte);
-        check_damage_stops_its_own(crashed.path(), byte, 200);
-        flip(&segment, byte);
-    }
-    assert!(open(crashed.path()).unwrap().load(ShardId(1)).is_ok());
+        for byte in (0..SEGMENT_HEAD + frames * FRAME).step_by(97) {
+            flip(&crashed, &segment, byte);
+            check_damage_stops_its_own(&crashed, byte, 200);
+            flip(&crashed, &segment, byte);
+        }
+        assert!(crashed.open().unwrap().load(ShardId(1)).is_ok());
+    });
 }
 
 #[test]
 fn records_74_every_flipped_bit_in_the_last_write_of_a_crash_cuts_all_of_it() {
-    let (crashed, segment) = crashed_log(2);
-    let original = fs::read(&segment).unwrap();
-    let last = SEGMENT_HEAD + FRAME;
+    on_both(|ground| {
+        let (crashed, segment) = crashed_log(ground, 2);
+        let original = crashed.read(&segment);
+        let last = SEGMENT_HEAD + FRAME;
 
-    for bit in last * 8..(last + FRAME) * 8 {
-        fs::write(&segment, with_flipped_bit(&original, bit)).unwrap();
-        let log = open(crashed.path()).unwrap();
+        for bit in (last * 8..(last + FRAME) * 8).step_by(ground.step(1)) {
+            crashed.put(&segment, &with_flipped_bit(&original, bit));
+            let log = crashed.open().unwrap();
 
-        assert_eq!((indexes(&log, 1), indexes(&log, 2)), (vec![1], vec![1]), "bit {bit}");
-    }
+            assert_eq!((indexes(&log, 1), indexes(&log, 2)), (vec![1], vec![1]), "bit {bit}");
+        }
+    });
 }
 
 #[test]
 fn records_74_a_last_write_of_which_any_piece_is_missing_is_cut() {
-    let (crashed, segment) = crashed_log(2);
-    let original = fs::read(&segment).unwrap();
-    let last = SEGMENT_HEAD + FRAME;
+    on_both(|ground| {
+        let (crashed, segment) = crashed_log(ground, 2);
+        let original = crashed.read(&segment);
+        let last = SEGMENT_HEAD + FRAME;
 
-    // The disk may write the sectors of a frame in any order: its head, or one section, may be all that arrived.
-    for from in (last..last + FRAME).step_by(8) {
-        for to in (from + 1..=last + FRAME).step_by(8) {
-            let mut torn = original.clone();
-            torn[from..to].fill(0);
-            if torn == original {
-                continue;
+        // The disk may write the sectors of a frame in any order: its head, or one section, may be all that arrived.
+        for from in (last..last + FRAME).step_by(ground.step(8)) {
+            for to in (from + 1..=last + FRAME).step_by(8) {
+                let mut torn = original.clone();
+                torn[from..to].fill(0);
+                if torn == original {
+                    continue;
+                }
+                crashed.put(&segment, &torn);
+                let log = crashed.open().unwrap();
+
+                assert_eq!((indexes(&log, 1), indexes(&log, 2)), (vec![1], vec![1]), "{from}..{to}");
             }
-            fs::write(&segment, torn).unwrap();
-            let log = open(crashed.path()).unwrap();
-
-            assert_eq!((indexes(&log, 1), indexes(&log, 2)), (vec![1], vec![1]), "{from}..{to}");
         }
-    }
+    });
 }
 
 #[test]
 fn records_74_a_torn_write_proves_the_one_before_it() {
-    let (crashed, segment) = crashed_log(3);
-    let mut damaged = fs::read(&segment).unwrap();
-    damaged[SEGMENT_HEAD + FRAME + FRAME_HEAD] ^= 1;
-    let last = SEGMENT_HEAD + 2 * FRAME;
+    on_both(|ground| {
+        let (crashed, segment) = crashed_log(ground, 3);
+        let mut damaged = crashed.read(&segment);
+        damaged[SEGMENT_HEAD + FRAME + FRAME_HEAD] ^= 1;
+        let last = SEGMENT_HEAD + 2 * FRAME;
 
-    // Of the last write only the first bytes have arrived; with its nonce there, it was begun.
-    for arrived in (16..FRAME).step_by(7) {
-        let mut torn = damaged.clone();
-        torn[last + arrived..].fill(0);
-        fs::write(&segment, torn).unwrap();
-        let log = open(crashed.path()).unwrap_or_else(|error| panic!("{arrived} arrived: {error}"));
+        // Of the last write only the first bytes have arrived; with its nonce there, it was begun.
+        for arrived in (16..FRAME).step_by(7) {
+            let mut torn = damaged.clone();
+            torn[last + arrived..].fill(0);
+            crashed.put(&segment, &torn);
+            let log = crashed.open().unwrap_or_else(|error| panic!("{arrived} arrived: {error}"));
 
-        assert!(matches!(log.load(ShardId(1)), Err(Error::ShardLogDamaged { .. })), "{arrived} arrived");
-        assert_eq!(indexes(&log, 2), [1, 2], "{arrived} arrived");
-    }
+            assert!(matches!(log.load(ShardId(1)), Err(Error::ShardLogDamaged { .. })), "{arrived} arrived");
+            assert_eq!(indexes(&log, 2), [1, 2], "{arrived} arrived");
+        }
+    });
 }
 
 #[test]
 fn records_74_after_a_good_stop_even_the_last_write_is_covered() {
-    let dir = tempfile::tempdir().unwrap();
-    let log = open(dir.path()).unwrap();
-    log.write(&[entries(1, [1], 150), entries(2, [1], 30)]).unwrap();
-    drop(log);
-    let segment = files(dir.path(), "seg").remove(0);
+    on_both(|ground| {
+        let log = ground.open().unwrap();
+        write(&log, [entries(1, [1], 150), entries(2, [1], 30)]);
+        drop(log);
+        let segment = ground.files("seg").remove(0);
 
-    flip(&segment, SEGMENT_HEAD + FRAME - 1);
+        flip(ground, &segment, SEGMENT_HEAD + FRAME - 1);
 
-    let log = open(dir.path()).unwrap();
-    assert!(matches!(log.load(ShardId(2)), Err(Error::ShardLogDamaged { .. })));
-    assert_eq!(indexes(&log, 1), [1]);
+        let log = ground.open().unwrap();
+        assert!(matches!(log.load(ShardId(2)), Err(Error::ShardLogDamaged { .. })));
+        assert_eq!(indexes(&log, 1), [1]);
+    });
 }
 
 #[test]
 fn a_write_that_was_cut_and_lies_behind_a_full_segment_is_no_damage() {
-    let (crashed, segment) = crashed_log(3);
-    let last = SEGMENT_HEAD + 2 * FRAME;
-    flip(&segment, last + FRAME_HEAD);
-    let torn = fs::read(&segment).unwrap();
+    on_both(|ground| {
+        let (crashed, segment) = crashed_log(ground, 3);
+        let last = SEGMENT_HEAD + 2 * FRAME;
+        flip(&crashed, &segment, last + FRAME_HEAD);
+        let torn = crashed.read(&segment);
 
-    // The next write has no room here; the crash that follows it comes before the seal reaches the disk.
-    let log = open(crashed.path()).unwrap();
-    log.write(&[entries(1, [3], SMALL.segment_bytes - 200)]).unwrap();
-    let again = crash(crashed.path());
-    let sealed = files(again.path(), "seg").remove(0);
-    fs::write(&sealed, torn).unwrap();
+        // The next write has no room here; the crash that follows it comes before the seal reaches the disk.
+        let log = crashed.open().unwrap();
+        write(&log, [entries(1, [3], SMALL.segment_bytes - 200)]);
+        let again = crashed.crash();
+        let sealed = again.files("seg").remove(0);
+        again.put(&sealed, &torn);
 
-    let log = open(again.path()).unwrap();
-    assert_eq!((indexes(&log, 1), indexes(&log, 2)), (vec![1, 2, 3], vec![1, 2]));
+        let log = again.open().unwrap();
+        assert_eq!((indexes(&log, 1), indexes(&log, 2)), (vec![1, 2, 3], vec![1, 2]));
+    });
 }
 
 #[test]
 fn the_others_go_on_and_what_is_left_of_a_damaged_group_is_kept() {
-    let (crashed, segment) = crashed_log(10);
-    let good = fs::read(&segment).unwrap();
-    flip(&segment, SEGMENT_HEAD + 4 * FRAME + FRAME_HEAD + 20);
-    let damaged = fs::read(&segment).unwrap();
+    on_both(|ground| {
+        let (crashed, segment) = crashed_log(ground, 10);
+        let good = crashed.read(&segment);
+        flip(&crashed, &segment, SEGMENT_HEAD + 4 * FRAME + FRAME_HEAD + 20);
+        let damaged = crashed.read(&segment);
 
-    let log = open(crashed.path()).unwrap();
-    for index in 11..=200 {
-        log.write(&[entries(2, [index], 900)]).unwrap();
-    }
-    log.truncate_before(ShardId(2), 150).unwrap();
-    assert_eq!(log.oldest_shard(), Some(ShardId(1)));
-    drop(log);
+        let log = crashed.open().unwrap();
+        for index in 11..=200 {
+            write(&log, [entries(2, [index], 900)]);
+        }
+        truncate(&log, 2, 150);
+        assert_eq!(log.oldest_shard(), Some(ShardId(1)));
+        drop(log);
 
-    // Segments have been begun and freed where possible; the damage is still there and still told.
-    for _ in 0..2 {
-        let log = open(crashed.path()).unwrap();
-        let told = log.load(ShardId(1)).unwrap_err().to_string();
-        assert!(told.contains("its part of write 5 does not match its checksum"), "{told}");
-        assert_eq!(indexes(&log, 2), (150..=200).collect::<Vec<_>>());
-    }
-    // Who has a good copy of the file puts it back, with what was written behind it.
-    let mut repaired = fs::read(&segment).unwrap();
-    for (byte, (good, damaged)) in repaired.iter_mut().zip(good.iter().zip(&damaged)) {
-        *byte ^= good ^ damaged;
-    }
-    fs::write(&segment, repaired).unwrap();
-    let log = open(crashed.path()).unwrap();
-    assert_eq!(indexes(&log, 1), (1..=10).collect::<Vec<_>>());
-    log.write(&[entries(1, [11], 900)]).unwrap();
-    assert_eq!(indexes(&log, 1), (1..=11).collect::<Vec<_>>());
+        // Segments have been begun and freed where possible; the damage is still there and still told.
+        for _ in 0..2 {
+            let log = crashed.open().unwrap();
+            let told = log.load(ShardId(1)).unwrap_err().to_string();
+            assert!(told.contains("its part of write 5 does not match its checksum"), "{told}");
+            assert_eq!(indexes(&log, 2), (150..=200).collect::<Vec<_>>());
+        }
+        // Who has a good copy of the file puts it back, with what was written behind it.
+        let mut repaired = crashed.read(&segment);
+        for (byte, (good, damaged)) in repaired.iter_mut().zip(good.iter().zip(&damaged)) {
+            *byte ^= good ^ damaged;
+        }
+        crashed.put(&segment, &repaired);
+        let log = crashed.open().unwrap();
+        assert_eq!(indexes(&log, 1), (1..=10).collect::<Vec<_>>());
+        write(&log, [entries(1, [11], 900)]);
+        assert_eq!(indexes(&log, 1), (1..=11).collect::<Vec<_>>());
+    });
 }
 
 #[test]
 fn a_damaged_group_takes_no_writes() {
-    let (crashed, segment) = crashed_log(10);
-    flip(&segment, SEGMENT_HEAD + FRAME_HEAD);
-    let log = open(crashed.path()).unwrap();
+    on_both(|ground| {
+        let (crashed, segment) = crashed_log(ground, 10);
+        flip(&crashed, &segment, SEGMENT_HEAD + FRAME_HEAD);
+        let log = crashed.open().unwrap();
 
-    let error = log.write(&[entries(1, [11], 10)]).unwrap_err();
+        let error = try_write(&log, [entries(1, [11], 10)]).unwrap_err();
 
-    assert!(matches!(error, Error::ShardLogDamaged { shard: ShardId(1), .. }), "{error}");
+        assert!(matches!(error, Error::ShardLogDamaged { shard: ShardId(1), .. }), "{error}");
+    });
 }
 
 #[test]
 fn a_snapshot_from_a_peer_ends_the_damage() {
-    let (crashed, segment) = crashed_log(10);
-    flip(&segment, SEGMENT_HEAD + FRAME_HEAD);
-    let log = open(crashed.path()).unwrap();
-    assert!(log.load(ShardId(1)).is_err());
+    on_both(|ground| {
+        let (crashed, segment) = crashed_log(ground, 10);
+        flip(&crashed, &segment, SEGMENT_HEAD + FRAME_HEAD);
+        let log = crashed.open().unwrap();
+        assert!(log.load(ShardId(1)).is_err());
 
-    log.reset(ShardId(1), hard_state(50)).unwrap();
-    log.write(&[entries(1, [51], 10)]).unwrap();
+        reset(&log, 1, 50);
+        write(&log, [entries(1, [51], 10)]);
 
-    assert_eq!(indexes(&log, 1), [51]);
-    let again = crash(crashed.path());
-    let log = open(again.path()).unwrap();
-    assert_eq!(log.load(ShardId(1)).unwrap().hard_state, hard_state(50));
-    assert_eq!((indexes(&log, 1), indexes(&log, 2)), (vec![51], (1..=10).collect()));
-    // And the segment is free to go, like any other.
-    for index in 11..=100 {
-        log.write(&[entries(2, [index], 900)]).unwrap();
-    }
-    log.truncate_before(ShardId(1), 52).unwrap();
-    log.truncate_before(ShardId(2), 101).unwrap();
-    assert!(!files(again.path(), "seg").contains(&again.path().join(segment.file_name().unwrap())));
+        assert_eq!(indexes(&log, 1), [51]);
+        let again = crashed.crash();
+        let log = again.open().unwrap();
+        assert_eq!(log.load(ShardId(1)).unwrap().hard_state, hard_state(50));
+        assert_eq!((indexes(&log, 1), indexes(&log, 2)), (vec![51], (1..=10).collect()));
+        // And the segment is free to go, like any other.
+        for index in 11..=100 {
+            write(&log, [entries(2, [index], 900)]);
+        }
+        truncate(&log, 1, 52);
+        truncate(&log, 2, 101);
+        assert!(!again.files("seg").contains(&again.dir().join(segment.file_name().unwrap())));
+    });
 }
 
 #[test]
 fn damage_that_comes_while_the_log_is_open_is_noticed_by_the_next_reader() {
-    let dir = tempfile::tempdir().unwrap();
-    let log = open(dir.path()).unwrap();
-    log.write(&[entries(1, [1], 150), entries(2, [1], 30)]).unwrap();
-    let segment = files(dir.path(), "seg").remove(0);
+    on_both(|ground| {
+        let log = ground.open().unwrap();
+        write(&log, [entries(1, [1], 150), entries(2, [1], 30)]);
+        let segment = ground.files("seg").remove(0);
 
-    // The last write, which would look torn to a process that starts.
-    flip(&segment, SEGMENT_HEAD + FRAME_HEAD);
+        // The last write, which would look torn to a process that starts.
+        flip(ground, &segment, SEGMENT_HEAD + FRAME_HEAD);
 
-    assert!(matches!(log.load(ShardId(1)), Err(Error::LogDamaged { .. })));
+        assert!(matches!(log.load(ShardId(1)), Err(Error::LogDamaged { .. })));
+    });
 }

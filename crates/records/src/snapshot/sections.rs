@@ -2,7 +2,9 @@
 
 use shardine_model::codec::{DecodeError, Reader, put_varint};
 use shardine_model::stream::{Item, SnapshotError, put_item};
-use shardine_model::{Bounds, ReplicaId, ShardState, Table, TableId, Timestamp};
+use shardine_model::{
+    Bounds, CatalogueVersion, Generation, RangeVersion, ReplicaId, ShardState, Table, TableId, Timestamp,
+};
 
 use super::{VERSION, tag};
 use crate::state::{Lease, Records};
@@ -12,12 +14,16 @@ impl Records {
     pub(super) fn put_sections(&self, out: &mut Vec<u8>) {
         let state = if self.suspended { ShardState::Suspended } else { ShardState::Serving };
         put_item(out, tag::RANGE, VERSION, |out| {
-            put_varint(out, self.generation);
-            put_varint(out, self.range_version);
+            put_varint(out, self.generation.0);
+            put_varint(out, self.range_version.0);
             out.push(state.tag());
             self.bounds.encode(out);
         });
         put_item(out, tag::CLOCK, VERSION, |out| put_varint(out, self.clock.0));
+        put_item(out, tag::CATALOGUE, VERSION, |out| {
+            put_varint(out, self.catalogue.version().0);
+            put_varint(out, self.catalogue.named_in().0);
+        });
         if let Some(lease) = self.lease {
             put_item(out, tag::LEASE, VERSION, |out| {
                 put_varint(out, lease.holder.0);
@@ -56,8 +62,14 @@ impl Records {
                 });
             }
             (tag::FLOORS, 1) => self.take_floors(&mut reader)?,
+            (tag::CATALOGUE, 1) => {
+                let version = CatalogueVersion(reader.varint("catalogue version")?);
+                let named_in = CatalogueVersion(reader.varint("catalogue version of the last name")?);
+                self.catalogue = std::mem::take(&mut self.catalogue).versioned(version, named_in);
+            }
             (tag::TABLE, 1) => {
-                self.put_table(Table::decode(&mut reader)?);
+                // Which version it came with is told by the catalogue's own section.
+                self.put_table(CatalogueVersion::FIRST, Table::decode(&mut reader)?);
             }
             _ => return Ok(false),
         }
@@ -66,8 +78,8 @@ impl Records {
     }
 
     fn take_range(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
-        self.generation = reader.varint("generation")?;
-        self.range_version = reader.varint("range version")?;
+        self.generation = Generation(reader.varint("generation")?);
+        self.range_version = RangeVersion(reader.varint("range version")?);
         self.suspended = match ShardState::from_tag(reader.u8("state")?)? {
             ShardState::Serving => false,
             ShardState::Suspended => true,

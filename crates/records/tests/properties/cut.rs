@@ -13,7 +13,7 @@ use crate::words;
 
 fn ask(records: &mut Records, line: &str) {
     let mut entry = Vec::new();
-    open_commands(&mut entry, Timestamp(1_000));
+    open_commands(&mut entry, Timestamp(1_000), records.epoch());
     words::request(records.catalogue(), line).unwrap().encode(&mut entry);
     records.apply(&entry, &mut Nobody).unwrap();
 }
@@ -26,7 +26,7 @@ fn fields(numbers: std::ops::Range<usize>, bytes: usize) -> String {
 fn large_state() -> Records {
     let mut records = Records::new(1);
     for table in tables() {
-        records.apply(&Entry::Schema(Box::new(table)).to_bytes(), &mut Nobody).unwrap();
+        records.apply(&Entry::definition(table).to_bytes(), &mut Nobody).unwrap();
     }
     let big = "b".repeat(100_000);
     for key in 0..3 {

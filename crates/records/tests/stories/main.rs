@@ -48,6 +48,7 @@ stories! {
     dead_letters
     quarrels_with_sql
     definitions
+    stale_routes
     unknown_entries
     snapshot_replaces
     cut_while_writes_go_on

@@ -1,10 +1,9 @@
-//! Promise: replicas are copies. One leader per term (reliability I1), one entry per index (reliability I2), one state
-//! per applied index (reliability I3).
+//! Promise: replicas are copies. One leader per term (reliability I1), one state per applied index (reliability I3). That
+//! one index is one entry (reliability I2) is seen where entries are (`every_entry_is_shown`).
 
 use std::collections::BTreeMap;
 
 use crate::check::Violation;
-use crate::disk::Believed;
 
 pub const NAME: &str = "replicas_agree";
 
@@ -12,7 +11,6 @@ pub const NAME: &str = "replicas_agree";
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     leaders: BTreeMap<u64, usize>,
-    entries: BTreeMap<u64, Believed>,
     states: BTreeMap<u64, (u64, usize)>,
 }
 
@@ -32,23 +30,6 @@ impl Seen {
     #[must_use]
     pub fn newest_term(&self) -> u64 {
         self.leaders.last_key_value().map_or(0, |(term, _)| *term)
-    }
-
-    /// A node has applied an entry. Says whether it is the first to do so.
-    pub fn applied(&mut self, node: usize, index: u64, entry: Believed) -> Result<bool, Violation> {
-        match self.entries.insert(index, entry) {
-            None => Ok(true),
-            Some(known) if known == entry => Ok(false),
-            Some(known) => Err(Violation::new(
-                NAME,
-                format!(
-                    "node {} applied another entry {index} (term {}) than was applied before (term {})",
-                    node + 1,
-                    entry.term,
-                    known.term
-                ),
-            )),
-        }
     }
 
     pub fn state(&mut self, node: usize, index: u64, hash: u64) -> Result<(), Violation> {

@@ -1,17 +1,17 @@
 //! What the view from above sees of records: rows as they come, change and leave.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shardine_model::entry::KIND_COMMANDS;
 use shardine_model::log::{LogEntry, LogEntryKind};
-use shardine_model::{Entry, Version};
+use shardine_model::{Entry, RowKey, Version};
 use shardine_records::Lookup;
 
 use crate::check::Violation;
 use crate::records::Records;
 use crate::records::check::versions_only_grow::Contents;
 use crate::records::check::{dirty_is_never_kicked, stale_reads_are_bounded, versions_only_grow};
-use crate::records::universe::content_of;
+use crate::records::universe::{Content, content_of};
 use crate::world::World;
 
 #[derive(Clone, Debug)]
@@ -20,8 +20,10 @@ pub struct Watch {
     pub stale: stale_reads_are_bounded::Seen,
     /// Rows whose place in memory SQL's have taken: what was acknowledged before may be lost, by intent.
     pub settled: BTreeSet<usize>,
-    /// By node and row: the version in memory, if the row is there.
-    pub resident: Vec<Vec<Option<Version>>>,
+    /// The newest tombstone of each row that was forgotten by an entry.
+    pub purged: BTreeMap<usize, u64>,
+    /// By node and row: what is in memory, if the row is there.
+    pub resident: Vec<Vec<Option<(Version, Option<Content>)>>>,
 }
 
 impl Watch {
@@ -31,6 +33,7 @@ impl Watch {
             contents: Contents::default(),
             stale: stale_reads_are_bounded::Seen::default(),
             settled: BTreeSet::new(),
+            purged: BTreeMap::new(),
             resident: vec![vec![None; rows]; nodes],
         }
     }
@@ -43,18 +46,33 @@ impl World<Records> {
         if entry.data.get(1).is_none_or(|kind| *kind == KIND_COMMANDS) || entry.kind == LogEntryKind::Membership {
             return;
         }
-        let counters = &mut self.tenant.counters;
-        match Entry::decode(&entry.data) {
-            Ok(Entry::Kick(_)) => counters.kicks += 1,
-            Ok(Entry::Expire { .. }) => counters.expiries += 1,
-            Ok(Entry::Purge(_)) => counters.purges += 1,
-            Ok(Entry::Refused { .. }) => counters.refusals += 1,
-            Ok(Entry::Raise(_)) => counters.raises += 1,
-            Ok(Entry::Settle(settled)) => {
-                counters.settlements += 1;
-                self.tenant.watch.settled.extend(self.tenant.universe.find(&settled.row.to_owned()));
+        let Records { counters, watch, universe, .. } = &mut self.tenant;
+        let find = |row: RowKey<'_>| universe.find(&row.to_owned()).expect("clients touch rows of the universe only");
+        match Entry::decode(&entry.data).expect("made by a replica of this run") {
+            Entry::Kick(_) => counters.kicks += 1,
+            Entry::Expire { .. } => counters.expiries += 1,
+            Entry::Purge(rows) => {
+                counters.purges += 1;
+                for (row, version) in rows {
+                    let newest = watch.purged.entry(find(row)).or_default();
+                    *newest = version.magnitude().max(*newest);
+                }
             }
-            Ok(_) | Err(_) => {}
+            Entry::Refused { .. } => counters.refusals += 1,
+            Entry::Raise(_) => counters.raises += 1,
+            Entry::Settle(settled) => {
+                counters.settlements += 1;
+                watch.settled.insert(find(settled.row));
+            }
+            Entry::Commands { .. }
+            | Entry::Load(_)
+            | Entry::Lease { .. }
+            | Entry::Written(_)
+            | Entry::Schema { .. }
+            | Entry::Clear { .. }
+            | Entry::Suspend
+            | Entry::Resume
+            | Entry::Floor { .. } => {}
         }
     }
 
@@ -68,15 +86,13 @@ impl World<Records> {
                 Lookup::NotResident | Lookup::UnknownTable => None,
             };
             let known = &mut self.tenant.watch.resident[node][number];
-            let before = std::mem::replace(known, now.map(|(version, _)| version));
-            if let Some((version, content)) = now
-                && before != Some(version)
-            {
+            let before = std::mem::replace(known, now);
+            if let Some((version, content)) = now.filter(|now| before != Some(*now)) {
                 self.tenant.watch.contents.note(number, version, content)?;
             }
             match (before, now) {
-                (Some(was), Some((is, _))) => versions_only_grow::check_memory(node, number, was, is)?,
-                (Some(was), None) => {
+                (Some((was, _)), Some((is, _))) => versions_only_grow::check_memory(node, number, was, is)?,
+                (Some((was, _)), None) => {
                     if !self.tenant.sql.is_purged(&row.key, was.magnitude()) {
                         dirty_is_never_kicked::check(node, &row.key, was, &self.tenant.sql.row(&row.key))?;
                     }

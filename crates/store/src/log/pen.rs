@@ -3,18 +3,13 @@
 //! A sync through the page cache looks for dirty pages, marks them, writes them and waits for them; past it there is only
 //! the write. The last block is written again by the next write, with the same bytes in front, so a write that is torn
 //! leaves what was synced before it as it was: a disk writes sectors whole. A file system that does not offer this is
-//! written through its cache, in the same blocks.
+//! written through its cache, in the same blocks (`disk/os.rs`).
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crate::disk::{BLOCK_BYTES, Cache, DiskFile};
 use crate::error::Error;
-use crate::files::{self, Cache};
-
-/// What a write begins and ends at: no disk in use has larger sectors.
-pub(super) const BLOCK_BYTES: usize = 4 << 10;
+use crate::files::Files;
 
 /// A longer write goes in pieces of this size. It is what the pen keeps in memory.
 const PIECE_BYTES: usize = 256 << 10;
@@ -22,8 +17,7 @@ const PIECE_BYTES: usize = 256 << 10;
 /// Invariant: the first `offset % BLOCK_BYTES` bytes of the piece are what the file has before `offset`.
 pub(super) struct Pen {
     path: PathBuf,
-    file: File,
-    cache: Cache,
+    file: Box<dyn DiskFile>,
     /// Where the next byte goes.
     offset: usize,
     /// One block longer than needed, so that a piece that begins at a block of memory fits.
@@ -32,14 +26,22 @@ pub(super) struct Pen {
 
 impl Pen {
     /// Goes on in a file behind its first `offset` bytes.
-    pub(super) fn open(path: &Path, offset: usize) -> Result<Self, Error> {
-        let (file, cache) = files::open_past_cache(path)?;
-        let mut pen =
-            Self { path: path.to_path_buf(), file, cache, offset, memory: vec![0; PIECE_BYTES + BLOCK_BYTES] };
+    pub(super) fn open(files: &Files, path: &Path, offset: usize) -> Result<Self, Error> {
+        let file = files.open(path, Cache::Past)?;
+        let mut pen = Self { path: path.to_path_buf(), file, offset, memory: vec![0; PIECE_BYTES + BLOCK_BYTES] };
         let (block, kept) = (offset - offset % BLOCK_BYTES, offset % BLOCK_BYTES);
-        let plain = files::open_file(path)?;
-        plain.read_exact_at(&mut pen.piece()[..kept], block as u64).map_err(Error::io("read the end of", path))?;
+        if kept > 0 {
+            let plain = files.open(path, Cache::Through)?;
+            let end = &mut pen.piece()[..kept];
+            let read = plain.read_at(end, block as u64).map_err(Error::io("read the end of", path))?;
+            assert_eq!(read, kept, "whoever says where to go on has read up to there");
+        }
         Ok(pen)
+    }
+
+    /// The file has got another name.
+    pub(super) fn renamed(self, path: &Path) -> Self {
+        Self { path: path.to_path_buf(), ..self }
     }
 
     pub(super) fn offset(&self) -> usize {
@@ -55,7 +57,7 @@ impl Pen {
             self.write_piece(kept, now)?;
             left = later;
         }
-        self.file.sync_data().map_err(Error::io("sync", &self.path))
+        self.file.sync().map_err(Error::io("sync", &self.path))
     }
 
     fn write_piece(&mut self, kept: usize, bytes: &[u8]) -> Result<(), Error> {
@@ -75,14 +77,7 @@ impl Pen {
         let at = (self.offset - self.offset % BLOCK_BYTES) as u64;
         let start = start_of_piece(&self.memory);
         let piece = &self.memory[start..start + len];
-        match self.file.write_all_at(piece, at) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput && self.cache == Cache::Past => {
-                // The file could be opened like this, and cannot be written like this.
-                (self.file, self.cache) = (files::open_file(&self.path)?, Cache::Through);
-                self.file.write_all_at(piece, at).map_err(Error::io("write", &self.path))
-            }
-            done => done.map_err(Error::io("write", &self.path)),
-        }
+        self.file.write_at(piece, at).map_err(Error::io("write", &self.path))
     }
 
     fn piece(&mut self) -> &mut [u8] {
@@ -98,7 +93,14 @@ fn start_of_piece(memory: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::disk::OsDisk;
+
+    fn os() -> Files {
+        Files::new(Arc::new(OsDisk))
+    }
 
     /// Old bytes, as a segment of an earlier life has them.
     fn file(dir: &Path, len: usize) -> PathBuf {
@@ -118,7 +120,7 @@ mod tests {
         let lengths =
             [1, 100, BLOCK_BYTES - 101, BLOCK_BYTES, 1, 3 * BLOCK_BYTES + 5, 2 * PIECE_BYTES + 17, PIECE_BYTES, 9];
         let text = text(lengths.iter().sum());
-        let mut pen = Pen::open(&path, 0).unwrap();
+        let mut pen = Pen::open(&os(), &path, 0).unwrap();
 
         let mut done = 0;
         for len in lengths {
@@ -141,7 +143,7 @@ mod tests {
 
         for offset in [0, 10, BLOCK_BYTES - 1, BLOCK_BYTES, 2 * BLOCK_BYTES + 77] {
             let before = std::fs::read(&path).unwrap();
-            Pen::open(&path, offset).unwrap().write(b"next").unwrap();
+            Pen::open(&os(), &path, offset).unwrap().write(b"next").unwrap();
 
             let found = std::fs::read(&path).unwrap();
             assert_eq!(found[..offset], before[..offset]);
@@ -155,7 +157,7 @@ mod tests {
         let path = file(dir.path(), BLOCK_BYTES);
         let text = text(5 * BLOCK_BYTES);
 
-        Pen::open(&path, 0).unwrap().write(&text).unwrap();
+        Pen::open(&os(), &path, 0).unwrap().write(&text).unwrap();
 
         assert_eq!(std::fs::read(&path).unwrap(), text);
     }

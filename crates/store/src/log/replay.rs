@@ -9,8 +9,6 @@
 //! last write is proven.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -24,6 +22,7 @@ use super::group::Group;
 use super::record::{self, Record};
 use super::segment::{self, Fault, Head};
 use crate::error::Error;
+use crate::files::Files;
 
 /// What the segments of a directory say.
 #[derive(Default)]
@@ -51,18 +50,18 @@ pub(super) struct Replayed {
 }
 
 /// Reads what the given segments say, oldest first, newest last.
-pub(super) fn replay(files: &[(u64, PathBuf)]) -> Result<Replay, Error> {
+pub(super) fn replay(files: &Files, segments: &[(u64, PathBuf)]) -> Result<Replay, Error> {
     let mut replay = Replay::default();
     let (mut bytes, mut bytes_behind) = (Vec::new(), Vec::new());
-    for (position, (sequence, path)) in files.iter().enumerate() {
+    for (position, (sequence, path)) in segments.iter().enumerate() {
         // The segment behind is read before this one is judged: its head tells which frames are proven.
         match position {
-            0 => read_file(path, &mut bytes)?,
+            0 => files.read(path, &mut bytes)?,
             _ => std::mem::swap(&mut bytes, &mut bytes_behind),
         }
         let mut end_number = None;
-        if let Some((sequence_behind, path_behind)) = files.get(position + 1) {
-            read_file(path_behind, &mut bytes_behind)?;
+        if let Some((sequence_behind, path_behind)) = segments.get(position + 1) {
+            files.read(path_behind, &mut bytes_behind)?;
             end_number = Some(decode_head(path_behind, *sequence_behind, &bytes_behind)?.first_number);
         }
         replay.segment(path, *sequence, &bytes, end_number)?;
@@ -309,12 +308,4 @@ fn note_cut(newest: &Replayed, rest: &[u8]) {
     if frame::was_begun(rest, newest.nonce) {
         warn!(file = %newest.path.display(), offset = newest.end, "an incomplete last write was cut off");
     }
-}
-
-fn read_file(path: &Path, bytes: &mut Vec<u8>) -> Result<(), Error> {
-    let len = fs::metadata(path).map_err(Error::io("look at", path))?.len();
-    bytes.clear();
-    bytes.reserve(usize::try_from(len).unwrap_or(0));
-    File::open(path).and_then(|mut file| file.read_to_end(bytes)).map_err(Error::io("read", path))?;
-    Ok(())
 }

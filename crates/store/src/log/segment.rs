@@ -7,7 +7,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 
 use bytes::Buf;
@@ -109,14 +108,6 @@ fn decode_groups(mut bytes: &[u8]) -> Option<BTreeMap<ShardId, Group>> {
 
 pub(super) fn path(dir: &Path, sequence: u64) -> PathBuf {
     dir.join(format!("{sequence:016}{ENDING}"))
-}
-
-/// A number that nobody can foresee. The standard library seeds its hashers from the operating system, which spares
-/// this crate a dependency on a random source.
-pub(super) fn draw_nonce() -> u64 {
-    let mut hasher = RandomState::new().build_hasher();
-    hasher.write(b"segment");
-    hasher.finish()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use shardine_model::ids::ShardId;
 use shardine_model::log::{HardState, LogEntry, LogWrite};
@@ -10,14 +10,15 @@ use shardine_model::log::{HardState, LogEntry, LogWrite};
 use super::damage::Damage;
 use super::frame::{self, Builder};
 use super::group::Group;
-use super::pen::{self, Pen};
+use super::pen::Pen;
 use super::record;
 use super::replay::{self, Replay, Replayed};
 use super::segment::{self, Head};
 use super::spares::Spares;
 use super::{GroupLog, LogStore};
+use crate::disk::{self, BLOCK_BYTES, Cache, OsDisk};
 use crate::error::Error;
-use crate::files;
+use crate::files::Files;
 
 /// An empty file that says that there must be segments, so that their loss is not taken for a new node.
 const BEGUN: &str = "BEGUN";
@@ -33,11 +34,14 @@ pub struct Options {
     pub segment_bytes: usize,
     /// Freed segments that are kept to be written over. More than are freed by one round of snapshots is waste.
     pub spares_max: usize,
+    /// Whether a thread of its own prepares the next segment. Without it, the write that needs one waits for it; and
+    /// everything happens in the caller's thread, in an order that can be repeated.
+    pub fill_ahead: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { segment_bytes: 32 << 20, spares_max: 4 }
+        Self { segment_bytes: 32 << 20, spares_max: 4, fill_ahead: true }
     }
 }
 
@@ -51,7 +55,12 @@ impl SegmentLog {
     /// Opens the log in `dir`, recovers what was synced and cuts an incomplete last write. Reads every byte of
     /// the log; an error says what is damaged and what to do. Damage to one group is told when that one is loaded.
     pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
-        Ok(Self { dir: dir.to_path_buf(), disk: Mutex::new(Disk::open(dir, options)?) })
+        Self::open_on(Arc::new(OsDisk), dir, options)
+    }
+
+    /// Like [`SegmentLog::open`], on another disk than the operating system's.
+    pub fn open_on(disk: Arc<dyn disk::Disk>, dir: &Path, options: Options) -> Result<Self, Error> {
+        Ok(Self { dir: dir.to_path_buf(), disk: Mutex::new(Disk::open(Files::new(disk), dir, options)?) })
     }
 
     fn disk(&self) -> Result<MutexGuard<'_, Disk>, Error> {
@@ -96,6 +105,7 @@ impl LogStore for SegmentLog {
 
 /// Invariant: everything before the pen in the newest segment, and all of the older ones, is synced.
 struct Disk {
+    files: Files,
     dir: PathBuf,
     options: Options,
     groups: BTreeMap<ShardId, Group>,
@@ -122,30 +132,31 @@ struct Segment {
 }
 
 impl Disk {
-    fn open(dir: &Path, options: Options) -> Result<Self, Error> {
-        assert!(options.segment_bytes.is_multiple_of(pen::BLOCK_BYTES), "a segment is whole blocks");
-        files::create_dir(dir)?;
-        let found = files::numbered(dir, segment::ENDING)?;
-        let spares = Spares::open(dir, options.segment_bytes, options.spares_max)?;
+    fn open(files: Files, dir: &Path, options: Options) -> Result<Self, Error> {
+        assert!(options.segment_bytes.is_multiple_of(BLOCK_BYTES), "a segment is whole blocks");
+        files.create_dir(dir)?;
+        let found = files.numbered(dir, segment::ENDING)?;
+        let spares = Spares::open(&files, dir, &options)?;
         let begun = dir.join(BEGUN);
-        if found.is_empty() && begun.exists() {
+        if found.is_empty() && files.read_small(&begun)?.is_some() {
             let reason = "the log was begun, but no segment of it is left";
             return Err(Damage::new(&segment::path(dir, 1), 0, reason).of_all());
         }
-        let replay = replay::replay(&found)?;
+        let replay = replay::replay(&files, &found)?;
         let disk = match replay.segments.last() {
-            Some(_) => Self::resume(dir, options, spares, replay)?,
-            None => Self::begin(dir, options, spares)?,
+            Some(_) => Self::resume(files, dir, options, spares, replay)?,
+            None => Self::begin(files, dir, options, spares)?,
         };
-        files::open_file(&begun)?;
-        files::sync_dir(dir)?;
+        disk.files.create(&begun)?;
+        disk.files.sync_dir(dir)?;
         Ok(disk)
     }
 
-    fn begin(dir: &Path, options: Options, spares: Spares) -> Result<Self, Error> {
-        let head = Head { sequence: 1, nonce: segment::draw_nonce(), first_number: 1, groups: BTreeMap::new() };
-        let (pen, segment) = start_segment(dir, &spares, &head)?;
+    fn begin(files: Files, dir: &Path, options: Options, spares: Spares) -> Result<Self, Error> {
+        let head = Head { sequence: 1, nonce: files.disk().draw(), first_number: 1, groups: BTreeMap::new() };
+        let (pen, segment) = start_segment(&files, dir, &spares, &head)?;
         Ok(Self {
+            files,
             dir: dir.to_path_buf(),
             options,
             groups: BTreeMap::new(),
@@ -161,19 +172,19 @@ impl Disk {
         })
     }
 
-    fn resume(dir: &Path, options: Options, spares: Spares, replay: Replay) -> Result<Self, Error> {
+    fn resume(files: Files, dir: &Path, options: Options, spares: Spares, replay: Replay) -> Result<Self, Error> {
         let newest = replay.segments.last().expect("only called with segments");
         // The last frames may have been read from memory that never reached the disk: a process that was killed
         // between write and sync leaves such. From here on they count as kept.
-        let synced = files::open_file(&newest.path)?.sync_all();
-        synced.map_err(Error::io("sync", &newest.path))?;
+        files.open(&newest.path, Cache::Through)?.sync().map_err(Error::io("sync", &newest.path))?;
         Ok(Self {
+            pen: Pen::open(&files, &newest.path, newest.end)?,
+            files,
             dir: dir.to_path_buf(),
             options,
             recovered: recovered(&replay.groups, replay.entries),
             groups: replay.groups,
             damaged: replay.damaged,
-            pen: Pen::open(&newest.path, newest.end)?,
             nonce: newest.nonce,
             next_number: replay.next_number,
             segments: replay.segments.into_iter().map(Segment::from).collect(),
@@ -279,8 +290,8 @@ impl Disk {
     }
 
     fn read_again(&self, shard: ShardId) -> Result<VecDeque<LogEntry>, Error> {
-        let files: Vec<_> = self.segments.iter().map(|segment| (segment.sequence, segment.path.clone())).collect();
-        let mut replay = replay::replay(&files)?;
+        let segments: Vec<_> = self.segments.iter().map(|segment| (segment.sequence, segment.path.clone())).collect();
+        let mut replay = replay::replay(&self.files, &segments)?;
         if replay.next_number != self.next_number {
             // Here nothing can be torn: every write up to this one has been synced by this process.
             let reason = format!("write {} is not readable", replay.next_number);
@@ -319,11 +330,11 @@ impl Disk {
         let full = &self.segments[self.segments.len() - 1];
         let head = Head {
             sequence: full.sequence + 1,
-            nonce: segment::draw_nonce(),
+            nonce: self.files.disk().draw(),
             first_number: self.next_number,
             groups: self.groups.clone(),
         };
-        let (pen, segment) = start_segment(&self.dir, &self.spares, &head)?;
+        let (pen, segment) = start_segment(&self.files, &self.dir, &self.spares, &head)?;
         // The seal says that there is a next segment, so that the loss of that file is noticed.
         self.frame.begin(0);
         self.pen.write(self.frame.seal(self.nonce, frame::SEAL))?;
@@ -340,13 +351,12 @@ impl Disk {
             let Some(segment) = self.segments.pop_front() else {
                 break;
             };
-            let len = segment.path.metadata().map_err(Error::io("look at", &segment.path))?.len();
-            self.spares.give(&segment.path, len)?;
+            self.spares.give(&segment.path, self.files.size(&segment.path)?)?;
             freed = true;
         }
         // Before a spare is written over, its old name must be gone for good: otherwise a crash could bring back
         // a segment with foreign content.
-        if freed { files::sync_dir(&self.dir) } else { Ok(()) }
+        if freed { self.files.sync_dir(&self.dir) } else { Ok(()) }
     }
 
     fn oldest_shard(&self) -> Option<ShardId> {
@@ -354,13 +364,8 @@ impl Disk {
     }
 
     fn bytes(&self) -> u64 {
-        let segments: u64 = self
-            .segments
-            .iter()
-            .filter_map(|segment| segment.path.metadata().ok())
-            .map(|metadata| metadata.len())
-            .sum();
-        segments + self.spares.bytes()
+        let segments = self.segments.iter().filter_map(|segment| self.files.size(&segment.path).ok());
+        segments.sum::<u64>() + self.spares.bytes()
     }
 }
 
@@ -391,14 +396,14 @@ fn recovered(
 }
 
 /// Turns a spare into a segment. It gets its name only when its head is on disk, so a segment always has one.
-fn start_segment(dir: &Path, spares: &Spares, head: &Head) -> Result<(Pen, Segment), Error> {
+fn start_segment(files: &Files, dir: &Path, spares: &Spares, head: &Head) -> Result<(Pen, Segment), Error> {
     let spare = spares.take()?;
     let path = segment::path(dir, head.sequence);
-    Pen::open(&spare, 0)?.write(&head.encode())?;
-    files::rename(&spare, &path)?;
-    files::sync_dir(dir)?;
-    let segment = Segment { path: path.clone(), sequence: head.sequence, last: BTreeMap::new() };
-    Ok((Pen::open(&path, head.bytes())?, segment))
+    let mut pen = Pen::open(files, &spare, 0)?;
+    pen.write(&head.encode())?;
+    files.rename(&spare, &path)?;
+    files.sync_dir(dir)?;
+    Ok((pen.renamed(&path), Segment { path, sequence: head.sequence, last: BTreeMap::new() }))
 }
 
 fn measure(write: &LogWrite) -> usize {

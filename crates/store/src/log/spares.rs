@@ -2,11 +2,11 @@
 //!
 //! A file that grows costs a journal commit with every sync, and so does one that was only reserved: its blocks have
 //! to be marked as written. Both are avoided by writing zeros once and then using the file for as long as possible. One
-//! spare is kept ahead by a thread of its own, so that the turn that fills a segment does not wait for the next.
+//! spare is kept ahead by a thread of its own, so that the turn that fills a segment does not wait for the next; without
+//! the thread, which the simulator does not want, that turn makes it.
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
-use std::io::Write;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -15,8 +15,10 @@ use std::thread::{self, JoinHandle};
 
 use tracing::warn;
 
+use super::Options;
+use crate::disk::DiskFile;
 use crate::error::Error;
-use crate::files;
+use crate::files::Files;
 
 const ENDING: &str = ".spare";
 const FILLING_ENDING: &str = ".filling";
@@ -33,6 +35,7 @@ pub(super) struct Spares {
 }
 
 struct Pool {
+    files: Files,
     dir: PathBuf,
     segment_bytes: usize,
     ready: Mutex<VecDeque<PathBuf>>,
@@ -42,18 +45,18 @@ struct Pool {
 }
 
 impl Spares {
-    /// Takes over the spares of a directory and starts the thread.
-    pub(super) fn open(dir: &Path, segment_bytes: usize, spares_max: usize) -> Result<Self, Error> {
-        let pool = Arc::new(Pool::open(dir, segment_bytes)?);
-        let (wake, woken) = mpsc::sync_channel(1);
-        let filler = thread::Builder::new()
-            .name("log-spares".to_owned())
-            .spawn({
-                let pool = Arc::clone(&pool);
-                move || run(&pool, &woken)
-            })
-            .map_err(Error::io("start a thread for", dir))?;
-        Ok(Self { pool, spares_max, wake: Some(wake), filler: Some(filler) })
+    /// Takes over the spares of a directory, and starts the thread if there shall be one.
+    pub(super) fn open(files: &Files, dir: &Path, options: &Options) -> Result<Self, Error> {
+        let pool = Arc::new(Pool::open(files, dir, options.segment_bytes)?);
+        let mut spares = Self { pool, spares_max: options.spares_max, wake: None, filler: None };
+        if options.fill_ahead {
+            let (wake, woken) = mpsc::sync_channel(1);
+            let pool = Arc::clone(&spares.pool);
+            let filler = thread::Builder::new().name("log-spares".to_owned()).spawn(move || run(&pool, &woken));
+            spares.filler = Some(filler.map_err(Error::io("start a thread for", dir))?);
+            spares.wake = Some(wake);
+        }
+        Ok(spares)
     }
 
     /// A spare to be written over. The caller renames it.
@@ -72,10 +75,10 @@ impl Spares {
     pub(super) fn give(&self, path: &Path, file_bytes: u64) -> Result<(), Error> {
         let mut ready = lock(&self.pool.ready);
         if ready.len() >= self.spares_max || file_bytes != self.pool.segment_bytes as u64 {
-            return files::remove(path);
+            return self.pool.files.remove(path);
         }
         let spare = self.pool.next_path(ENDING);
-        files::rename(path, &spare)?;
+        self.pool.files.rename(path, &spare)?;
         ready.push_back(spare);
         Ok(())
     }
@@ -95,22 +98,22 @@ impl Drop for Spares {
 }
 
 impl Pool {
-    fn open(dir: &Path, segment_bytes: usize) -> Result<Self, Error> {
-        for (_, unfinished) in files::numbered(dir, FILLING_ENDING)? {
-            files::remove(&unfinished)?;
+    fn open(files: &Files, dir: &Path, segment_bytes: usize) -> Result<Self, Error> {
+        for (_, unfinished) in files.numbered(dir, FILLING_ENDING)? {
+            files.remove(&unfinished)?;
         }
         let mut ready = VecDeque::new();
         let mut next_number = 1;
-        for (number, path) in files::numbered(dir, ENDING)? {
-            let len = fs::metadata(&path).map_err(Error::io("look at", &path))?.len();
+        for (number, path) in files.numbered(dir, ENDING)? {
             next_number = number.saturating_add(1);
-            if len == segment_bytes as u64 {
+            if files.size(&path)? == segment_bytes as u64 {
                 ready.push_back(path);
             } else {
-                files::remove(&path)?;
+                files.remove(&path)?;
             }
         }
         Ok(Self {
+            files: files.clone(),
             dir: dir.to_path_buf(),
             segment_bytes,
             ready: Mutex::new(ready),
@@ -141,11 +144,11 @@ impl Pool {
 
     fn make(&self) -> Result<PathBuf, Error> {
         let filling = self.next_path(FILLING_ENDING);
-        let mut file = files::create_file(&filling)?;
-        fill(&mut file, self.segment_bytes).map_err(Error::io("fill", &filling))?;
+        let mut file = self.files.create(&filling)?;
+        fill(&mut *file, self.segment_bytes).map_err(Error::io("fill", &filling))?;
         let spare = filling.with_extension(ENDING.trim_start_matches('.'));
-        files::rename(&filling, &spare)?;
-        files::sync_dir(&self.dir)?;
+        self.files.rename(&filling, &spare)?;
+        self.files.sync_dir(&self.dir)?;
         Ok(spare)
     }
 
@@ -164,16 +167,16 @@ fn run(pool: &Pool, woken: &Receiver<()>) {
     }
 }
 
-fn fill(file: &mut File, bytes: usize) -> std::io::Result<()> {
+fn fill(file: &mut dyn DiskFile, bytes: usize) -> io::Result<()> {
     let zeros = vec![0; FILL_BYTES.min(bytes)];
-    let mut left = bytes;
-    while left > 0 {
-        let piece = &zeros[..left.min(zeros.len())];
-        file.write_all(piece)?;
-        file.sync_data()?;
-        left -= piece.len();
+    let mut done = 0;
+    while done < bytes {
+        let piece = &zeros[..(bytes - done).min(zeros.len())];
+        file.write_at(piece, done as u64)?;
+        file.sync()?;
+        done += piece.len();
     }
-    file.sync_all()
+    Ok(())
 }
 
 /// The lists are whole at every moment that a panic could leave them in.
@@ -184,45 +187,63 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::{Disk, MemoryDisk};
 
-    const BYTES: usize = 4096;
+    const OPTIONS: Options = Options { segment_bytes: 4096, spares_max: 1, fill_ahead: true };
+    const DIR: &str = "/log";
+    const USED: &str = "/log/used";
+
+    fn spares(disk: &MemoryDisk) -> Spares {
+        let files = Files::new(Arc::new(disk.clone()));
+        files.create_dir(Path::new(DIR)).unwrap();
+        Spares::open(&files, Path::new(DIR), &OPTIONS).unwrap()
+    }
 
     #[test]
     fn a_given_segment_is_taken_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let spares = Spares::open(dir.path(), BYTES, 1).unwrap();
-        let used = dir.path().join("used");
-        fs::write(&used, vec![7; BYTES]).unwrap();
+        let disk = MemoryDisk::new(1);
+        let spares = spares(&disk);
+        disk.put(Path::new(USED), &[7; 4096]);
 
-        spares.give(&used, BYTES as u64).unwrap();
+        spares.give(Path::new(USED), 4096).unwrap();
         let taken = spares.take().unwrap();
 
-        assert_eq!(fs::read(taken).unwrap(), vec![7; BYTES]);
+        assert_eq!(disk.get(&taken).unwrap(), [7; 4096]);
     }
 
     #[test]
     fn more_than_the_limit_is_removed_and_so_is_an_odd_size() {
-        let dir = tempfile::tempdir().unwrap();
-        let spares = Spares::open(dir.path(), BYTES, 1).unwrap();
-        let used = dir.path().join("used");
+        let disk = MemoryDisk::new(1);
+        let spares = spares(&disk);
 
-        for len in [BYTES + 1, BYTES, BYTES] {
-            fs::write(&used, vec![7; len]).unwrap();
-            spares.give(&used, len as u64).unwrap();
+        for len in [4097, 4096, 4096] {
+            disk.put(Path::new(USED), &vec![7; len]);
+            spares.give(Path::new(USED), len as u64).unwrap();
         }
 
-        assert_eq!(files::numbered(dir.path(), ENDING).unwrap().len(), 1);
-        assert!(!used.exists());
+        assert_eq!(disk.list(Path::new(DIR)).unwrap(), ["0000000000000001.spare"]);
     }
 
     #[test]
     fn an_unfinished_spare_is_removed_at_the_start() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("0000000000000003.filling"), b"half").unwrap();
+        let disk = MemoryDisk::new(1);
+        disk.put(&Path::new(DIR).join("0000000000000003.filling"), b"half");
 
-        let spares = Spares::open(dir.path(), BYTES, 1).unwrap();
+        let spares = spares(&disk);
 
         assert_eq!(spares.bytes(), 0);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert!(disk.files().is_empty());
+    }
+
+    #[test]
+    fn one_is_made_ahead_when_the_last_is_taken() {
+        let disk = MemoryDisk::new(1);
+        let spares = spares(&disk);
+
+        let first = spares.take().unwrap();
+        let second = spares.take().unwrap();
+
+        assert_ne!(first, second);
+        assert_eq!(disk.get(&second).unwrap(), [0; 4096]);
     }
 }
