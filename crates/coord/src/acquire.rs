@@ -106,7 +106,7 @@ impl NodeEdit<'_> {
         self.node.last_order += 1;
         let order = OrderId(self.node.last_order);
         self.node.links.insert((session, id), order);
-        let semaphore = self.semaphore_mut(id);
+        let semaphore = self.claims_mut(id, order);
         if !is_free {
             semaphore.waiters.insert(order, claim);
             return Ok(Outcome::Queued { semaphore: id, order, revision: 0, timeout_ms: wanted.timeout_ms });
@@ -128,7 +128,7 @@ impl NodeEdit<'_> {
         }
         let before = claim.bytes();
         room_for(*self.bytes - before, CLAIM_COST + wanted.data.len() as u64)?;
-        let semaphore = self.semaphore_mut(id);
+        let semaphore = self.claims_mut(id, order);
         let claim = semaphore.owners.get_mut(&order).expect("just looked");
         semaphore.count -= claim.count - wanted.count;
         claim.count = wanted.count;
@@ -149,7 +149,7 @@ impl NodeEdit<'_> {
         let before = claim.bytes();
         room_for(*self.bytes - before, CLAIM_COST + wanted.data.len() as u64)?;
         self.notices.push(Notice::Aborted(self.place(id, order)));
-        let claim = self.semaphore_mut(id).waiters.get_mut(&order).expect("just looked");
+        let claim = self.claims_mut(id, order).waiters.get_mut(&order).expect("just looked");
         claim.count = wanted.count;
         claim.timeout_ms = wanted.timeout_ms;
         claim.revision = claim.revision.wrapping_add(1);

@@ -44,6 +44,6 @@ pub use mutant::Mutant;
 pub use outcome::{ClaimLine, Description, NodeLine, Notice, Outcome, Range, SemaphoreLine, SessionLine};
 pub use path::Path;
 pub use resources::Pace;
-pub use snapshot::CutStep;
+pub use snapshot::{CutStep, Restore};
 pub use state::{Coord, Totals};
 pub use status::{Refusal, Status};

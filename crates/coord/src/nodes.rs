@@ -36,7 +36,11 @@ impl Coord {
 
     pub(crate) fn alter_node(&mut self, path: &str, config: &Config) -> Result<Outcome, Refusal> {
         let number = self.known(path)?;
-        self.nodes.get_mut(&number).expect("paths name nodes").config.merge(config);
+        let node = self.nodes.get_mut(&number).expect("paths name nodes");
+        if let Some(cut) = &mut self.cut {
+            cut.save_node(number, node);
+        }
+        node.config.merge(config);
         Ok(Outcome::Done)
     }
 
@@ -44,11 +48,11 @@ impl Coord {
     pub(crate) fn drop_node(&mut self, path: &str, notices: &mut Vec<Notice>) -> Result<Outcome, Refusal> {
         let number = self.known(path)?;
         let node = self.nodes.remove(&number).expect("paths name nodes");
-        if let Some(cut) = &mut self.cut {
-            cut.save_all(number, &node);
-        }
         self.paths.remove(&node.path);
         self.bytes -= node.bytes();
+        if let Some(cut) = &mut self.cut {
+            cut.keep_node(number, node);
+        }
         notices.push(Notice::NodeGone { node: number });
         Ok(Outcome::Done)
     }

@@ -32,7 +32,7 @@ impl NodeEdit<'_> {
     }
 
     fn promote(&mut self, id: SemaphoreId, order: OrderId) {
-        let semaphore = self.semaphore_mut(id);
+        let semaphore = self.claims_mut(id, order);
         let claim = semaphore.waiters.remove(&order).expect("the caller has seen it");
         semaphore.count += claim.count;
         semaphore.owners.insert(order, claim);
@@ -50,7 +50,7 @@ impl NodeEdit<'_> {
 
     /// Takes a claim away without serving the queue. Says whether it was a waiter's.
     pub(crate) fn drop_claim(&mut self, id: SemaphoreId, order: OrderId) -> bool {
-        let semaphore = self.semaphore_mut(id);
+        let semaphore = self.claims_mut(id, order);
         let (claim, waited) = match semaphore.owners.remove(&order) {
             Some(claim) => {
                 semaphore.count -= claim.count;

@@ -46,7 +46,7 @@ impl NodeEdit<'_> {
             return Ok(Outcome::Done);
         }
         room_for(*self.bytes - held, data.len() as u64)?;
-        self.semaphore_mut(id).data = data.into();
+        self.set_data(id, data);
         *self.bytes = *self.bytes - held + data.len() as u64;
         self.notices.push(Notice::DataChanged { node: self.number, semaphore: id });
         Ok(Outcome::Done)

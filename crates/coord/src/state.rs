@@ -270,6 +270,9 @@ impl Coord {
 
     pub(crate) fn edit<'a>(&'a mut self, number: NodeNumber, notices: &'a mut Vec<Notice>) -> Option<NodeEdit<'a>> {
         let node = self.nodes.get_mut(&number)?;
+        if let Some(cut) = &mut self.cut {
+            cut.save_node(number, node);
+        }
         Some(NodeEdit {
             number,
             node,
@@ -328,8 +331,14 @@ impl NodeEdit<'_> {
         &self.node.semaphores[&id]
     }
 
-    pub fn semaphore_mut(&mut self, id: SemaphoreId) -> &mut Semaphore {
+    pub fn set_data(&mut self, id: SemaphoreId, data: &[u8]) {
         self.save(Unit::Semaphore(id));
+        self.node.semaphores.get_mut(&id).expect("the caller has seen it").data = data.into();
+    }
+
+    /// The semaphore of a claim that is made, changed or moved. Others of its claims must stay as they are.
+    pub fn claims_mut(&mut self, id: SemaphoreId, order: OrderId) -> &mut Semaphore {
+        self.save(Unit::Claim(id, order));
         self.node.semaphores.get_mut(&id).expect("the caller has seen it")
     }
 
@@ -343,12 +352,14 @@ impl NodeEdit<'_> {
     }
 
     pub fn remove_semaphore(&mut self, id: SemaphoreId) {
-        self.save(Unit::Semaphore(id));
         let semaphore = self.node.semaphores.remove(&id).expect("the caller has seen it");
         *self.bytes -= semaphore.bytes();
         self.node.names.remove(&semaphore.name);
         for claim in semaphore.owners.values().chain(semaphore.waiters.values()) {
             self.node.links.remove(&(claim.session, id));
+        }
+        if let Some(cut) = self.cut {
+            cut.keep_semaphore(self.number, id, semaphore);
         }
         self.notices.push(Notice::SemaphoreGone { node: self.number, semaphore: id });
     }

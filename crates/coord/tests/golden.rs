@@ -5,6 +5,7 @@ use shardine_coord::{
     SessionId, Start, open_entry,
 };
 use shardine_model::codec::Reader;
+use shardine_model::stream::SnapshotError;
 
 const BY: Asker = Asker { node: NodeNumber(1), session: SessionId(300) };
 
@@ -122,15 +123,18 @@ fn a_snapshot() {
         chunks.push(hex(&chunk));
     }
 
-    assert_eq!(
-        chunks,
-        [
-            "02 01 01 01 01 01 61 00 00 00 00 00 02 01 02 01",
-            "02 02 01 01 05 00 01 6b 02 06 00 01 6b",
-            "02 03 01 01 01 73 01 00 01 78 01 01 01 01 09 00 01 64 01 02 02 01 09 00 01 64",
-            "02 04 01 01 01 72 00 00 00 00 00 00 f0 3f 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
-        ]
-    );
+    let golden = [
+        "03 02 00",
+        "01 02 00 00 00 01 01",
+        "02 0d 00 00 00 01 01 01 61 00 00 00 00 00 02 01 02 01",
+        "03 0c 00 00 00 01 01 01 05 00 01 6b 02 06 00 01 6b",
+        "04 09 00 00 00 01 01 01 01 73 01 00 01 78",
+        "05 0b 00 00 00 01 01 01 00 01 01 01 09 00 01 64",
+        "05 0b 00 00 00 01 01 01 01 02 02 01 09 00 01 64",
+        "06 25 00 00 00 01 01 01 01 72 00 00 00 00 00 00 f0 3f 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
+        "00 00 00 00 00",
+    ];
+    assert_eq!(chunks, [golden.join(" ")]);
 }
 
 /// What a replica does not understand stops it; it does not guess.
@@ -144,31 +148,50 @@ fn unknown_bytes_are_refused() {
     assert!(refused(&mut coord, &[1, 1]), "an entry of records");
     assert!(refused(&mut coord, &[1, 100, 99]), "a command that is not known");
     assert!(refused(&mut coord, &[1, 100, 3, 5, b'a']), "a path that is cut short");
-    assert!(coord.restore_chunk(&[3, 1]).is_err());
-    assert!(coord.restore_chunk(&[2, 9]).is_err());
-    assert!(coord.restore_chunk(&[1, 2, 7, 1, 5, 0, 0]).is_err(), "a session of a node that is not there");
 }
 
-/// Snapshots of the first format, which knew no resources, are read.
+/// A snapshot of these items behind the head and the node `a` with the number 1.
+fn restored(items: &[&[u8]]) -> Result<Coord, SnapshotError> {
+    let mut stream = vec![3, 2, 0];
+    let node = [2, 13, 0, 0, 0, 1, 1, 1, b'a', 0, 0, 0, 0, 0, 2, 1, 2, 0];
+    let end = [0; 5];
+    for item in [&[1, 2, 0, 0, 0, 1, 1][..], &node].iter().chain(items).chain(&[&end[..]]) {
+        stream.extend_from_slice(item);
+    }
+    Coord::new().restored([stream])
+}
+
 #[test]
-fn a_snapshot_of_the_first_format() {
-    let mut coord = Coord::new();
+fn unknown_items_of_a_snapshot_are_refused() {
+    let refused = |items: &[&[u8]]| restored(items).unwrap_err().to_string();
 
-    coord.restore_chunk(&[1, 1, 1, 1, 1, 1, b'a', 0, 0, 0, 0, 0, 2, 1, 2]).unwrap();
-    coord.restore_chunk(&[1, 2, 1, 2, 6, 0, 1, b'k']).unwrap();
-
-    let by = Asker { node: coord.find_node("a").unwrap(), session: SessionId(2) };
-    assert_eq!(coord.session(by), Some((6, "")));
+    assert!(restored(&[]).is_ok());
+    assert_eq!(
+        refused(&[&[9, 1, 0, 0, 0, 1]]),
+        "the snapshot has section 9 in version 1, which is not known here: upgrade this node"
+    );
+    assert_eq!(
+        refused(&[&[3, 6, 0, 0, 0, 1, 7, 1, 5, 0, 0]]),
+        "the snapshot contradicts itself: something of a node that is not there"
+    );
 }
 
-/// More tokens in a snapshot than there are is damage, and not taken in.
+/// More tokens than there are, and claims that nobody made, are damage, and not taken in.
 #[test]
 fn an_impossible_snapshot_is_refused() {
-    let mut coord = Coord::new();
-    coord.restore_chunk(&[2, 1, 1, 1, 1, 1, b'a', 0, 0, 0, 0, 0, 2, 1, 2, 0]).unwrap();
+    let session: &[u8] = &[3, 6, 0, 0, 0, 1, 1, 1, 5, 0, 0];
+    let semaphore: &[u8] = &[4, 8, 0, 0, 0, 1, 1, 1, 1, b's', 1, 0, 0];
+    let owner = |session: u8, count: u8| [5, 10, 0, 0, 0, 1, 1, 1, 0, 1, session, count, 9, 0, 0];
+    let refused = |items: &[&[u8]]| restored(items).unwrap_err().to_string();
 
-    let owner = [1, 1, 2, 9, 0, 0];
-    let chunk = [&[2, 3, 1, 1, 1, b's', 1, 0, 0, 1][..], &owner, &[0]].concat();
-
-    assert!(coord.restore_chunk(&chunk).is_err());
+    assert!(restored(&[session, semaphore, &owner(1, 1)]).is_ok());
+    assert_eq!(
+        refused(&[session, semaphore, &owner(1, 2)]),
+        "the snapshot contradicts itself: more tokens are held than there are"
+    );
+    assert_eq!(
+        refused(&[session, semaphore, &owner(2, 1)]),
+        "the snapshot contradicts itself: a claim without its session"
+    );
+    assert_eq!(refused(&[session, &owner(1, 1)]), "the snapshot contradicts itself: a claim without its semaphore");
 }

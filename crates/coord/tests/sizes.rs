@@ -123,3 +123,22 @@ fn a_large_group_is_small() {
     }
     assert!(chunks > 50, "{chunks}");
 }
+
+/// A semaphore with so many claims that it is larger than a chunk, and a claim that is as large as one.
+#[test]
+fn no_chunk_is_larger_than_its_limit() {
+    let mut coord = with_session();
+    for _ in 1..400 {
+        attach(&mut coord);
+    }
+    apply(&mut coord, &Command::Create { by: by(1), name: "s", limit: 10, data: &[1; 1 << 20] });
+    for session in 1..=400 {
+        let data = vec![7; if session == 7 { 1 << 20 } else { 10_000 }];
+        apply(&mut coord, &acquire(session, "s", &data));
+    }
+
+    coord.begin_cut();
+    while let CutStep::Chunk(chunk) = coord.cut_step() {
+        assert!(chunk.len() <= 1 << 20, "a chunk of {} bytes", chunk.len());
+    }
+}

@@ -86,6 +86,16 @@ impl Bounds {
         self.lo.is_before(position, row) && !self.hi.as_ref().is_some_and(|hi| hi.is_before(position, row))
     }
 
+    /// The positions of which it holds rows, all of them or some.
+    #[must_use]
+    pub fn positions(&self) -> Interval {
+        let end = |hi: &Bound| match hi.is_between_positions() {
+            true => Some(hi.position),
+            false => hi.position.0.checked_add(1).map(Position),
+        };
+        Interval { lo: self.lo.position, hi: self.hi.as_ref().and_then(end) }
+    }
+
     /// Whether a bound parts the interval into two that are not empty.
     #[must_use]
     pub fn is_parted_by(&self, at: &Bound) -> bool {
@@ -175,6 +185,17 @@ mod tests {
         assert!(!bounds.contains(position, other_table), "tables come before sort keys");
         assert!(bounds.contains(Position(u64::MAX), earlier));
         assert!(!bounds.contains(Position(u64::MAX), ROOM));
+    }
+
+    #[test]
+    fn positions_are_those_of_which_there_may_be_rows() {
+        let hi = Bound { position: Position(9), ..Bound::before(ROOM) };
+        let of = |hi| Bounds { lo: Bound::at(Position(3)), hi }.positions();
+
+        assert_eq!(of(None), Interval { lo: Position(3), hi: None });
+        assert_eq!(of(Some(Bound::at(Position(9)))).hi, Some(Position(9)));
+        assert_eq!(of(Some(hi.clone())).hi, Some(Position(10)));
+        assert_eq!(of(Some(Bound { position: Position(u64::MAX), ..hi })).hi, None);
     }
 
     #[test]

@@ -11,7 +11,8 @@ use thiserror::Error;
 
 use crate::record::{Versions, open_packed};
 use crate::remembered::Recall;
-use crate::state::{Content, EpochFit, Lease, Lookup, Records};
+use crate::slot::Content;
+use crate::state::{EpochFit, Lease, Lookup, Records};
 
 /// Where the outcomes of an entry go. Followers pass [`Nobody`].
 pub trait Sink {
@@ -94,6 +95,7 @@ impl Records {
                 for row in rows {
                     self.expire_if_due(self.clock, row.position(), row, sink);
                 }
+                self.look_for_expiries();
             }
             Entry::Clear { .. } if self.suspended => sink.answer(Answer::Failed(ErrorCode::Suspended)),
             Entry::Clear { table } => self.apply_clear(table),
@@ -146,7 +148,7 @@ impl Records {
             Recall::Refused(code) => return Err(Unexecuted::Refused(code)),
         }
         let answer = self.execute(&request.body, sink)?;
-        let position = request.first_row().map_or(self.interval.lo, |row| row.position());
+        let position = request.first_row().map_or(self.bounds.lo.position, |row| row.position());
         self.remembered.remember(origin, position, &answer);
         Ok(answer)
     }
@@ -198,7 +200,7 @@ impl Records {
         let mut missing = Vec::new();
         for row in rows {
             let position = row.position();
-            if !self.interval.contains(position) {
+            if !self.bounds.contains(position, row) {
                 return Err(Unexecuted::STRAY);
             }
             if matches!(self.get(position, row), Lookup::NotResident) {
@@ -295,17 +297,7 @@ impl Records {
                 self.raise_floor(row.table, version.magnitude());
                 self.put_row(row.position(), row, None);
             }
-        }
-        self.forget_purged();
-    }
-
-    /// Lets go of marks whose tombstone is gone, or has lived again. A replica made from a snapshot has them in another
-    /// order than its leader, so one that is gone may stand behind one that is not; its turn comes.
-    fn forget_purged(&mut self) {
-        while let Some(oldest) = self.derived.tombstones.front()
-            && !self.is_at(oldest.row.as_ref(), oldest.version)
-        {
-            self.derived.tombstones.pop_front();
+            self.forget_purged(row);
         }
     }
 
@@ -330,7 +322,10 @@ impl Records {
     /// Removes all rows of a table; says the highest version among them.
     fn drop_rows(&mut self, table: TableId) -> u64 {
         let mut highest = 0;
-        for segment in 0..self.index.segment_count() {
+        let mut segment = self.index.segment_count();
+        while segment > 0 {
+            // From the end, for segments that lose rows may join those before them.
+            segment = segment.min(self.index.segment_count()) - 1;
             let mut rows = Vec::new();
             self.walk_segment(segment, |position, row, view| {
                 if row.table == table {
@@ -342,7 +337,7 @@ impl Records {
                 self.put_row(position, row.as_ref(), None);
             }
         }
-        self.derived.tombstones.retain(|tombstone| tombstone.row.table != table);
+        self.forget_tombstones(table);
         highest
     }
 }
@@ -376,7 +371,7 @@ pub(crate) fn refused(version: Version, sql_version: Version, code: ErrorCode) -
 
 impl Records {
     pub(crate) fn versions(&self, position: Position, row: RowKey<'_>) -> Option<Versions> {
-        let slot = self.index.find(position, row.table, row.key)?;
+        let slot = self.index.find(position, row)?;
         slot.row(row.sort).map(|view| Versions::of(&view))
     }
 }

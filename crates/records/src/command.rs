@@ -10,14 +10,15 @@ use crate::apply::{Sink, Unexecuted, refused};
 use crate::evaluate::{Changes, Plan, plan, value_of};
 use crate::merge::{Merged, merge_packed, merge_wide, needs_wide, widen};
 use crate::record::{Big, Slot, Versions, Wide, open_packed, view};
-use crate::state::{Content, Records};
+use crate::slot::Content;
+use crate::state::Records;
 
 impl Records {
     #[inline]
     pub(crate) fn execute_command(&mut self, command: &Command<'_>, sink: &mut impl Sink) -> Result<Reply, Unexecuted> {
         let row = command.row;
         let position = row.position();
-        if !self.interval.contains(position) {
+        if !self.bounds.contains(position, row) {
             return Err(Unexecuted::STRAY);
         }
         let Some(table) = self.catalogue.get(row.table).cloned() else {
@@ -31,7 +32,7 @@ impl Records {
             return Ok(refused(Version::NEVER, Version::NEVER, ErrorCode::Unsupported));
         }
         self.expire_if_due(self.clock, position, row, sink);
-        let found = self.index.find(position, row.table, row.key).and_then(|slot| slot.row(row.sort));
+        let found = self.index.find(position, row).and_then(|slot| slot.row(row.sort));
         let before = match found {
             Some(view) => Versions::of(&view),
             None if table.backing == Backing::Sql => return Err(Unexecuted::NotResident(vec![row.to_owned()])),
@@ -82,7 +83,7 @@ impl Records {
             Ttl::At(at) => Some(at),
         };
         let versions = Versions { version: base.next_live(), sql_version: before.sql_version, expires_at };
-        let slot = self.index.find(position, row.table, row.key);
+        let slot = self.index.find(position, row);
         let measured = slot.and_then(|slot| slot.measure(row.sort));
         let current = slot.and_then(|slot| slot.row(row.sort)).filter(|view| view.version.is_live());
         let old = give_old(command.give, current.as_ref());
@@ -150,7 +151,7 @@ impl Records {
     ) -> Reply {
         let row = command.row;
         let Some(RowView { fields: FieldsView::Wide(fields), .. }) =
-            self.index.find(position, row.table, row.key).and_then(|slot| slot.row(row.sort))
+            self.index.find(position, row).and_then(|slot| slot.row(row.sort))
         else {
             unreachable!("the caller saw a wide record");
         };
@@ -166,7 +167,7 @@ impl Records {
         let mut merged = Merged::default();
         let too_many = fields.len() + changes.len() > limits::DYNAMIC_FIELDS_MAX;
         let added: usize = changes.iter().filter_map(|(_, new)| new.as_value()).map(ValueRef::size).sum();
-        let fits = self.change_wide(position, row, |wide| {
+        let fits = self.change_wide(position, row, names(changes), |wide| {
             if too_many || wide.bytes + added > limits::RECORD_BYTES_MAX {
                 return false;
             }
@@ -176,7 +177,7 @@ impl Records {
         if !fits {
             return before.reply(Outcome::Refused { code: ErrorCode::TooLarge, row: None });
         }
-        if self.index.find(position, row.table, row.key).is_some_and(Slot::is_bare) {
+        if self.index.find(position, row).is_some_and(Slot::is_bare) {
             let version = self.bury(position, row, before, sink);
             let outcome = Outcome::Done { changed: merged.removed, row: old };
             return before.buried(version).reply(outcome);
@@ -190,7 +191,7 @@ impl Records {
     /// Packs a tree that has become small. A record's form must follow from its fields alone: it shows in the order in
     /// which an answer lists them, and a replica made from a snapshot knows nothing else of its past.
     fn narrow(&mut self, position: Position, row: RowKey<'_>, versions: Versions) {
-        let Some(Slot::Big(big)) = self.index.find(position, row.table, row.key) else { return };
+        let Some(Slot::Big(big)) = self.index.find(position, row) else { return };
         let Big::Wide(wide) = &**big else { return };
         if wide.fields.len() > limits::PACKED_FIELDS_MAX {
             return;
@@ -218,13 +219,13 @@ impl Records {
         let row = command.row;
         match command.give {
             Give::Nothing | Give::Old => old,
-            Give::New => self.index.find(position, row.table, row.key).and_then(|slot| slot.row(row.sort)).map(image),
+            Give::New => self.index.find(position, row).and_then(|slot| slot.row(row.sort)).map(image),
             Give::Touched => Some(self.touched(table, position, row, changes)),
         }
     }
 
     fn touched(&self, table: &Table, position: Position, row: RowKey<'_>, changes: &Changes<'_>) -> RowImage {
-        let slot = self.index.find(position, row.table, row.key).expect("the row was put, or was there");
+        let slot = self.index.find(position, row).expect("the row was put, or was there");
         let view = slot.row(row.sort).expect("the row was put, or was there");
         let mut fields: Vec<FieldValue<'_>> = Vec::new();
         for (field, _) in changes {
@@ -259,7 +260,7 @@ impl Records {
 
     /// Deletes a record whose time is over by the leader's stamp; never by this replica's clock (write-back 119).
     pub(crate) fn expire_if_due(&mut self, now: Timestamp, position: Position, row: RowKey<'_>, sink: &mut impl Sink) {
-        if self.derived.expiries.first().is_none_or(|(at, _)| *at > now) {
+        if self.totals.no_expiry_before > now {
             return;
         }
         let Some(versions) = self.versions(position, row) else { return };
@@ -271,7 +272,7 @@ impl Records {
 
     /// A row's content as it is, for undoing.
     pub(crate) fn copy_row(&self, row: RowKey<'_>) -> Option<Content> {
-        let slot = self.index.find(row.position(), row.table, row.key)?;
+        let slot = self.index.find(row.position(), row)?;
         match slot {
             Slot::Packed(bytes) => row.sort.is_empty().then(|| Content::Packed(bytes.clone())),
             Slot::Big(big) => match &**big {
@@ -283,7 +284,7 @@ impl Records {
 
     /// The same fields under other versions.
     pub(crate) fn rewritten(&self, position: Position, row: RowKey<'_>, versions: &Versions) -> Option<Content> {
-        let slot = self.index.find(position, row.table, row.key)?;
+        let slot = self.index.find(position, row)?;
         if let Slot::Big(big) = slot
             && let Big::Wide(wide) = &**big
         {
@@ -294,6 +295,14 @@ impl Records {
         slot.row(row.sort)?.fields.pack(&mut bytes);
         Some(Content::Packed(bytes.into_boxed_slice()))
     }
+}
+
+/// The fields of a dynamic record that a plan may change.
+fn names<'c>(changes: &'c Changes<'_>) -> impl Iterator<Item = &'c [u8]> {
+    changes.iter().filter_map(|(field, _)| match field {
+        FieldRef::Name(name) => Some(*name),
+        FieldRef::Id(_) => None,
+    })
 }
 
 fn make_wide(
@@ -360,7 +369,7 @@ fn give_row(give: Give, current: Option<&RowView<'_>>) -> Option<RowImage> {
 /// Opens a row from its packed bytes; for the snapshot reader.
 pub(crate) fn content_of(row: RowKey<'_>, versions: Versions, packed: &[u8], dynamic: bool) -> Content {
     let fields = FieldsView::Packed(packed);
-    if dynamic && packed.len() / 4 > limits::PACKED_FIELDS_MAX && fields.count() > limits::PACKED_FIELDS_MAX {
+    if dynamic && may_be_tree(packed) && fields.count() > limits::PACKED_FIELDS_MAX {
         let mut scratch = Vec::new();
         if let (Some(content), _) = make_wide(row, versions, &fields, &Changes::new(), &mut scratch) {
             return content;
@@ -371,4 +380,10 @@ pub(crate) fn content_of(row: RowKey<'_>, versions: Versions, packed: &[u8], dyn
     bytes.extend_from_slice(packed);
     debug_assert_eq!(view(&bytes).version, versions.version);
     Content::Packed(bytes.into_boxed_slice())
+}
+
+/// Whether there may be more fields than a packed record of a dynamic table has: each takes four bytes at least.
+#[inline]
+pub(crate) fn may_be_tree(packed: &[u8]) -> bool {
+    packed.len() / 4 > limits::PACKED_FIELDS_MAX
 }

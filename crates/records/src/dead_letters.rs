@@ -1,8 +1,9 @@
 //! Dead letters: rows that SQL will not take (write-back 113), and what ends a quarrel with SQL about a row.
 //!
-//! A letter's row stays in memory, dirty and readable. Invariant: every letter belongs to a dirty row; it goes when the
-//! row is clean or gone (`exchange_row`).
+//! A letter's row stays in memory, dirty and readable. Invariant: every letter belongs to a dirty row, and lies in its segment;
+//! it goes when the row is clean or gone (`exchange_row`).
 
+use itertools::Itertools;
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
 use shardine_model::entry::{RaisedRow, RefusedRow, SettledRow};
 use shardine_model::{RowKey, RowKeyBuf, TableId, Timestamp, Version, limits};
@@ -26,23 +27,29 @@ pub struct DeadLetter {
 impl Records {
     /// Rows that SQL does not take, by address.
     pub fn dead_letters(&self) -> impl Iterator<Item = (RowKey<'_>, &DeadLetter)> {
-        self.letters.iter().map(|(row, letter)| (row.as_ref(), letter))
+        let segments = self.index.segments().take(if self.totals.marks.letters == 0 { 0 } else { usize::MAX });
+        let letters = segments.map(|segment| &segment.derived.letters).filter(|letters| !letters.is_empty());
+        letters.kmerge_by(|(row, _), (other, _)| row < other).map(|(row, letter)| (row.as_ref(), letter))
     }
 
     #[must_use]
     pub fn dead_letter(&self, row: &RowKeyBuf) -> Option<&DeadLetter> {
-        self.letters.get(row)
+        if self.totals.marks.letters == 0 {
+            return None;
+        }
+        let segment = self.index.segment_of(row.as_ref().position(), row.as_ref());
+        self.index.segment(segment).derived.letters.get(row)
     }
 
     #[must_use]
     pub fn dead_letter_count(&self) -> usize {
-        self.letters.len()
+        self.totals.marks.letters
     }
 
     /// Whether SQL has refused just this version of the row.
     #[must_use]
     pub fn is_dead(&self, row: &RowKeyBuf, version: Version) -> bool {
-        self.letters.get(row).is_some_and(|letter| letter.version == version)
+        self.dead_letter(row).is_some_and(|letter| letter.version == version)
     }
 
     /// A row that has changed since is tried again instead. Where the list is full, nothing is noted.
@@ -58,17 +65,26 @@ impl Records {
         }
         let (version, now) = (refused.version, self.clock);
         let (row, error) = (refused.row.to_owned(), cut(refused.error).to_owned());
-        let is_full = self.letters.len() >= limits::DEAD_LETTERS_MAX;
-        match self.letters.get_mut(&row) {
-            Some(letter) => {
-                *letter =
-                    DeadLetter { version, error, tries: letter.tries + 1, last_at: now, first_at: letter.first_at };
-            }
-            None if is_full => {}
-            None => {
-                self.letters.insert(row, DeadLetter { version, error, tries: 1, first_at: now, last_at: now });
-            }
-        }
+        let letter = match self.dead_letter(&row) {
+            Some(known) => DeadLetter { version, error, tries: known.tries + 1, last_at: now, ..*known },
+            None if self.totals.marks.letters >= limits::DEAD_LETTERS_MAX => return,
+            None => DeadLetter { version, error, tries: 1, first_at: now, last_at: now },
+        };
+        self.file_letter(row, letter);
+    }
+
+    /// A letter of a snapshot; nothing comes of one whose row is not dirty.
+    pub(crate) fn put_letter(&mut self, row: RowKeyBuf, letter: DeadLetter) -> Option<()> {
+        let known = self.versions(row.as_ref().position(), row.as_ref())?;
+        let is_dirty = known.version != known.sql_version && self.is_sql(row.table);
+        is_dirty.then(|| self.file_letter(row, letter))
+    }
+
+    fn file_letter(&mut self, row: RowKeyBuf, letter: DeadLetter) {
+        let segment = self.index.segment_of(row.as_ref().position(), row.as_ref());
+        self.save_before_change(segment);
+        let is_new = self.index.segment_mut(segment).derived.letters.insert(row, letter).is_none();
+        self.totals.marks.letters += usize::from(is_new);
     }
 
     /// SQL's row takes the place of memory's, if nobody has changed that one since SQL was asked. Versions never go back.
@@ -81,7 +97,7 @@ impl Records {
         let versions = Versions { version, sql_version, expires_at: None };
         let fields = if version.is_live() { fields } else { &[] };
         self.put_row(row.position(), row, Some(content_of(row, versions, fields, false)));
-        self.letters.remove(&row.to_owned());
+        self.remove_letter(row);
         if version != sql_version {
             sink.dirty(row);
         }
@@ -99,35 +115,37 @@ impl Records {
         sink.dirty(row);
     }
 
-    pub(crate) fn encode_letters(&self, out: &mut Vec<u8>) {
-        put_varint(out, self.letters.len() as u64);
-        for (row, letter) in &self.letters {
-            put_varint(out, u64::from(row.table.0));
-            put_bytes(out, &row.key);
-            put_bytes(out, &row.sort);
-            put_signed(out, letter.version.0);
-            put_bytes(out, letter.error.as_bytes());
-            put_varint(out, letter.tries);
-            put_varint(out, letter.first_at.0);
-            put_varint(out, letter.last_at.0);
-        }
+    /// The row is as SQL has it, or as SQL shall have it: what was refused is over.
+    fn remove_letter(&mut self, row: RowKey<'_>) {
+        let segment = self.index.segment_of(row.position(), row);
+        let removed = self.index.segment_mut(segment).derived.letters.remove(&row.to_owned());
+        self.totals.marks.letters -= usize::from(removed.is_some());
+    }
+}
+
+impl DeadLetter {
+    pub(crate) fn encode(&self, row: RowKey<'_>, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(row.table.0));
+        put_bytes(out, row.key);
+        put_bytes(out, row.sort);
+        put_signed(out, self.version.0);
+        put_bytes(out, self.error.as_bytes());
+        put_varint(out, self.tries);
+        put_varint(out, self.first_at.0);
+        put_varint(out, self.last_at.0);
     }
 
-    pub(crate) fn decode_letters(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
-        for _ in 0..reader.count("dead letter count")? {
-            let table = reader.varint("table id")?;
-            let table = u32::try_from(table).map_err(|_| DecodeError::Unknown { what: "table id", value: table })?;
-            let (key, sort) = (reader.bytes("key")?.into(), reader.bytes("sort key")?.into());
-            let letter = DeadLetter {
-                version: Version(reader.signed("version")?),
-                error: reader.text("error")?.to_owned(),
-                tries: reader.varint("tries")?,
-                first_at: Timestamp(reader.varint("first refusal")?),
-                last_at: Timestamp(reader.varint("last refusal")?),
-            };
-            self.letters.insert(RowKeyBuf { table: TableId(table), key, sort }, letter);
-        }
-        Ok(())
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<(RowKeyBuf, Self), DecodeError> {
+        let table = TableId(reader.varint_u32("table id")?);
+        let row = RowKeyBuf { table, key: reader.bytes("key")?.into(), sort: reader.bytes("sort key")?.into() };
+        let letter = Self {
+            version: Version(reader.signed("version")?),
+            error: reader.text("error")?.to_owned(),
+            tries: reader.varint("tries")?,
+            first_at: Timestamp(reader.varint("first refusal")?),
+            last_at: Timestamp(reader.varint("last refusal")?),
+        };
+        Ok((row, letter))
     }
 }
 

@@ -11,15 +11,22 @@ mod command;
 mod evaluate;
 mod merge;
 
+mod change;
 mod record;
+mod slot;
+mod segment;
 mod index;
-mod slabs;
+
+mod derived;
+mod tally;
 mod absents;
 
 mod remembered;
 mod dead_letters;
 mod scan;
 mod snapshot;
+mod slabs;
+mod split;
 
 #[cfg(feature = "mutants")]
 mod mutant;
@@ -29,5 +36,7 @@ pub use dead_letters::DeadLetter;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use scan::{Page, Scan, ScanBound, ScanFrom};
-pub use snapshot::CutStep;
-pub use state::{Dirty, DirtyRow, EpochFit, Lease, Lookup, Records};
+pub use snapshot::{CutStep, Restore};
+pub use split::Split;
+pub use state::{DirtyRow, EpochFit, Lease, Lookup, Records};
+pub use tally::Dirty;

@@ -2,8 +2,12 @@
 
 use shardine_model::codec::Reader;
 use shardine_model::command::Body;
-use shardine_model::{Action, Answer, Request};
+use shardine_model::table::KV;
+use shardine_model::{Action, Answer, Bound, Request};
 
+use crate::command::content_of;
+use crate::record::Versions;
+use crate::segment::{Segment, walk_slot};
 use crate::state::Records;
 
 /// One bug each. Those of the replica are carried here too, so that there is one list.
@@ -84,6 +88,21 @@ impl Mutant {
 }
 
 impl Records {
+    /// Puts the rows of a snapshot over those that are there.
+    pub(crate) fn lay_over(&mut self, segments: &[(Bound, Segment)]) {
+        let (mut rows, mut packed) = (Vec::new(), Vec::new());
+        for slot in segments.iter().flat_map(|(_, segment)| segment.slots()) {
+            walk_slot(slot, |row, view| {
+                packed.clear();
+                view.fields.pack(&mut packed);
+                rows.push((row.to_owned(), content_of(row, Versions::of(&view), &packed, row.table == KV)));
+            });
+        }
+        for (row, content) in rows {
+            self.put_row(row.as_ref().position(), row.as_ref(), Some(content));
+        }
+    }
+
     /// What this mutant answers, without executing it, to an update that is followed, in the same entry, by another of
     /// the same record.
     pub(crate) fn forgotten_increment(&self, request: &Request<'_>, rest: &[u8]) -> Option<Answer> {

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use shardine_model::codec::{Reader, put_bytes, put_signed, put_varint};
-use shardine_model::row::WideFields;
+use shardine_model::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
+use shardine_model::row::{WideFields, check_packed};
 use shardine_model::{FieldsView, Outcome, Reply, RowKey, RowView, TableId, Timestamp, Version};
 
 const FLAG_EXPIRES: u8 = 1 << 0;
@@ -185,6 +185,28 @@ pub(crate) fn view(bytes: &[u8]) -> RowView<'_> {
         _ => Some(Timestamp(reader.varint("expiry").expect(WRITTEN_HERE))),
     };
     RowView { version, sql_version, expires_at, fields: FieldsView::Packed(reader.rest()) }
+}
+
+/// Reads a packed record from outside, from a snapshot, and checks all of it, so that `view` may trust it later. With its
+/// address, unless it stands in a partition.
+pub(crate) fn read(bytes: &[u8]) -> Result<(Option<(TableId, &[u8])>, RowView<'_>), DecodeError> {
+    let mut reader = Reader::new(bytes);
+    let flags = reader.u8("flags of a row")?;
+    if flags & !(FLAG_EXPIRES | FLAG_ADDRESSED) != 0 {
+        return Err(DecodeError::Unknown { what: "flags of a row", value: u64::from(flags) });
+    }
+    let address = match flags & FLAG_ADDRESSED {
+        0 => None,
+        _ => Some((TableId(reader.varint_u32("table id")?), reader.bytes("key")?)),
+    };
+    let version = Version(reader.signed("version")?);
+    let sql_version = Version(reader.signed("sql version")?);
+    let expires_at = match flags & FLAG_EXPIRES {
+        0 => None,
+        _ => Some(Timestamp(reader.varint("expiry")?)),
+    };
+    check_packed(reader.rest())?;
+    Ok((address, RowView { version, sql_version, expires_at, fields: FieldsView::Packed(reader.rest()) }))
 }
 
 #[cfg(test)]

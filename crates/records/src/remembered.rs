@@ -4,11 +4,15 @@
 //! go. Bounded three times: numbers that a client has open, clients, and bytes. Whoever is beyond the last two is forgotten;
 //! from then on a client that is not known may have been, and its repeated requests are in doubt.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 
-use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
+use shardine_model::codec::{Reader, put_bytes, put_varint};
 use shardine_model::command::{Attempt, Origin};
+use shardine_model::stream::{SnapshotError, put_item};
 use shardine_model::{Answer, ClientId, ErrorCode, Position, limits};
+
+use crate::snapshot::{VERSION, tag};
 
 #[derive(Debug, Default)]
 pub(crate) struct Remembered {
@@ -19,10 +23,21 @@ pub(crate) struct Remembered {
     bytes: usize,
     /// How many clients were forgotten.
     forgotten: u64,
+    cut: Option<Cut>,
+}
+
+/// A snapshot's cut while kept results are written, in the order of clients.
+#[derive(Debug)]
+struct Cut {
+    number: u64,
+    /// All clients up to this one are written.
+    after: Option<ClientId>,
+    /// Clients that were about to change before their turn.
+    ahead: VecDeque<Vec<u8>>,
 }
 
 /// Invariant: every result has a number from `lowest` on, and less than the limit above it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct ClientResults {
     used: u64,
     /// The client has the answers to all numbers below this one.
@@ -30,9 +45,11 @@ struct ClientResults {
     /// Numbers below this one may have been executed before the client was forgotten and came again.
     certain_from: u64,
     results: BTreeMap<u64, KeptResult>,
+    /// The cut that it was last written for, or came after.
+    saved_for: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct KeptResult {
     /// Where the request's rows live: a split gives the result to that half.
     position: Position,
@@ -76,6 +93,9 @@ impl Remembered {
     /// Looks for the result of a request, and takes note of what its client has.
     pub fn recall(&mut self, origin: Origin) -> Recall {
         let lowest = origin.lowest.min(origin.sequence);
+        if self.clients.get(&origin.client).is_some_and(|client| client.lowest < lowest) {
+            self.save_before_change(origin.client);
+        }
         let Some(client) = self.clients.get_mut(&origin.client) else {
             let may_be_forgotten = self.forgotten > 0 && origin.sequence > 1;
             return look(origin, lowest, may_be_forgotten);
@@ -92,10 +112,12 @@ impl Remembered {
 
     pub fn remember(&mut self, origin: Origin, position: Position, answer: &Answer) {
         self.uses += 1;
+        self.save_before_change(origin.client);
+        let saved_for = self.cut.as_ref().map_or(0, |cut| cut.number);
         let lowest = origin.lowest.min(origin.sequence);
         // Higher numbers were refused as long as this one was unanswered.
         let certain_from = if self.forgotten > 0 && lowest > 1 { lowest.saturating_add(WINDOW) } else { 0 };
-        let fresh = || ClientResults { lowest, certain_from, ..ClientResults::default() };
+        let fresh = || ClientResults { lowest, certain_from, saved_for, ..ClientResults::default() };
         let client = self.clients.entry(origin.client).or_insert_with(fresh);
         self.by_use.remove(&(client.used, origin.client));
         client.used = self.uses;
@@ -106,51 +128,121 @@ impl Remembered {
         // The client that was just heard stays: what one may keep is far below the limit of all.
         while self.clients.len() > limits::REMEMBERED_CLIENTS_MAX || self.bytes > limits::REMEMBERED_BYTES_MAX {
             let (_, client) = self.by_use.pop_first().expect("every client is filed by use");
+            self.save_before_change(client);
             self.bytes -= self.clients.remove(&client).map_or(0, |client| client.size());
             self.forgotten += 1;
         }
     }
 
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    /// Fixes the present results for a snapshot.
+    pub fn begin_cut(&mut self, number: u64) {
+        self.cut = Some(Cut { number, after: None, ahead: VecDeque::new() });
+    }
+
+    pub fn end_cut(&mut self) {
+        self.cut = None;
+    }
+
+    fn save_before_change(&mut self, client: ClientId) {
+        let (Some(cut), Some(known)) = (&mut self.cut, self.clients.get_mut(&client)) else { return };
+        if known.saved_for != cut.number {
+            let mut item = Vec::new();
+            known.put(client, &mut item);
+            cut.ahead.push_back(item);
+            known.saved_for = cut.number;
+        }
+    }
+
+    /// Writes the next clients of the cut, about so many bytes; says if there were any left.
+    pub fn write_some(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
+        let Some(cut) = &mut self.cut else { return false };
+        if let Some(item) = cut.ahead.pop_front() {
+            out.extend_from_slice(&item);
+            return true;
+        }
+        let begin = out.len();
+        let after = cut.after.map_or(Bound::Unbounded, Bound::Excluded);
+        for (client, known) in self.clients.range_mut((after, Bound::Unbounded)) {
+            if known.saved_for != cut.number {
+                known.put(*client, out);
+                known.saved_for = cut.number;
+            }
+            cut.after = Some(*client);
+            if out.len() >= begin + bytes {
+                break;
+            }
+        }
+        out.len() > begin
+    }
+
+    /// What the right half of a shard keeps: results go with their rows. Where the bound parts the rows of one position, both
+    /// halves keep that position's results.
+    pub fn split_off(&mut self, at: &shardine_model::Bound) -> Self {
+        let mut right =
+            Self { uses: self.uses, forgotten: self.forgotten, by_use: self.by_use.clone(), ..Self::default() };
+        let stays =
+            |position: Position| position < at.position || position == at.position && !at.is_between_positions();
+        for (client, known) in &mut self.clients {
+            let mut moved = known.clone();
+            moved.results.retain(|_, kept| kept.position >= at.position);
+            known.results.retain(|_, kept| stays(kept.position));
+            right.bytes += moved.size();
+            right.clients.insert(*client, moved);
+        }
+        self.bytes = self.clients.values().map(ClientResults::size).sum();
+        right
+    }
+
+    /// Everything, for comparing states.
+    pub fn encode_all(&self, out: &mut Vec<u8>) {
         put_varint(out, self.forgotten);
-        put_varint(out, self.clients.len() as u64);
-        for (used, client) in &self.by_use {
-            let client_results = &self.clients[client];
-            put_varint(out, *used);
+        self.clients.iter().for_each(|(client, known)| known.put(*client, out));
+    }
+
+    /// How many clients were forgotten: part of the head of a snapshot.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    pub fn set_forgotten(&mut self, forgotten: u64) {
+        self.forgotten = forgotten;
+    }
+
+    /// Takes in the results of one client from a snapshot.
+    pub fn take_client(&mut self, reader: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let client = ClientId(reader.varint("client id")?);
+        let used = reader.varint("use of a client")?;
+        let lowest = reader.varint("lowest unanswered number")?;
+        let certain_from = reader.varint("first certain number")?;
+        let mut known = ClientResults { used, lowest, certain_from, ..ClientResults::default() };
+        for _ in 0..reader.count("result count")? {
+            let sequence = reader.varint("sequence")?;
+            let position = Position::decode(reader)?;
+            let answer = reader.bytes("result")?;
+            Answer::decode(&mut Reader::new(answer))?;
+            known.results.insert(sequence, KeptResult { position, answer: answer.into() });
+        }
+        self.uses = self.uses.max(used);
+        self.bytes += known.size();
+        let is_new = self.by_use.insert((used, client)) && self.clients.insert(client, known).is_none();
+        if is_new { Ok(()) } else { Err(SnapshotError::Contradiction("a client comes twice")) }
+    }
+}
+
+impl ClientResults {
+    fn put(&self, client: ClientId, out: &mut Vec<u8>) {
+        put_item(out, tag::CLIENT, VERSION, |out| {
             put_varint(out, client.0);
-            put_varint(out, client_results.lowest);
-            put_varint(out, client_results.certain_from);
-            put_varint(out, client_results.results.len() as u64);
-            for (sequence, kept) in &client_results.results {
+            put_varint(out, self.used);
+            put_varint(out, self.lowest);
+            put_varint(out, self.certain_from);
+            put_varint(out, self.results.len() as u64);
+            for (sequence, kept) in &self.results {
                 put_varint(out, *sequence);
                 out.extend_from_slice(&kept.position.to_bytes());
                 put_bytes(out, &kept.answer);
             }
-        }
-    }
-
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut remembered = Self { forgotten: reader.varint("forgotten clients")?, ..Self::default() };
-        for _ in 0..reader.count("client count")? {
-            let used = reader.varint("use of a client")?;
-            let client = ClientId(reader.varint("client id")?);
-            let lowest = reader.varint("lowest unanswered number")?;
-            let certain_from = reader.varint("first certain number")?;
-            let mut results = BTreeMap::new();
-            for _ in 0..reader.count("result count")? {
-                let sequence = reader.varint("sequence")?;
-                let position = Position::decode(reader)?;
-                let answer = reader.bytes("result")?;
-                Answer::decode(&mut Reader::new(answer))?;
-                results.insert(sequence, KeptResult { position, answer: answer.into() });
-            }
-            let client_results = ClientResults { used, lowest, certain_from, results };
-            remembered.uses = remembered.uses.max(used);
-            remembered.bytes += client_results.size();
-            remembered.by_use.insert((used, client));
-            remembered.clients.insert(client, client_results);
-        }
-        Ok(remembered)
+        });
     }
 }
 

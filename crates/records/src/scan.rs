@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use shardine_model::{Position, RowKey, RowView, TableId, limits};
 
-use crate::record::{Big, Slot, view};
+use crate::record::{Slot, view};
 use crate::state::Records;
 
 /// Where a page begins in routing order: at a position, or right behind a row.
@@ -70,14 +70,17 @@ impl Records {
         which: Which,
         mut give: impl FnMut(Position, RowKey<'a>, RowView<'a>),
     ) -> Page {
-        let (start, after) = match scan.from {
-            ScanFrom::Position(position) => (position, None),
-            ScanFrom::After { position, row } => (position, Some((position, row.key, row.table, row.sort))),
+        let (start, first, after) = match scan.from {
+            ScanFrom::Position(position) => (position, self.index.first_of(position), None),
+            ScanFrom::After { position, row } => {
+                let after = (position, row.key, row.table, row.sort);
+                (position, self.index.segment_of(position, row), Some(after))
+            }
         };
         let mut budget = Budget::new(scan.limit);
         let mut last: Option<Position> = None;
         let mut more = false;
-        for segment in self.index.segment_of(start)..self.index.segment_count() {
+        for segment in first..self.index.segment_count() {
             self.walk_segment(segment, |position, row, view| {
                 let behind = after.is_none_or(|after| (position, row.key, row.table, row.sort) > after);
                 let wanted = scan.table.is_none_or(|table| table == row.table) && which.takes(&view);
@@ -134,12 +137,10 @@ impl Records {
         which: Which,
         mut give: impl FnMut(RowKey<'a>, RowView<'a>),
     ) -> Page {
-        let Some(Slot::Big(big)) = self.index.find(Position::of_key(key), table, key) else { return Page::Finished };
-        let Big::Partition(partition) = &**big else { return Page::Finished };
         if is_empty(range) {
             return Page::Finished;
         }
-        let rows = partition.rows.range::<[u8], _>(range);
+        let rows = self.rows_between(table, key, range);
         let ordered: Box<dyn Iterator<Item = _>> = if descending { Box::new(rows.rev()) } else { Box::new(rows) };
         let mut budget = Budget::new(limit);
         for (sort, bytes) in ordered {
@@ -154,6 +155,31 @@ impl Records {
             give(row, view);
         }
         Page::Finished
+    }
+}
+
+impl Records {
+    /// Rows of a partition in sort order. A large one lies in several segments, of which only those are looked at that the
+    /// range needs.
+    fn rows_between<'a>(
+        &'a self,
+        table: TableId,
+        key: &'a [u8],
+        range: (ScanBound<'_>, ScanBound<'_>),
+    ) -> impl DoubleEndedIterator<Item = (&'a Box<[u8]>, &'a Box<[u8]>)> {
+        let position = Position::of_key(key);
+        let row = RowKey { table, key, sort: b"" };
+        let segments = self.index.segments_of(position, table, key);
+        let of = |bound: ScanBound<'_>, open: usize| match bound {
+            Bound::Included(sort) | Bound::Excluded(sort) => self.index.segment_of(position, RowKey { sort, ..row }),
+            Bound::Unbounded => open,
+        };
+        let segments = of(range.0, segments.start)..of(range.1, segments.end - 1) + 1;
+        segments.flat_map(move |segment| {
+            let slot = self.index.segment(segment).find(self.index.hasher(), row);
+            let partition = slot.and_then(Slot::partition);
+            partition.into_iter().flat_map(move |partition| partition.rows.range::<[u8], _>(range))
+        })
     }
 }
 

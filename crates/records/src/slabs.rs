@@ -40,17 +40,17 @@ impl Slabs {
         slab.bytes.len() - begin
     }
 
-    /// The oldest chunk.
-    pub fn pop(&mut self) -> Option<Vec<u8>> {
-        let slab = self.used.front_mut()?;
+    /// Appends the oldest chunk to `out`; says whether there was one.
+    pub fn pop(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(slab) = self.used.front_mut() else { return false };
         let end = slab.ends.pop_front().expect("a slab without chunks is not kept");
-        let chunk = slab.bytes[slab.taken..end].to_vec();
+        out.extend_from_slice(&slab.bytes[slab.taken..end]);
         slab.taken = end;
         if slab.ends.is_empty() {
             let done = self.used.pop_front().expect("looked at above");
             self.put_aside(done.bytes);
         }
-        Some(chunk)
+        true
     }
 
     /// Forgets all chunks.
@@ -82,6 +82,11 @@ mod tests {
         vec![number; size]
     }
 
+    fn pop(slabs: &mut Slabs) -> Option<Vec<u8>> {
+        let mut chunk = Vec::new();
+        slabs.pop(&mut chunk).then_some(chunk)
+    }
+
     #[test]
     fn chunks_come_out_in_the_order_in_which_they_went_in() {
         let mut slabs = Slabs::default();
@@ -91,10 +96,10 @@ mod tests {
         for (number, chunk) in chunks.iter().enumerate() {
             slabs.push(30_000, |bytes| bytes.extend(chunk));
             if number % 3 == 0 {
-                out.extend(slabs.pop());
+                out.extend(pop(&mut slabs));
             }
         }
-        out.extend(std::iter::from_fn(|| slabs.pop()));
+        out.extend(std::iter::from_fn(|| pop(&mut slabs)));
 
         assert_eq!(out, chunks);
     }
@@ -106,7 +111,7 @@ mod tests {
             for _ in 0..100 {
                 slabs.push(100_000, |bytes| bytes.extend(chunk(round, 100_000)));
             }
-            while slabs.pop().is_some() {}
+            while pop(&mut slabs).is_some() {}
             assert_eq!(slabs.spare.len(), 10, "ten chunks to a piece, and as many pieces in every round");
         }
 
@@ -121,8 +126,8 @@ mod tests {
         slabs.push(0, |bytes| bytes.extend(chunk(1, 10)));
         assert_eq!(slabs.push(10, |bytes| bytes.extend(chunk(2, 3 * SLAB_BYTES))), 3 * SLAB_BYTES);
 
-        assert_eq!(slabs.pop(), Some(chunk(1, 10)));
-        assert_eq!(slabs.pop(), Some(chunk(2, 3 * SLAB_BYTES)));
+        assert_eq!(pop(&mut slabs), Some(chunk(1, 10)));
+        assert_eq!(pop(&mut slabs), Some(chunk(2, 3 * SLAB_BYTES)));
         assert!(slabs.spare.is_empty(), "a piece that has grown is let go");
     }
 }

@@ -1,12 +1,14 @@
 //! Golden bytes of snapshot chunks. They are frozen: snapshots out there hold them. The rows of a chunk stand in no
 //! particular order, so each of these holds one key.
 
+#[path = "support/snapshots.rs"]
+mod snapshots;
 #[path = "support/words.rs"]
 mod words;
 
 use shardine_model::entry::{LoadedRow, RefusedRow, open_commands};
 use shardine_model::{Entry, ReplicaId, RequestEpoch, RowImage, RowKey, Table, TableId, Timestamp, Version, limits};
-use shardine_records::{CutStep, Nobody, Records};
+use shardine_records::{Nobody, Records};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -28,27 +30,35 @@ fn ask(records: &mut Records, line: &str) {
     records.apply(&entry, &mut Nobody).expect("a request");
 }
 
+/// Format, machine and number of the first chunk.
+const OPEN: &str = "03 01 00";
+/// Generation, range version, state, bounds.
+const RANGE: &str = "01 11000000 01 01 01 00 08 0000000000000000 00 00 00 00";
+const CLOCK_300: &str = "02 03000000 01 ac02";
+const CATALOGUE: &str = "03 03000000 01 01 01";
+const KV: &str = "06 16000000 01 02 01 026b76 01 02 01 00 00 00 00 e807 00 8088b2a002 00";
+const END: &str = "00 00000000";
+
+fn joined(golden: &[&str]) -> String {
+    golden.concat().replace(' ', "")
+}
+
 /// Cuts, compares, and reads back.
-fn assert_chunks(mut records: Records, golden: &[&str]) {
-    records.begin_cut();
-    let mut chunks = Vec::new();
-    while let CutStep::Chunk(chunk) = records.cut_step() {
-        chunks.push(chunk);
-    }
-    assert_eq!(chunks.len(), golden.len(), "the head, and the rows");
-    for (chunk, golden) in chunks.iter().zip(golden) {
-        assert_eq!(hex(chunk), *golden);
-    }
-    let mut restored = Records::new(9);
-    chunks.iter().for_each(|chunk| restored.restore_chunk(chunk).expect("golden bytes are readable"));
+fn assert_chunk(mut records: Records, golden: &[&str]) {
+    let chunks = snapshots::chunks(&mut records);
+    assert_eq!(chunks.len(), 1, "a small shard has one chunk");
+    assert_eq!(hex(&chunks[0]), joined(&[&[OPEN], golden, &[END]].concat()));
+    let restored = snapshots::restore(9, &chunks);
     assert_eq!(restored.state_hash(), records.state_hash());
 }
 
 #[test]
 fn golden_bytes_of_an_empty_shard() {
-    assert_chunks(
-        Records::new(1),
-        &["0201000008000000000000000000010100010201026b7601020100000000e807008088b2a0020001010000", "0202"],
+    let records = Records::new(1);
+
+    assert_chunk(
+        records,
+        &[RANGE, "02 02000000 01 00", CATALOGUE, KV, "08 13000000 01 08 0000000000000000 00 00 00 00000000 00 00"],
     );
 }
 
@@ -60,9 +70,15 @@ fn golden_bytes_of_a_suspended_shard() {
     records.apply(&Entry::Suspend.to_bytes(), &mut Nobody).expect("a suspension");
     assert_ne!(records.state_hash(), serving);
 
-    assert_chunks(
+    assert_chunk(
         records,
-        &["0201000008000000000000000000010100010201026b7601020100000000e807008088b2a002000101000001", "0202"],
+        &[
+            "01 11000000 01 01 01 01 08 0000000000000000 00 00 00 00",
+            "02 02000000 01 00",
+            CATALOGUE,
+            KV,
+            "08 13000000 01 08 0000000000000000 00 00 00 00000000 00 00",
+        ],
     );
 }
 
@@ -72,11 +88,15 @@ fn golden_bytes_of_a_dynamic_record() {
     let mut records = Records::new(1);
     ask(&mut records, "set kv:a f=x expires=5000 as=7/1");
 
-    assert_chunks(
+    assert_chunk(
         records,
         &[
-            "0201ac020008000000000000000000010100010201026b7601020100000000e807008088b2a0020001010001010701000101f21f9b18cad87a59080102000001028827",
-            "0202010161000200882706000166050178",
+            RANGE,
+            CLOCK_300,
+            CATALOGUE,
+            KV,
+            "07 0f000000 01 07 01 00 01 01 08 0102000001028827",
+            "08 22000000 01 08 0000000000000000 00 00 00 01000000 0e 03 01 0161 02 00 8827 00 0166 050178 00 00",
         ],
     );
 }
@@ -94,11 +114,16 @@ fn golden_bytes_of_a_row_with_sql() {
     let lease = Entry::Lease { holder: ReplicaId(2), term: 5, length_ms: 10_000 };
     records.apply(&lease.to_bytes(), &mut Nobody).expect("a lease");
 
-    assert_chunks(
+    assert_chunk(
         records,
         &[
-            "0201ac02010205904e08000000000000000000010100020201026b7601020100000000e807008088b2a002000202057573657273010103020103616765012402046e616d650404616e6f6e000000e807008088b2a0020001010000",
-            "020202046c696c690008050003010114",
+            RANGE,
+            CLOCK_300,
+            CATALOGUE,
+            "04 05000000 01 02 05 904e",
+            KV,
+            "06 2c000000 01 02 02 057573657273 01 01 03 02 01 03616765 0124 02 046e616d65 0404616e6f6e 00 00 00 e807 00 8088b2a002 00",
+            "08 20000000 01 08 0000000000000000 00 00 00 01000000 0c 02 02 046c696c69 08 05 01 0114 00 00",
         ],
     );
 }
@@ -119,11 +144,15 @@ fn golden_bytes_of_a_dead_letter() {
         .expect("a refusal");
     assert_ne!(records.state_hash(), before);
 
-    assert_chunks(
+    assert_chunk(
         records,
         &[
-            "020190030008000000000000000000010100020201026b7601020100000000e807008088b2a0020002020575736572730101020101036167650100000000e807008088b2a0020001010000020102046c696c690002026e6f0190039003",
-            "020202046c696c690002000003010114",
+            RANGE,
+            "02 03000000 01 9003",
+            CATALOGUE,
+            KV,
+            "06 20000000 01 02 02 057573657273 01 01 02 01 01 03616765 0100 00 00 00 e807 00 8088b2a002 00",
+            "08 30000000 01 08 0000000000000000 00 00 00 01000000 0c 02 02 046c696c69 02 00 01 0114 00 01 02 046c696c69 00 02 026e6f 01 9003 9003",
         ],
     );
 }
@@ -161,24 +190,34 @@ fn golden_bytes_of_sorted_rows() {
     let row = words::address(records.catalogue(), "chat:room@3");
     records.apply(&Entry::Purge(vec![(row, Version(-2))]).to_bytes(), &mut Nobody).expect("a purge");
 
-    assert_chunks(
+    assert_chunk(
         records,
         &[
-            "0201ac0200080000000000000000000101010202020201026b7601020100000000e807008088b2a002000202046368617401000201010474657874040001026174010000e807008088b2a0020001010000",
-            "02020204726f6f6d08800000000000000102000004010401610204726f6f6d08800000000000000203000000",
+            RANGE,
+            CLOCK_300,
+            CATALOGUE,
+            "05 04000000 01 01 02 02",
+            KV,
+            "06 24000000 01 02 02 0463686174 01 00 02 01 01 0474657874 0400 01 026174 01 00 00 e807 00 8088b2a002 00",
+            "08 38000000 01 08 0000000000000000 00 00 00 00000000 01 02 04726f6f6d 02 08 8000000000000001 07 00 02 00 01 040161 08 8000000000000002 03 00 03 00 00",
         ],
     );
 }
 
 /// What is unknown is refused by name, never guessed (records 73).
 #[test]
-fn records_73_unknown_chunks_are_refused() {
-    let refused = |chunk: &[u8]| Records::new(1).restore_chunk(chunk).unwrap_err().to_string();
+fn records_73_unknown_sections_are_refused() {
+    let refused = |item: &str| {
+        let golden = joined(&[OPEN, RANGE, item]);
+        Records::new(1).restored([bytes(&golden)]).unwrap_err().to_string()
+    };
 
-    assert_eq!(refused(&[1, 1]), "chunk format holds 1, which has no meaning");
-    assert_eq!(refused(&[2, 3]), "chunk kind holds 3, which has no meaning");
-    let mut head = bytes("0201000008000000000000000000010100010201026b7601020100000000e807008088b2a0020001010000");
-    head.push(9);
-    assert_eq!(refused(&head), "head mark holds 9, which has no meaning");
-    assert_eq!(refused(&[2, 2, 1]), "bytes end inside key");
+    assert_eq!(
+        refused("63 01000000 01"),
+        "the snapshot has section 99 in version 1, which is not known here: upgrade this node"
+    );
+    assert_eq!(
+        refused("02 02000000 02 00"),
+        "the snapshot has section 2 in version 2, which is not known here: upgrade this node"
+    );
 }

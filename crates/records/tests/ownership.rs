@@ -1,5 +1,8 @@
 //! What a shard owns is part of its state (records 66).
 
+#[path = "support/snapshots.rs"]
+mod snapshots;
+
 use shardine_model::command::{Action, Body, Origin};
 use shardine_model::key::Interval;
 use shardine_model::table::KV;
@@ -7,7 +10,7 @@ use shardine_model::{
     Answer, ClientId, Command, Entry, ErrorCode, FieldRef, FieldValue, Position, Request, RequestEpoch, RowKey,
     RowKeyBuf, Timestamp, ValueRef,
 };
-use shardine_records::{CutStep, Records, Sink};
+use shardine_records::{Records, Sink};
 
 #[derive(Default)]
 struct Answers(Vec<Answer>);
@@ -65,13 +68,10 @@ fn records_66_ownership_is_checked_when_applied() {
 fn records_66_ownership_travels_with_the_snapshot() {
     let mut records = Records::new(1).owning(lower_half_of_the_upper_half());
     set(&mut records, b"lili");
-    records.begin_cut();
-    let mut restored = Records::new(2);
-    while let CutStep::Chunk(chunk) = records.cut_step() {
-        restored.restore_chunk(&chunk).unwrap();
-    }
 
-    assert_eq!(restored.interval(), lower_half_of_the_upper_half());
+    let mut restored = snapshots::restore(2, &snapshots::chunks(&mut records));
+
+    assert_eq!(*restored.bounds(), lower_half_of_the_upper_half().into());
     assert_eq!(restored.state_hash(), records.state_hash());
     assert_eq!(refusal(&set(&mut restored, b"42")), Some(ErrorCode::StaleRoute));
 }

@@ -1,7 +1,10 @@
 //! Tombstones of tables without SQL are marked for purging, and the marks go when the tombstones do.
 
+#[path = "support/snapshots.rs"]
+mod snapshots;
+
 use shardine_model::{Action, Command, Entry, Request, RequestEpoch, RowKey, Timestamp, Version, table};
-use shardine_records::{CutStep, Nobody, Records};
+use shardine_records::{Nobody, Records};
 
 const END: Timestamp = Timestamp(u64::MAX);
 
@@ -52,12 +55,7 @@ fn change<'a>(records: &mut Records, key: &'a str, action: Action<'a>) {
 }
 
 fn restored(records: &mut Records) -> Records {
-    let mut copy = Records::new(2);
-    records.begin_cut();
-    while let CutStep::Chunk(chunk) = records.cut_step() {
-        copy.restore_chunk(&chunk).expect("a chunk");
-    }
-    copy
+    snapshots::restore(2, &snapshots::chunks(records))
 }
 
 fn due(records: &Records) -> Vec<(Vec<u8>, Version)> {

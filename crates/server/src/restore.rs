@@ -23,13 +23,15 @@ pub(crate) fn restore(
     let mut records = Records::new(seed).owning(interval);
     let mut snapshot = first(replica);
     if let Some(mut reader) = SnapshotReader::newest(snapshots, shard)? {
+        let damaged = |path: &Path| format!("snapshot {} of shard {shard} cannot be read", path.display());
         snapshot = reader.meta().clone();
+        let mut restore = shardine_records::Restore::new(records);
         while let Some(chunk) = reader.next_chunk()? {
-            let damaged = || format!("snapshot {} of shard {shard} cannot be read", reader.path().display());
-            records.restore_chunk(&chunk).with_context(damaged)?;
+            restore.push(&chunk).with_context(|| damaged(reader.path()))?;
         }
+        records = restore.finish().with_context(|| damaged(reader.path()))?;
     }
-    if records.interval() != interval {
+    if *records.bounds() != interval.into() {
         bail!(
             "shard {shard}: its snapshot owns other positions than the map says; restore the data directory from a copy"
         );
@@ -47,11 +49,13 @@ pub(crate) fn restore_coord(
     let mut coord = Coord::new();
     let mut snapshot = first(replica);
     if let Some(mut reader) = SnapshotReader::newest(snapshots, group)? {
+        let damaged = |path: &Path| format!("snapshot {} of coordination cannot be read", path.display());
         snapshot = reader.meta().clone();
+        let mut restore = shardine_shard::coord::Restore::new(coord);
         while let Some(chunk) = reader.next_chunk()? {
-            let damaged = || format!("snapshot {} of coordination cannot be read", reader.path().display());
-            coord.restore_chunk(&chunk).with_context(damaged)?;
+            restore.push(&chunk).with_context(|| damaged(reader.path()))?;
         }
+        coord = restore.finish().with_context(|| damaged(reader.path()))?;
     }
     Ok((coord, behind(log, group, snapshot)?))
 }

@@ -11,7 +11,8 @@ use shardine_consensus::{ChangeRefused, Group, MembershipChange, Message, Restor
 pub use shardine_coord::Mutant;
 pub use shardine_coord::{
     Ask, ClaimLine, Config, Consistency, Coord, CountersMode, Message as StreamMessage, NodeCall, NodeLine, NodeNumber,
-    NodeReply, Opening, Path, Range, Refusal, SemaphoreLine, SessionId, Status as StatusCode, StreamId, Ticket, Totals,
+    NodeReply, Opening, Path, Range, Refusal, Restore, SemaphoreLine, SessionId, Status as StatusCode, StreamId,
+    Ticket, Totals,
 };
 use shardine_coord::{Leader, Origin, Out};
 use shardine_model::{ReplicaId, ShardId};

@@ -97,7 +97,7 @@ impl Replica {
     /// Reads a row on the spot if nothing stands in the way. Ownership and leadership are checked here, at the answer.
     #[inline]
     pub fn read_now(&self, position: Position, row: RowKey<'_>) -> ReadNow<'_> {
-        if !self.may_read_at_once() || !self.records.interval().contains(position) || self.is_touched(row) {
+        if !self.may_read_at_once() || !self.records.bounds().contains(position, row) || self.is_touched(row) {
             return ReadNow::Later;
         }
         match self.records.get(position, row) {
@@ -147,7 +147,7 @@ impl Replica {
         if self.records.is_suspended() {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::Suspended)));
         }
-        if !self.records.interval().contains(row.position()) {
+        if !self.records.bounds().contains(row.position(), row) {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::StaleRoute)));
         }
         let expired = match self.records.get(row.position(), row) {

@@ -2,7 +2,7 @@
 
 use shardine_consensus::{Group, Message, Restored, Role};
 use shardine_model::key::Interval;
-use shardine_model::{Answer, ErrorCode, ReplicaId, ShardId, Timestamp};
+use shardine_model::{Answer, Bounds, ErrorCode, ReplicaId, ShardId, Timestamp};
 use shardine_records::Records;
 
 use crate::actions::{Actions, Caller, Time};
@@ -137,8 +137,14 @@ impl Replica {
     }
 
     #[must_use]
+    pub fn bounds(&self) -> &Bounds {
+        self.records.bounds()
+    }
+
+    /// The positions of which it owns rows.
+    #[must_use]
     pub fn interval(&self) -> Interval {
-        self.records.interval()
+        self.records.bounds().positions()
     }
 
     #[must_use]

@@ -32,7 +32,7 @@ impl Replica {
         if self.records.is_suspended() {
             return ReadStale::Refused(ErrorCode::Suspended);
         }
-        if !self.records.interval().contains(row.position()) {
+        if !self.records.bounds().contains(row.position(), row) {
             return ReadStale::Refused(ErrorCode::StaleRoute);
         }
         let (found, leads) = (self.records.get(row.position(), row), self.is_serving());

@@ -78,7 +78,7 @@ impl Replica {
             return Some(ErrorCode::DirtyLimit);
         }
         let mut rows = request.rows();
-        let strays = rows.any(|row| !self.records.interval().contains(row.position()));
+        let strays = rows.any(|row| !self.records.bounds().contains(row.position(), row));
         strays.then_some(ErrorCode::StaleRoute)
     }
 

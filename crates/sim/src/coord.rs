@@ -98,8 +98,8 @@ impl Tenant for Coordination {
     fn restore(world: &World<Self>, seat: Seat, chunks: &[Vec<u8>], restored: Restored) -> Result<Replica, String> {
         let mutant = world.tenant.plan.mutant;
         let mut coord = Coord::new().with_mutant(mutant);
-        for chunk in chunks {
-            coord.restore_chunk(chunk).map_err(|error| format!("a snapshot cannot be read: {error}"))?;
+        if !chunks.is_empty() {
+            coord = coord.restored(chunks).map_err(|error| format!("a snapshot cannot be read: {error}"))?;
         }
         let options = Options {
             incarnation: seat.life,

@@ -106,8 +106,8 @@ impl Tenant for Records {
     fn restore(world: &World<Self>, seat: Seat, chunks: &[Vec<u8>], restored: Restored) -> Result<Replica, String> {
         let interval = world.tenant.universe.intervals[seat.group];
         let mut records = empty(world.ground.seed, &world.tenant.plan, interval);
-        for chunk in chunks {
-            records.restore_chunk(chunk).map_err(|error| format!("a snapshot cannot be read: {error}"))?;
+        if !chunks.is_empty() {
+            records = records.restored(chunks).map_err(|error| format!("a snapshot cannot be read: {error}"))?;
         }
         Ok(Replica::new(options(world, seat), records, restored))
     }

@@ -1,13 +1,41 @@
-//! The bytes of one session, semaphore or resource in a snapshot.
+//! The bytes of one node, session, semaphore, claim or resource in a snapshot.
 
 use std::collections::BTreeMap;
 
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
+use shardine_model::stream::put_item;
 
+use super::progress::List;
+use super::{VERSION, tag};
 use crate::command::{read_flag, read_revision};
-use crate::ids::{OrderId, ResourceId, SemaphoreId, SessionId};
+use crate::config::Config;
+use crate::ids::{NodeNumber, OrderId, ResourceId, SemaphoreId, SessionId};
+use crate::path::Path;
 use crate::resources::{Pace, Resource};
-use crate::state::{Claim, Semaphore, Session};
+use crate::state::{Claim, Node, Semaphore, Session};
+
+/// A node without what is in it.
+pub(super) fn put_node(out: &mut Vec<u8>, number: NodeNumber, node: &Node) {
+    put_item(out, tag::NODE, VERSION, |out| {
+        put_varint(out, number.0);
+        put_bytes(out, node.path.as_str().as_bytes());
+        node.config.encode(out);
+        for last in [node.last_session, node.last_semaphore, node.last_order, node.last_resource] {
+            put_varint(out, last);
+        }
+    });
+}
+
+pub(super) fn read_node(reader: &mut Reader<'_>) -> Result<(NodeNumber, Node), DecodeError> {
+    let number = NodeNumber(reader.varint("node")?);
+    let path = Path::parse(reader.text("path")?).ok_or(DecodeError::Unknown { what: "path", value: 0 })?;
+    let mut node = Node::new(path, Config::decode(reader)?);
+    node.last_session = reader.varint("last session")?;
+    node.last_semaphore = reader.varint("last semaphore")?;
+    node.last_order = reader.varint("last order")?;
+    node.last_resource = reader.varint("last resource")?;
+    Ok((number, node))
+}
 
 pub(super) fn put_session(out: &mut Vec<u8>, id: SessionId, session: &Session) {
     put_varint(out, id.0);
@@ -22,8 +50,6 @@ pub(super) fn put_semaphore(out: &mut Vec<u8>, id: SemaphoreId, semaphore: &Sema
     put_varint(out, semaphore.limit);
     out.push(u8::from(semaphore.ephemeral));
     put_bytes(out, &semaphore.data);
-    put_claims(out, &semaphore.owners);
-    put_claims(out, &semaphore.waiters);
 }
 
 pub(super) fn put_resource(out: &mut Vec<u8>, id: ResourceId, resource: &Resource) {
@@ -44,16 +70,15 @@ pub(super) fn read_session(reader: &mut Reader<'_>) -> Result<(SessionId, Sessio
 
 pub(super) fn read_semaphore(reader: &mut Reader<'_>) -> Result<(SemaphoreId, Semaphore), DecodeError> {
     let id = SemaphoreId(reader.varint("semaphore")?);
-    let mut semaphore = Semaphore {
+    let semaphore = Semaphore {
         name: reader.text("name")?.into(),
         limit: reader.varint("limit")?,
         count: 0,
         ephemeral: read_flag(reader)?,
         data: reader.bytes("data")?.into(),
-        owners: read_claims(reader)?,
-        waiters: read_claims(reader)?,
+        owners: BTreeMap::new(),
+        waiters: BTreeMap::new(),
     };
-    semaphore.count = sum_of(&semaphore)?;
     Ok((id, semaphore))
 }
 
@@ -62,37 +87,23 @@ pub(super) fn read_resource(reader: &mut Reader<'_>) -> Result<(ResourceId, Reso
     Ok((id, Resource { path: reader.text("resource path")?.into(), pace: Pace::decode(reader)? }))
 }
 
-fn put_claims(out: &mut Vec<u8>, claims: &BTreeMap<OrderId, Claim>) {
-    put_varint(out, claims.len() as u64);
-    for (order, claim) in claims {
-        for number in [order.0, claim.session.0, claim.count, claim.timeout_ms, u64::from(claim.revision)] {
-            put_varint(out, number);
-        }
-        put_bytes(out, &claim.data);
+pub(super) fn put_claim(out: &mut Vec<u8>, list: List, order: OrderId, claim: &Claim) {
+    out.push(list.tag());
+    for number in [order.0, claim.session.0, claim.count, claim.timeout_ms, u64::from(claim.revision)] {
+        put_varint(out, number);
     }
+    put_bytes(out, &claim.data);
 }
 
-fn read_claims(reader: &mut Reader<'_>) -> Result<BTreeMap<OrderId, Claim>, DecodeError> {
-    let mut claims = BTreeMap::new();
-    for _ in 0..reader.count("claim count")? {
-        let order = OrderId(reader.varint("order")?);
-        let claim = Claim {
-            session: SessionId(reader.varint("session")?),
-            count: reader.varint("count")?,
-            timeout_ms: reader.varint("acquire timeout")?,
-            revision: read_revision(reader)?,
-            data: reader.bytes("data")?.into(),
-        };
-        claims.insert(order, claim);
-    }
-    Ok(claims)
-}
-
-/// What the owners hold together. More than the limit is no state that ever was.
-fn sum_of(semaphore: &Semaphore) -> Result<u64, DecodeError> {
-    let held = semaphore.owners.values().try_fold(0u64, |sum, claim| sum.checked_add(claim.count));
-    match held {
-        Some(held) if held <= semaphore.limit => Ok(held),
-        _ => Err(DecodeError::Unknown { what: "tokens held", value: held.unwrap_or(u64::MAX) }),
-    }
+pub(super) fn read_claim(reader: &mut Reader<'_>) -> Result<(List, OrderId, Claim), DecodeError> {
+    let list = List::from_tag(reader.u8("list of a claim")?)?;
+    let order = OrderId(reader.varint("order")?);
+    let claim = Claim {
+        session: SessionId(reader.varint("session")?),
+        count: reader.varint("count")?,
+        timeout_ms: reader.varint("acquire timeout")?,
+        revision: read_revision(reader)?,
+        data: reader.bytes("data")?.into(),
+    };
+    Ok((list, order, claim))
 }

@@ -273,14 +273,13 @@ impl Stage {
 
     /// Cuts a snapshot, one step after every act, and makes a replica of it.
     pub fn cut_while(&mut self, during: &[Act]) -> Coord {
-        let mut restored = Coord::new();
         self.coord.begin_cut();
-        let mut acts = during.iter();
-        while let CutStep::Chunk(chunk) = self.coord.cut_step() {
-            restored.restore_chunk(&chunk).expect("our own snapshots can be read");
+        let (mut acts, mut chunks) = (during.iter(), Vec::new());
+        while let CutStep::Chunk(chunk) = self.coord.cut_step_of(1) {
+            chunks.push(chunk);
             acts.by_ref().take(3).for_each(|act| self.act(act));
         }
-        restored
+        Coord::new().restored(chunks).expect("our own snapshots can be read")
     }
 }
 

@@ -267,12 +267,12 @@ impl Teller for Stage {
 }
 
 fn restored(coord: &mut Coord) -> Coord {
-    let mut restored = Coord::new();
     coord.begin_cut();
+    let mut chunks = Vec::new();
     while let CutStep::Chunk(chunk) = coord.cut_step() {
-        restored.restore_chunk(&chunk).expect("our own snapshots can be read");
+        chunks.push(chunk);
     }
-    restored
+    Coord::new().restored(chunks).expect("our own snapshots can be read")
 }
 
 fn config_of(line: &Line<'_>) -> Config {

@@ -6,7 +6,8 @@ use shardine_model::entry::{LoadedRow, open_commands};
 use shardine_model::{Entry, RequestEpoch, Timestamp, Version};
 use shardine_records::{CutStep, Records};
 
-use crate::history::{Leader, Outcomes, chunks, replay, requests, rest_of_cut, restore, steps, tables};
+use crate::history::{Leader, Outcomes, replay, requests, steps, tables};
+use crate::snapshots::{chunks, rest_of_cut, restore};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]

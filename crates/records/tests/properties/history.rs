@@ -9,7 +9,7 @@ use shardine_model::entry::{LoadedRow, open_commands};
 use shardine_model::{
     Answer, Backing, Entry, FieldId, Request, RequestEpoch, RowImage, RowKey, RowKeyBuf, Table, Timestamp, Version,
 };
-use shardine_records::{CutStep, Lookup, Nobody, Records, Sink};
+use shardine_records::{Lookup, Nobody, Records, Sink};
 
 use crate::words;
 
@@ -183,26 +183,6 @@ impl Leader {
 pub fn replay(seed: u64, log: &[Vec<u8>]) -> Records {
     let mut records = Records::new(seed);
     log.iter().for_each(|entry| records.apply(entry, &mut Nobody).expect("what a leader applied"));
-    records
-}
-
-/// All chunks of a cut made now.
-pub fn chunks(records: &mut Records) -> Vec<Vec<u8>> {
-    records.begin_cut();
-    rest_of_cut(records)
-}
-
-pub fn rest_of_cut(records: &mut Records) -> Vec<Vec<u8>> {
-    let mut chunks = Vec::new();
-    while let CutStep::Chunk(chunk) = records.cut_step() {
-        chunks.push(chunk);
-    }
-    chunks
-}
-
-pub fn restore(seed: u64, chunks: &[Vec<u8>]) -> Records {
-    let mut records = Records::new(seed);
-    chunks.iter().for_each(|chunk| records.restore_chunk(chunk).expect("a chunk of our own"));
     records
 }
 

@@ -3,7 +3,8 @@
 use shardine_model::{Position, RowKey, table::KV};
 use shardine_records::{Lookup, Page, Records, Scan, ScanFrom};
 
-use crate::history::{Leader, Step, chunks, restore};
+use crate::history::{Leader, Step};
+use crate::snapshots::{chunks, restore};
 
 const KEYS: usize = 20_000;
 

@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::type_complexity, reason = "a test may fail where it stands")]
 
 mod agreement;
+mod cut;
 mod history;
 mod index;
 mod model;
 mod scan;
 mod sessions;
 mod wide;
+#[path = "../support/snapshots.rs"]
+mod snapshots;
 #[path = "../support/words.rs"]
 mod words;

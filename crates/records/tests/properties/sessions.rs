@@ -5,7 +5,8 @@ use shardine_model::limits::{
 };
 use shardine_model::{Answer, ErrorCode, Version};
 
-use crate::history::{Leader, Outcome, Step, chunks, restore};
+use crate::history::{Leader, Outcome, Step};
+use crate::snapshots::{chunks, restore};
 
 fn ask(leader: &mut Leader, line: &str) -> Answer {
     leader.take(&Step::Requests(vec![line.to_owned()], 0));

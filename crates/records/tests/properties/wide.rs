@@ -9,7 +9,8 @@ use shardine_model::limits::PACKED_FIELDS_MAX;
 use shardine_model::{Answer, FieldRef, Outcome as Done, Value};
 use shardine_records::Lookup;
 
-use crate::history::{Leader, Outcome, Step, chunks, restore};
+use crate::history::{Leader, Outcome, Step};
+use crate::snapshots::{chunks, restore};
 
 /// Fields set (to a value) and taken away, by number.
 type Change = Vec<(u8, Option<u8>)>;

@@ -8,10 +8,10 @@ use shardine_model::{
     Answer, Catalogue, Entry, Position, ReplicaId, Request, RequestEpoch, RowImage, RowKey, RowKeyBuf, Timestamp,
     Version,
 };
-use shardine_records::{CutStep, Nobody, Records, Scan, ScanFrom, Sink};
+use shardine_records::{Nobody, Records, Scan, ScanFrom, Sink};
 
 use crate::support::script::Teller;
-use crate::support::{epochs, show, words};
+use crate::support::{epochs, show, snapshots, words};
 
 pub struct Shard {
     records: Records,
@@ -279,15 +279,8 @@ impl Shard {
         if !self.records.is_cutting() {
             self.records.begin_cut();
         }
-        let (mut chunks, mut records, mut follower) = (Vec::new(), Records::new(3), Records::new(4));
-        while let CutStep::Chunk(chunk) = self.records.cut_step() {
-            chunks.push(chunk);
-        }
-        for chunk in &chunks {
-            records.restore_chunk(chunk).expect("a chunk of our own");
-            follower.restore_chunk(chunk).expect("a chunk of our own");
-        }
-        (self.records, self.follower) = (records, follower);
+        let chunks = snapshots::rest_of_cut(&mut self.records);
+        (self.records, self.follower) = (snapshots::restore(3, &chunks), snapshots::restore(4, &chunks));
         vec![format!("{} live", self.records.live_count(None))]
     }
 

@@ -4,4 +4,6 @@
 pub mod epochs;
 pub mod script;
 pub mod show;
+#[allow(dead_code, reason = "not every user of these words cuts snapshots")]
+pub mod snapshots;
 pub mod words;

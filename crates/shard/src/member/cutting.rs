@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use shardine_consensus::Group;
-use shardine_model::codec::{DecodeError, Reader, put_bytes};
+use shardine_model::codec::{Reader, put_bytes};
 use shardine_model::log::{LogEntry, SnapshotMeta};
+use shardine_model::stream::SnapshotError;
 
 use super::At;
 use super::machine::Machine;
@@ -135,15 +136,16 @@ impl Cutting {
     }
 
     /// Makes a machine that began empty into what a peer's snapshot says.
-    pub fn restore<M: Machine>(&mut self, mut empty: M, meta: &SnapshotMeta, data: &[u8]) -> Result<M, DecodeError> {
+    pub fn restore<M: Machine>(&mut self, empty: M, meta: &SnapshotMeta, data: &[u8]) -> Result<M, SnapshotError> {
         self.running = None;
-        let mut reader = Reader::new(data);
+        let (mut reader, mut chunks) = (Reader::new(data), Vec::new());
         while !reader.is_empty() {
-            empty.restore_chunk(reader.bytes("snapshot chunk")?)?;
+            chunks.push(reader.bytes("snapshot chunk")?);
         }
+        let restored = empty.restored(chunks)?;
         self.saved = meta.index;
         (self.log_bytes, self.retry_log_bytes) = (0, 0);
         self.leaving.clear();
-        Ok(empty)
+        Ok(restored)
     }
 }

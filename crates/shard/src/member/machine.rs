@@ -4,17 +4,17 @@
 //! (`docs/adr/0002-two-state-machines.md`).
 
 use shardine_coord::Coord;
-use shardine_model::codec::DecodeError;
+use shardine_model::stream::SnapshotError;
 use shardine_records::Records;
 
-pub(crate) trait Machine {
+pub(crate) trait Machine: Sized {
     fn begin_cut(&mut self);
 
     /// The next chunk of the cut, or nothing when it is over.
     fn next_chunk(&mut self) -> Option<Vec<u8>>;
 
-    /// Takes in a chunk; the machine must have begun empty.
-    fn restore_chunk(&mut self, chunk: &[u8]) -> Result<(), DecodeError>;
+    /// Makes a machine that has begun empty into what all chunks of a snapshot say.
+    fn restored(self, chunks: Vec<&[u8]>) -> Result<Self, SnapshotError>;
 }
 
 impl Machine for Records {
@@ -29,8 +29,8 @@ impl Machine for Records {
         }
     }
 
-    fn restore_chunk(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
-        self.restore_chunk(chunk)
+    fn restored(self, chunks: Vec<&[u8]>) -> Result<Self, SnapshotError> {
+        self.restored(chunks)
     }
 }
 
@@ -46,7 +46,7 @@ impl Machine for Coord {
         }
     }
 
-    fn restore_chunk(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
-        self.restore_chunk(chunk)
+    fn restored(self, chunks: Vec<&[u8]>) -> Result<Self, SnapshotError> {
+        self.restored(chunks)
     }
 }

@@ -1,8 +1,8 @@
 //! The turn with a machine that only remembers what it was told: two toys, a leader and one that learns from it.
 
 use shardine_consensus::{Message, ReadDone, Restored};
-use shardine_model::codec::DecodeError;
 use shardine_model::log::{LogEntry, Membership, SnapshotMeta};
+use shardine_model::stream::SnapshotError;
 use shardine_model::{ReplicaId, ShardId};
 
 use super::{Turn, drain};
@@ -30,12 +30,12 @@ impl Machine for Diary {
         (!self.cut.is_empty()).then(|| self.cut.remove(0))
     }
 
-    fn restore_chunk(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
-        if chunk == POISON {
-            return Err(DecodeError::Truncated { what: "a line" });
+    fn restored(mut self, chunks: Vec<&[u8]>) -> Result<Self, SnapshotError> {
+        if chunks.contains(&POISON) {
+            return Err(SnapshotError::Contradiction("a line that nobody can have written"));
         }
-        self.lines.push(chunk.to_vec());
-        Ok(())
+        self.lines.extend(chunks.into_iter().map(<[u8]>::to_vec));
+        Ok(self)
     }
 }
 
