@@ -59,7 +59,9 @@ pub enum WhileSilent {
 /// What to ask of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreRequest {
+    /// Any shard that is free.
     Claim,
+    /// This one, which is held.
     Renew(Hold),
 }
 
@@ -100,6 +102,7 @@ pub struct Tenure {
 }
 
 impl Tenure {
+    /// A claim that is to be made from now on.
     #[must_use]
     pub fn new(times: Times, while_silent: WhileSilent, now: Moment) -> Self {
         Self { times, while_silent, state: State::Seeking, next: now, sent: now }
@@ -134,6 +137,7 @@ impl Tenure {
         };
     }
 
+    /// What is held.
     #[must_use]
     pub fn hold(&self) -> Option<Hold> {
         match self.state {
@@ -142,6 +146,7 @@ impl Tenure {
         }
     }
 
+    /// What was held.
     #[must_use]
     pub fn lost(&self) -> Option<Hold> {
         match self.state {
