@@ -107,7 +107,13 @@ impl Lease {
 
 impl<S: Store> Claim<S> {
     /// Begins to look for a shard, and goes on until it has one.
+    ///
+    /// # Panics
+    ///
+    /// If the times cannot work ([`Times::flaw`]), or outside of tokio's runtime.
     pub fn start(store: Arc<S>, identity: Identity, options: ClaimOptions) -> Self {
+        let flaw = options.times.flaw();
+        assert!(flaw.is_none(), "{}: {:?}", flaw.unwrap_or_default(), options.times);
         let (tell, state) = watch::channel(State::Seeking);
         let lease = Lease::new();
         let keeper = Keeper {

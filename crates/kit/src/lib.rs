@@ -22,7 +22,8 @@
 //! Answers are as old as what the servers have read: the kit keeps no data and agrees on none. For strongly consistent
 //! records there is Shardine itself.
 
-// The client, in the order in which a newcomer should read it.
+#![deny(missing_docs)]
+
 // In the order in which a newcomer should read them.
 mod request;
 mod options;

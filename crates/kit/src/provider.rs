@@ -21,11 +21,14 @@ pub use table::Holders;
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {cause}")]
 pub struct Error {
+    /// What was to be read.
     pub place: String,
+    /// In the words of whoever could not.
     pub cause: String,
 }
 
 impl Error {
+    /// An error of a provider's own.
     pub fn new(place: impl ToString, cause: impl ToString) -> Self {
         Self { place: place.to_string(), cause: cause.to_string() }
     }

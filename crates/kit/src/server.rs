@@ -17,11 +17,14 @@ use crate::wire;
 /// shard back by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
+    /// The data centre.
     pub dc: String,
+    /// The address.
     pub host: String,
 }
 
 impl Identity {
+    /// A server of this data centre at this address.
     pub fn new(dc: impl Into<String>, host: impl Into<String>) -> Self {
         Self { dc: dc.into(), host: host.into() }
     }
@@ -54,7 +57,9 @@ struct Serving {
 pub struct Answer<V> {
     /// Empty if not all keys matched.
     pub values: Vec<V>,
+    /// Whether all keys are of this shard.
     pub all_matched: bool,
+    /// What is served, for the reply.
     pub shard: wire::Shard,
 }
 
@@ -105,6 +110,7 @@ impl Shard {
         self.now().into()
     }
 
+    /// What the guard has seen so far.
     #[must_use]
     pub fn metrics(&self) -> ShardMetrics {
         self.inner.metrics.snapshot()

@@ -13,27 +13,37 @@ pub(crate) const METADATA: &str = "shardine-shard-bin";
 /// `shardine.kit.v1.Shard`. Field numbers are frozen.
 #[derive(Clone, PartialEq, Eq, Hash, Message)]
 pub struct Shard {
+    /// The data centre.
     #[prost(string, tag = "1")]
     pub dc: String,
+    /// The address.
     #[prost(string, tag = "2")]
     pub host: String,
+    /// Grows with every start of the host's process.
     #[prost(fixed64, tag = "3")]
     pub incarnation: u64,
+    /// Grows with every change of what the process serves.
     #[prost(uint64, tag = "4")]
     pub epoch: u64,
+    /// The first key.
     #[prost(fixed64, tag = "5")]
     pub lo: u64,
+    /// The first key that is not served any more.
     #[prost(fixed64, tag = "6")]
     pub hi: u64,
+    /// The interval ends with the key space itself; `hi` means nothing then.
     #[prost(bool, tag = "7")]
     pub to_end: bool,
+    /// The claimed shard's number.
     #[prost(uint32, tag = "8")]
     pub number: u32,
+    /// How often that shard has been claimed; 0 when nothing is claimed.
     #[prost(uint64, tag = "9")]
     pub generation: u64,
 }
 
 impl Shard {
+    /// The keys that are served.
     #[must_use]
     pub fn interval(&self) -> Interval {
         match self.to_end {

@@ -43,6 +43,7 @@ where
     T::TlsConnect: Send,
     <T::TlsConnect as tokio_postgres::tls::TlsConnect<Socket>>::Future: Send,
 {
+    /// The same with TLS, and with the driver's own settings.
     pub fn with_tls(config: Config, tls: T, table: Table) -> Self {
         Self { config, tls, table, kept: Mutex::new(None) }
     }

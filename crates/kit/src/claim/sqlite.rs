@@ -26,6 +26,7 @@ const BUSY: Duration = Duration::from_secs(5);
 const NOW: &str = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
 
 impl SqliteTable {
+    /// The table in the file at `path`.
     pub fn new(path: impl Into<PathBuf>, table: Table) -> Self {
         Self { path: path.into(), table, kept: Arc::default() }
     }

@@ -9,11 +9,14 @@ use crate::server::Identity;
 #[derive(Debug, thiserror::Error)]
 #[error("{store}: {cause}")]
 pub struct Error {
+    /// Which store.
     pub store: &'static str,
+    /// In its own words.
     pub cause: String,
 }
 
 impl Error {
+    /// An error of this store.
     pub fn new(store: &'static str, cause: impl ToString) -> Self {
         Self { store, cause: cause.to_string() }
     }
@@ -22,9 +25,13 @@ impl Error {
 /// A claim as others see it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Holder {
+    /// The data centre.
     pub dc: String,
+    /// The shard's number.
     pub shard: u32,
+    /// The server's name, which is its address.
     pub host: String,
+    /// How often the shard has been claimed.
     pub generation: u64,
 }
 

@@ -14,6 +14,7 @@ pub(super) const HOST_CHARS_MAX: usize = 255;
 /// are the database's own: no server's clock is ever written down or compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
+    /// Its name in the database.
     pub name: String,
     /// Shards of each data centre, numbered from 0. Rows with higher numbers are left alone: a service that is cut into
     /// fewer shards than before goes without them.
@@ -23,10 +24,12 @@ pub struct Table {
 }
 
 impl Table {
+    /// A table for so many shards of each data centre, with the usual timeout.
     pub fn new(name: impl Into<String>, shards: u32) -> Self {
         Self { name: name.into(), shards, timeout: crate::core::tenure::Times::default().timeout }
     }
 
+    /// The same with another timeout, which has to be that of the claims ([`crate::Times`]).
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }

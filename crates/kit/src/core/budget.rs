@@ -36,6 +36,7 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// A budget that nothing was counted in yet.
     #[must_use]
     pub fn new(shares: Shares) -> Self {
         Self { shares, slices: [Slice::default(); SLICES] }

@@ -25,6 +25,7 @@ pub enum Mode {
 /// How long a call waits for what.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
+    /// The whole call.
     pub deadline: Duration,
     /// One request to one host.
     pub host_timeout: Duration,
@@ -36,6 +37,7 @@ pub struct Patience {
     pub search_pause: Duration,
     /// The bounds of what a second request waits for.
     pub hedge_delay_min: Duration,
+    /// The upper one.
     pub hedge_delay_max: Duration,
 }
 
@@ -58,10 +60,13 @@ pub enum Cause {
 /// What came of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
+    /// It serves the keys, and answered.
     Answered,
     /// The host does not serve the keys.
     Refused,
+    /// It, or the way to it, said so.
     Failed,
+    /// It did not answer in time.
     TimedOut,
     /// Somebody else was quicker.
     Cancelled,
@@ -96,11 +101,15 @@ enum State {
 /// A request to one host.
 #[derive(Clone, Debug)]
 pub struct Ask<H> {
+    /// Who is asked.
     pub host: H,
+    /// Its address.
     pub address: Arc<str>,
     slot: Slot,
     version: u64,
+    /// Keys by their number in the call, ascending.
     pub keys: Vec<u32>,
+    /// Why it is sent.
     pub cause: Cause,
     /// 1 for the first time that it is sent.
     pub attempt: u32,
@@ -127,18 +136,23 @@ impl<H> Ask<H> {
 pub enum Answer<'a> {
     /// It serves all keys, and has a value for these.
     Found(&'a [u32]),
+    /// It does not serve them.
     Refused,
     /// May go better the next time, or not.
     Failed {
+        /// Whether it may go better.
         again: bool,
     },
 }
 
+/// What is to be done for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
+    /// Send it.
     Send(AskId),
     /// Send it if the budget allows, and tell the call by [`Call::granted`].
     Propose(AskId),
+    /// Take it back.
     Cancel(AskId),
     /// The host of this request is slow.
     Suspect(AskId),
@@ -147,6 +161,7 @@ pub enum Action {
 /// How a call ends. Keys are in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// All keys have a value.
     Found,
     /// All requests have ended, or the time has, and these keys have no value.
     Missing(Vec<u32>),
@@ -156,8 +171,11 @@ pub enum Verdict {
 
 /// What a step of a call looks at.
 pub struct Step<'a, H> {
+    /// The map as it is now.
     pub view: &'a View<H>,
+    /// The time.
     pub now: Moment,
+    /// Chance.
     pub roll: u64,
 }
 
@@ -218,16 +236,19 @@ impl<H: Rated + Clone> Call<H> {
         self.deadline.since(now).min(self.patience.host_timeout)
     }
 
+    /// The request of this number.
     #[must_use]
     pub fn ask(&self, id: AskId) -> &Ask<H> {
         &self.asks[id]
     }
 
+    /// All requests, by number.
     #[must_use]
     pub fn asks(&self) -> &[Ask<H>] {
         &self.asks
     }
 
+    /// Whether somebody is being searched for.
     #[must_use]
     pub fn is_searching(&self) -> bool {
         !self.searching.is_empty()
@@ -239,6 +260,7 @@ impl<H: Rated + Clone> Call<H> {
         self.searches.saturating_sub(1)
     }
 
+    /// Whether this key has no value yet.
     #[must_use]
     pub fn is_open(&self, key: u32) -> bool {
         self.is_open[key as usize]

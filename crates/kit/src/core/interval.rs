@@ -14,7 +14,9 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// No key.
     pub const EMPTY: Self = Self { lo: 0, hi: 0 };
+    /// All keys.
     pub const WHOLE: Self = Self { lo: 0, hi: END };
 
     /// `[lo, hi)`; empty if `hi` is not above `lo`.
@@ -29,16 +31,19 @@ impl Interval {
         Self { lo, hi: END }
     }
 
+    /// Whether the key is in it.
     #[must_use]
     pub fn contains(&self, key: u64) -> bool {
         self.lo <= key && u128::from(key) < self.hi
     }
 
+    /// Whether there is no key in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         u128::from(self.lo) == self.hi
     }
 
+    /// The first key.
     #[must_use]
     pub fn lo(&self) -> u64 {
         self.lo
@@ -50,6 +55,7 @@ impl Interval {
         u64::try_from(self.hi).ok()
     }
 
+    /// Whether there is a key in both.
     #[must_use]
     pub fn overlaps(&self, other: &Interval) -> bool {
         !self.is_empty() && !other.is_empty() && u128::from(self.lo) < other.hi && u128::from(other.lo) < self.hi
@@ -96,6 +102,7 @@ impl Cut {
         Self { bounds }
     }
 
+    /// How many there are.
     #[must_use]
     pub fn shards(&self) -> u32 {
         u32::try_from(self.bounds.len() + 1).unwrap_or(u32::MAX)

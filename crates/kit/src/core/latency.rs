@@ -21,6 +21,7 @@ pub struct Latency {
 }
 
 impl Latency {
+    /// Takes in how long an answer took.
     pub fn record(&mut self, micros: u64) {
         let full = self.now.as_ref().is_some_and(|now| now.len() >= HALF);
         if full {

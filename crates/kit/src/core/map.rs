@@ -21,7 +21,9 @@ impl Slot {
 /// What a reply told, and when its request was sent: a number that grows with every request of this client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
+    /// What the host serves.
     pub shard: Shard,
+    /// The request's number.
     pub sent: u64,
 }
 
@@ -40,7 +42,9 @@ pub enum News {
 /// once its older, higher word has gone unconfirmed for as long as makes a host inactive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
+    /// No.
     NewerOnly,
+    /// Yes.
     Anything,
 }
 
@@ -119,6 +123,7 @@ impl<H: Clone> Map<H> {
         }
     }
 
+    /// Everybody on the list.
     pub fn hosts(&self) -> impl Iterator<Item = &H> {
         self.entries.iter().flatten().map(|entry| &entry.host)
     }

@@ -7,11 +7,13 @@ use std::time::Duration;
 pub struct Moment(u64);
 
 impl Moment {
+    /// So long after the beginning.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
+    /// How long after the beginning.
     #[must_use]
     pub const fn micros(self) -> u64 {
         self.0
@@ -23,6 +25,7 @@ impl Moment {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
 
+    /// So much later, as far as the numbers go.
     #[must_use]
     pub fn after(self, time: Duration) -> Moment {
         Moment(self.0.saturating_add(micros(time)))

@@ -24,6 +24,7 @@ pub struct Standing {
 
 /// A host whose standing can be asked for.
 pub trait Rated {
+    /// How it stands at this moment.
     fn standing(&self, now: Moment) -> Standing;
 }
 
@@ -59,6 +60,7 @@ impl Split {
         self.shares.iter().map(|(member, from, to)| (*member, &self.keys[*from as usize..*to as usize]))
     }
 
+    /// Whether nobody is to be asked.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shares.is_empty()
@@ -82,8 +84,11 @@ impl Split {
 
 /// What a split is made from: the map, the time, and what else decides.
 pub struct Ground<'a, H> {
+    /// The map.
     pub view: &'a View<H>,
+    /// The time.
     pub now: Moment,
+    /// When a host is passed over.
     pub activity: Activity,
     /// Chance, for the choice between equals.
     pub roll: u64,
@@ -91,7 +96,9 @@ pub struct Ground<'a, H> {
 
 /// Positions of keys, by their number in the call.
 pub struct Wanted<'a> {
+    /// Of all keys of the call.
     pub positions: &'a [u64],
+    /// Those that are wanted.
     pub keys: &'a [u32],
 }
 

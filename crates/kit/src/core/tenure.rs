@@ -22,6 +22,23 @@ impl Default for Times {
     }
 }
 
+impl Times {
+    /// What is wrong with them, if anything is: with such times a holder would never be proven, or would stop between two
+    /// proofs that went well.
+    #[must_use]
+    pub fn flaw(&self) -> Option<&'static str> {
+        let lease = self.timeout.checked_sub(self.margin).filter(|lease| !lease.is_zero());
+        match lease {
+            _ if self.ping.is_zero() => Some("a claim is proven again and again: ping is not zero"),
+            None => Some("a holder stops before the timeout: margin is less than timeout"),
+            Some(lease) if lease <= self.ping => {
+                Some("a holder stops between two proofs: ping is less than timeout - margin")
+            }
+            Some(_) => None,
+        }
+    }
+}
+
 /// What a holder does while the store is silent, for whatever reason: the store is down, or the way to it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhileSilent {
@@ -42,7 +59,9 @@ pub enum WhileSilent {
 /// What to ask of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreRequest {
+    /// Any shard that is free.
     Claim,
+    /// This one, which is held.
     Renew(Hold),
 }
 
@@ -83,6 +102,7 @@ pub struct Tenure {
 }
 
 impl Tenure {
+    /// A claim that is to be made from now on.
     #[must_use]
     pub fn new(times: Times, while_silent: WhileSilent, now: Moment) -> Self {
         Self { times, while_silent, state: State::Seeking, next: now, sent: now }
@@ -117,6 +137,7 @@ impl Tenure {
         };
     }
 
+    /// What is held.
     #[must_use]
     pub fn hold(&self) -> Option<Hold> {
         match self.state {
@@ -125,6 +146,7 @@ impl Tenure {
         }
     }
 
+    /// What was held.
     #[must_use]
     pub fn lost(&self) -> Option<Hold> {
         match self.state {
@@ -161,6 +183,20 @@ mod tests {
         assert_eq!(tenure.request(at(0)), Some(StoreRequest::Claim));
         tenure.settle(Outcome::Held(HOLD));
         tenure
+    }
+
+    #[test]
+    fn times_that_cannot_work_are_told() {
+        let times = |ping, timeout, margin| {
+            let seconds = Duration::from_secs;
+            Times { ping: seconds(ping), timeout: seconds(timeout), margin: seconds(margin) }
+        };
+
+        assert_eq!(Times::default().flaw(), None);
+        assert_eq!(times(1, 3, 1).flaw(), None);
+        for wrong in [times(0, 30, 10), times(5, 10, 10), times(5, 10, 20), times(5, 15, 10), times(1, 0, 0)] {
+            assert!(wrong.flaw().is_some(), "{wrong:?}");
+        }
     }
 
     #[test]

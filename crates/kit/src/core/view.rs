@@ -9,12 +9,16 @@ use super::map::Slot;
 /// A host that serves something.
 #[derive(Clone, Debug)]
 pub struct Member<H> {
+    /// Its place in the map.
     pub slot: Slot,
     /// The map's version since which it is known to serve this. With the slot it names what was asked, so that nobody is
     /// asked twice for what it has refused, and is asked again once it serves something else.
     pub version: u64,
+    /// Its address.
     pub address: Arc<str>,
+    /// What it serves.
     pub interval: Interval,
+    /// Whatever the caller keeps for it.
     pub host: H,
     /// The member that holds the same shard by a later claim. This one has lost it and does not know it yet, if the other
     /// lives; if the other is gone, this may be its successor in a table that counts anew.
@@ -69,16 +73,19 @@ impl<H> View<H> {
         u32::try_from(self.covers.len()).expect("hosts times pieces fit into four bytes")
     }
 
+    /// The map's version that this was made of.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
+    /// The member of this number.
     #[must_use]
     pub fn member(&self, number: u32) -> &Member<H> {
         &self.members[number as usize]
     }
 
+    /// All members, by number.
     #[must_use]
     pub fn members(&self) -> &[Member<H>] {
         &self.members

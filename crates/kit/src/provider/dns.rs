@@ -10,6 +10,7 @@ pub struct Dns {
 }
 
 impl Dns {
+    /// The addresses of `name`, each with `port`.
     pub fn new(name: impl Into<String>, port: u16) -> Self {
         Self { name: name.into(), port }
     }

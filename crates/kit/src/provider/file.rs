@@ -10,6 +10,7 @@ use super::{Error, Listing, Provider};
 pub struct HostsFile(PathBuf);
 
 impl HostsFile {
+    /// The file at `path`.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }

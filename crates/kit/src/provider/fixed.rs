@@ -7,6 +7,7 @@ use super::{Listing, Provider};
 pub struct Fixed(Vec<String>);
 
 impl Fixed {
+    /// These, for ever.
     pub fn new(hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self(hosts.into_iter().map(Into::into).collect())
     }

@@ -23,6 +23,7 @@ struct SemaphoreRef {
 }
 
 impl Discovery {
+    /// The owners of this semaphore of this node.
     pub fn new(client: Client, node: impl Into<String>, semaphore: impl Into<String>) -> Self {
         let place = SemaphoreRef { client, node: node.into(), semaphore: semaphore.into() };
         Self { place, session: Mutex::new(None) }

@@ -11,6 +11,7 @@ use crate::claim::Store;
 pub struct Holders<S>(Arc<S>);
 
 impl<S: Store> Holders<S> {
+    /// The holders in this store.
     pub fn new(store: Arc<S>) -> Self {
         Self(store)
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use shardine_kit::{Client, ClientMetrics, Mode, Options};
+use shardine_kit::{Client, ClientMetrics, How, Mode, Options};
 
 use crate::world::{Letters, Listed, Mood, Reading, Stage, World, at, how, values};
 
@@ -148,6 +148,61 @@ async fn the_longest_times_are_no_panic() {
     for mode in [Mode::All, Mode::Hedge, Mode::One] {
         assert_eq!(client.get_how(&[5_000], how(mode)).await.unwrap(), values(&[5_000]));
     }
+}
+
+/// kit A-18: by count and by bytes, and every key still once to each host.
+#[tokio::test(start_paused = true)]
+async fn a_large_request_is_sent_in_parts() {
+    let keys: Vec<u64> = (0..100).map(|number| number * 100).collect();
+    // A key of this world has eight bytes.
+    for (keys_max, bytes_max, parts) in [(30, usize::MAX, 4), (usize::MAX, 80, 10), (0, usize::MAX, 100), (7, 0, 100)] {
+        let options = Options { request_keys_max: keys_max, request_bytes_max: bytes_max, ..Options::default() };
+        let stage = Stage::with(&[("a1", at(0, 10)), ("b1", at(0, 10))], options).await;
+
+        assert_eq!(stage.client.get(&keys).await.unwrap(), values(&keys));
+
+        for host in ["a1", "b1"] {
+            let sent: Vec<Vec<u64>> =
+                stage.world.sent().into_iter().filter(|(to, _)| to == host).map(|(_, keys)| keys).collect();
+            assert_eq!(sent.len(), parts);
+            let mut all = sent.concat();
+            all.sort_unstable();
+            assert_eq!(all, keys);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_carries_the_time_that_is_left() {
+    let stage = Stage::new(&[("a1", at(0, 10))]).await;
+    let timeouts = || stage.world.timeouts.lock().unwrap().split_off(0);
+    timeouts();
+
+    stage.client.get(&[5_000]).await.unwrap();
+    let usual = timeouts();
+    let short = How::default().within(Duration::from_millis(90));
+    stage.client.get_how(&[5_000], short).await.unwrap();
+
+    assert_eq!((usual, timeouts()), (vec!["500000u".to_owned()], vec!["90000000n".to_owned()]));
+}
+
+/// kit A-52: what makes no sense is a failure of its host, with the words of whoever read it.
+#[tokio::test(start_paused = true)]
+async fn an_error_names_what_every_host_said() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10)), ("c1", at(0, 10))]).await;
+    for (name, mood) in [("a1", Mood::Garbled), ("b1", Mood::Empty), ("c1", Mood::Broken)] {
+        stage.world.host(name, |host| host.mood = mood);
+    }
+
+    let (error, trace) = stage.client.get_traced(&[5_000], how(Mode::All)).await;
+
+    let told = error.unwrap_err().to_string();
+    let expected = "no value of 5000 from a1 (DataLoss: decode panicked: this panic is part of the test), b1 (no value), \
+                    c1 (Internal: no disk)";
+    assert_eq!(told, expected);
+    let asked = trace.unwrap().asked;
+    let broken = asked.iter().find(|asked| &*asked.host == "c1").and_then(|asked| asked.status.clone());
+    assert_eq!(broken.map(|status| status.message), Some("no disk".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -61,6 +61,8 @@ pub struct World {
     sent: Mutex<Vec<Sent>>,
     pub list: Mutex<Option<Vec<String>>>,
     pub reading: Mutex<Reading>,
+    /// The timeouts that requests with keys carried.
+    pub timeouts: Mutex<Vec<String>>,
 }
 
 /// A key is its own id and, divided by a thousand, its sharding key: so different keys can be neighbours.
@@ -98,7 +100,11 @@ impl Request for Letters {
     }
 
     async fn call(&self, host: &Host, asked: tonic::Request<Vec<u64>>) -> Result<Response<Answered>, Status> {
+        let timeout = asked.metadata().get("grpc-timeout").map(|time| time.to_str().unwrap().to_owned());
         let asked = asked.into_inner();
+        if !asked.is_empty() {
+            self.0.timeouts.lock().unwrap().extend(timeout);
+        }
         let Some(fake) = self.0.arrives(host.address(), &asked) else {
             return Err(Status::unavailable("no such host"));
         };
@@ -133,6 +139,7 @@ impl World {
             sent: Mutex::default(),
             list: Mutex::new(Some(hosts.iter().map(|(name, _)| (*name).to_owned()).collect())),
             reading: Mutex::default(),
+            timeouts: Mutex::default(),
         };
         hosts.iter().for_each(|(name, interval)| world.add(name, *interval));
         Arc::new(world)
