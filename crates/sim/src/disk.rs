@@ -1,50 +1,140 @@
-//! A node's disk: one log for all its groups and a snapshot for each. A crash keeps what was synced, and of what was not
-//! a prefix of random length.
+//! A node's disk: the real storage, on a disk in memory that treats a crash as badly as a disk may. Beside it stands what the
+//! storage has promised so far, for the checkers to look at; every start compares the two.
 
 use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
 
 use shardine_host::{Batch, Receipt};
-use shardine_model::ShardId;
-use shardine_model::codec::Reader;
-use shardine_model::log::{HardState, Install, LogEntry, LogOp, LogWrite, SnapshotMeta};
+use shardine_model::log::{HardState, LogEntry, LogOp, LogWrite, SnapshotMeta};
+use shardine_model::{NodeId, ReplicaId, ShardId};
 use shardine_shard::Restored;
+use shardine_store::disk::memory::Fault;
+use shardine_store::{DataDir, Identity, MemoryDisk, Options, Storage};
 
 use crate::chance::Chance;
 use crate::ground::Ground;
 
-/// What is safely stored of one group. Invariant: `entries` follow the snapshot without a gap; only a planted bug of the
-/// host can break it, and [`Stored::restore`] then says so.
+/// Small, so that a short run fills many of them.
+const SEGMENT_BYTES: usize = 64 << 10;
+/// A crash in the middle of a batch comes before one of so many changes of the disk.
+const TORN_CHANGES_MAX: u64 = 12;
+
+/// What the storage has promised to keep of one group. Invariant: `entries` follow each other without a gap.
 #[derive(Clone, Debug, Default)]
 pub struct Stored {
     pub snapshot: SnapshotMeta,
-    chunks: Vec<Vec<u8>>,
     pub entries: VecDeque<LogEntry>,
     pub hard_state: HardState,
 }
 
-/// Batches on their way, and what is safely there.
-#[derive(Debug)]
 pub struct Disk {
-    groups: Vec<Stored>,
+    disk: MemoryDisk,
+    identity: Identity,
+    replica: ReplicaId,
+    /// While the process lives.
+    open: Option<(DataDir, Storage)>,
+    promised: Vec<Stored>,
     shards: Vec<ShardId>,
+    /// Where a group begins that has no snapshot.
+    first: SnapshotMeta,
     /// By lane.
     under_way: Vec<Option<Batch>>,
+    /// What a crash has met half-way.
+    torn: Vec<LogOp>,
 }
 
 impl Disk {
     #[must_use]
-    pub fn new<F>(ground: &Ground<F>, first: SnapshotMeta, shard: impl Fn(usize) -> ShardId) -> Self {
-        let stored = Stored { snapshot: first, ..Stored::default() };
+    pub fn new<F>(ground: &Ground<F>, node: usize, first: SnapshotMeta, shard: impl Fn(usize) -> ShardId) -> Self {
+        let number = node as u64 + 1;
+        let stored = Stored { snapshot: first.clone(), ..Stored::default() };
         Self {
-            groups: vec![stored; ground.groups],
+            disk: MemoryDisk::new(ground.seed ^ number),
+            identity: Identity { cluster: 1, node: NodeId(number), name: String::new() },
+            replica: ReplicaId(number),
+            open: None,
+            promised: vec![stored; ground.groups],
             shards: (0..ground.groups).map(shard).collect(),
+            first,
             under_way: (0..ground.lanes).map(|_| None).collect(),
+            torn: Vec::new(),
         }
     }
 
     #[must_use]
     pub fn stored(&self, group: usize) -> &Stored {
-        &self.groups[group]
+        &self.promised[group]
+    }
+
+    /// A process begins on the disk: recovery is the storage's own.
+    pub fn start(&mut self) -> Result<(), String> {
+        let open = || -> Result<(DataDir, Storage), shardine_store::Error> {
+            let data = DataDir::lock_on(Arc::new(self.disk.clone()), Path::new("/node"))?;
+            data.adopt(&self.identity)?;
+            let options =
+                Options { segment_bytes: SEGMENT_BYTES, frame_bytes: SEGMENT_BYTES, spares_max: 1, fill_ahead: false };
+            let storage = Storage::open(&data, options)?;
+            Ok((data, storage))
+        };
+        self.open = Some(open().map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    fn storage(&self) -> &Storage {
+        &self.open.as_ref().expect("the process lives").1
+    }
+
+    /// What a starting node finds of a group. An error means that the storage has broken a promise.
+    pub fn restore(&mut self, group: usize) -> Result<(Vec<Vec<u8>>, Restored), String> {
+        let loaded = self.storage().load(self.shards[group]).map_err(|error| error.to_string())?;
+        let mut found = Stored { snapshot: self.first.clone(), ..Stored::default() };
+        let mut chunks = Vec::new();
+        if let Some(loaded) = loaded {
+            if let Some(mut reader) = loaded.snapshot {
+                found.snapshot = reader.meta().clone();
+                while let Some(chunk) = reader.next_chunk().map_err(|error| error.to_string())? {
+                    chunks.push(chunk);
+                }
+            }
+            (found.hard_state, found.entries) = (loaded.hard_state, loaded.entries.into());
+        }
+        self.compare(group, &found)?;
+        self.promised[group] = found.clone();
+        let Stored { snapshot, hard_state, entries } = found;
+        Ok((chunks, Restored { snapshot, hard_state, entries: entries.into() }))
+    }
+
+    /// All groups have been looked at.
+    pub fn started(&mut self) {
+        self.torn.clear();
+    }
+
+    /// Everything that was promised is there, or was replaced by something that was on its way when the process died.
+    fn compare(&self, group: usize, found: &Stored) -> Result<(), String> {
+        let promised = &self.promised[group];
+        let torn: Vec<&LogOp> = self.torn.iter().filter(|op| op.shard() == self.shards[group]).collect();
+        if found.snapshot.index < promised.snapshot.index {
+            return Err(format!("snapshot {} is lost, {} is there", promised.snapshot.index, found.snapshot.index));
+        }
+        let (was, is) = (promised.hard_state, found.hard_state);
+        if is.term < was.term || is.term == was.term && was.vote != ReplicaId(0) && is.vote != was.vote {
+            return Err(format!("{was:?} was promised, {is:?} is there"));
+        }
+        let is_replaced = |index: u64| {
+            torn.iter().any(|op| match op {
+                LogOp::Write(write) => write.entries.first().is_some_and(|first| first.index <= index),
+                LogOp::Install(_) | LogOp::Remove { .. } => true,
+                LogOp::Truncate { .. } => false,
+            })
+        };
+        for entry in promised.entries.iter().filter(|entry| entry.index > found.snapshot.index) {
+            let is_there = found.entry(entry.index).is_some_and(|found| found.term == entry.term);
+            if !is_there && !is_replaced(entry.index) {
+                return Err(format!("entry {} of term {} was promised and is lost", entry.index, entry.term));
+            }
+        }
+        Ok(())
     }
 
     pub fn begin(&mut self, lane: usize, batch: Batch) {
@@ -53,69 +143,73 @@ impl Disk {
     }
 
     /// A batch is on disk; its receipt is for the lane.
-    pub fn finish(&mut self, lane: usize) -> Receipt {
+    pub fn finish(&mut self, lane: usize) -> Result<Receipt, String> {
         let Batch { ops, receipt } = self.under_way[lane].take().expect("it was begun");
-        ops.into_iter().for_each(|op| self.take(op));
-        receipt
+        self.storage().perform(ops.clone()).map_err(|error| error.to_string())?;
+        ops.into_iter().for_each(|op| self.promise(op));
+        Ok(receipt)
     }
 
-    fn take(&mut self, op: LogOp) {
+    fn promise(&mut self, op: LogOp) {
         let group = self.shards.iter().position(|shard| *shard == op.shard()).expect("one of these");
-        self.groups[group].take(op);
+        self.promised[group].take(op);
     }
 
-    /// Loses a random part of what was on its way; says how many operations.
+    /// The machine loses its power, perhaps in the middle of a batch. Says how many operations were on their way.
     pub fn crash(&mut self, chance: &mut Chance) -> usize {
-        let mut lost = 0;
-        for lane in 0..self.under_way.len() {
-            let Some(batch) = self.under_way[lane].take() else { continue };
-            let kept = chance.index(batch.ops.len() + 1);
-            lost += batch.ops.len() - kept;
-            batch.ops.into_iter().take(kept).for_each(|op| self.take(op));
+        let mut on_their_way: Vec<Vec<LogOp>> =
+            self.under_way.iter_mut().filter_map(Option::take).map(|batch| batch.ops).collect();
+        let count = on_their_way.iter().map(Vec::len).sum();
+        chance.shuffle(&mut on_their_way);
+        if let Some(ops) = on_their_way.pop()
+            && chance.percent(80)
+        {
+            self.torn = ops;
+            self.disk.fail_after(chance.below(TORN_CHANGES_MAX), Fault::Stop);
+            // Whether it came through does not matter: nobody hears of it.
+            let _ = self.storage().perform(self.torn.clone());
         }
-        lost
+        self.open = None;
+        self.disk.crash(&mut |below| chance.below(below));
+        count
     }
 
-    /// Stores a finished snapshot, unless a newer one is there.
-    pub fn save_snapshot(&mut self, group: usize, meta: SnapshotMeta, chunks: Vec<Vec<u8>>) {
-        let stored = &mut self.groups[group];
-        if meta.index > stored.snapshot.index {
-            stored.chunks = chunks;
-            stored.snapshot = meta;
+    /// A snapshot is complete: from here on it is the storage's to keep.
+    pub fn save_snapshot(&mut self, group: usize, meta: &SnapshotMeta, chunks: &[Vec<u8>]) -> Result<(), String> {
+        let save = || -> Result<(), shardine_store::Error> {
+            let mut writer = self.storage().cut_snapshot(self.shards[group], self.replica, meta)?;
+            chunks.iter().try_for_each(|chunk| writer.push(chunk))?;
+            writer.finish().map(drop)
+        };
+        save().map_err(|error| error.to_string())?;
+        let promised = &mut self.promised[group];
+        if meta.index > promised.snapshot.index {
+            promised.snapshot = meta.clone();
         }
+        Ok(())
     }
 
     /// Cuts the log up to an index, as a planted bug does.
-    pub fn truncate(&mut self, group: usize, up_to: u64) {
-        self.groups[group].truncate(up_to + 1);
+    pub fn truncate_early(&mut self, group: usize, up_to: u64) -> Result<(), String> {
+        let op = LogOp::Truncate { shard: self.shards[group], below: up_to + 1 };
+        self.storage().perform(vec![op]).map_err(|error| error.to_string())
     }
 }
 
 impl Stored {
-    /// What a starting node finds. An error means that the log has a hole.
-    pub fn restore(&self) -> Result<(Vec<Vec<u8>>, Restored), String> {
-        let behind = self.entries.iter().filter(|entry| entry.index > self.snapshot.index);
-        let entries: Vec<LogEntry> = behind.cloned().collect();
-        for (entry, expected) in entries.iter().zip(self.snapshot.index + 1..) {
-            if entry.index != expected {
-                return Err(format!("the log has a hole: entry {} stands where {expected} should", entry.index));
-            }
-        }
-        let snapshot = self.snapshot.clone();
-        Ok((self.chunks.clone(), Restored { snapshot, hard_state: self.hard_state, entries }))
-    }
-
     fn take(&mut self, op: LogOp) {
         match op {
             LogOp::Write(write) => self.write(write),
             LogOp::Install(install) => {
-                let Install { meta, data, write } = *install;
-                self.chunks = split_chunks(&data);
-                self.snapshot = meta;
+                self.snapshot = install.meta;
                 self.entries.clear();
-                self.write(write);
+                self.write(install.write);
             }
-            LogOp::Truncate { below, .. } => self.truncate(below),
+            LogOp::Truncate { below, .. } => {
+                while self.entries.front().is_some_and(|entry| entry.index < below) {
+                    self.entries.pop_front();
+                }
+            }
             LogOp::Remove { .. } => *self = Self::default(),
         }
     }
@@ -130,23 +224,13 @@ impl Stored {
                 self.entries.pop_back();
             }
         }
-        let behind = self.snapshot.index;
-        self.entries.extend(write.entries.into_iter().filter(|entry| entry.index > behind));
-    }
-
-    fn truncate(&mut self, below: u64) {
-        while self.entries.front().is_some_and(|entry| entry.index < below) {
-            self.entries.pop_front();
-        }
+        self.entries.extend(write.entries);
     }
 
     /// Whether the entry of this index and term is here, as itself or within the snapshot.
     #[must_use]
     pub fn holds(&self, index: u64, term: u64) -> bool {
-        if index <= self.snapshot.index {
-            return true;
-        }
-        self.entry(index).is_some_and(|entry| entry.term == term)
+        index <= self.snapshot.index || self.entry(index).is_some_and(|entry| entry.term == term)
     }
 
     /// The entry of this index, unless a snapshot has taken its place.
@@ -155,14 +239,4 @@ impl Stored {
         let place = index.checked_sub(self.entries.front()?.index)?;
         self.entries.get(place as usize).filter(|entry| entry.index == index)
     }
-}
-
-/// The chunks of a snapshot that came from a peer in one piece.
-fn split_chunks(data: &[u8]) -> Vec<Vec<u8>> {
-    let mut reader = Reader::new(data);
-    let mut chunks = Vec::new();
-    while !reader.is_empty() {
-        chunks.push(reader.bytes("snapshot chunk").expect("made by a replica of this run").to_vec());
-    }
-    chunks
 }

@@ -22,8 +22,11 @@ impl<T: Tenant> World<T> {
         let life = self.nodes[node].life;
         self.note(&[1, node as u64, life], || format!("node {} starts, life {life}", node + 1));
         let mut replicas = Vec::new();
+        if let Err(reason) = self.nodes[node].disk.start() {
+            return self.cannot_start(node, &reason);
+        }
         for group in 0..self.ground.groups {
-            let found = self.nodes[node].disk.stored(group).restore();
+            let found = self.nodes[node].disk.restore(group);
             if let Ok((_, restored)) = &found {
                 self.watch_restored(node, group, &restored.entries);
             }
@@ -33,18 +36,34 @@ impl<T: Tenant> World<T> {
             });
             match restored {
                 Ok(replica) => replicas.push(replica),
-                Err(reason) => {
-                    let detail = format!("node {} cannot start: {reason}", node + 1);
-                    return self.demand(Err(Violation::new(acknowledged_is_durable::NAME, detail)));
-                }
+                Err(reason) => return self.cannot_start(node, &reason),
             }
         }
+        self.nodes[node].disk.started();
         self.nodes[node].replicas = Replicas::seated(self.ground.lanes, replicas);
         self.nodes[node].looked_at.fill(0);
         self.watch.forget_node(node);
         T::started(self, node);
         let first = self.chance.below(self.nodes[node].tick_us);
         self.later(first, Event::Own { node, life, input: Input::Tick });
+    }
+
+    fn cannot_start(&mut self, node: usize, reason: &str) {
+        let detail = format!("node {} cannot start: {reason}", node + 1);
+        self.demand(Err(Violation::new(acknowledged_is_durable::NAME, detail)));
+    }
+
+    /// What a healthy disk was asked to do must be possible.
+    fn demand_of_disk<V>(&mut self, node: usize, done: Result<V, String>) -> Option<V> {
+        let told =
+            |reason: String| Violation::new(acknowledged_is_durable::NAME, format!("node {}: {reason}", node + 1));
+        match done {
+            Ok(value) => Some(value),
+            Err(reason) => {
+                self.demand(Err(told(reason)));
+                None
+            }
+        }
     }
 
     /// Something reaches a node. A node that is down misses it; a paused one finds it later.
@@ -225,7 +244,8 @@ impl<T: Tenant> World<T> {
         if !self.lives(node, life) {
             return;
         }
-        let receipt = self.nodes[node].disk.finish(lane);
+        let finished = self.nodes[node].disk.finish(lane);
+        let Some(receipt) = self.demand_of_disk(node, finished) else { return };
         self.note(&[4, node as u64, lane as u64], || format!("node {} lane {lane} has synced", node + 1));
         self.reach(node, Input::Synced { lane, receipt });
     }
@@ -241,7 +261,8 @@ impl<T: Tenant> World<T> {
             SnapshotPart::End => {
                 let (meta, chunks) = self.nodes[node].cuts[group].take().expect("an end comes after a beginning");
                 if self.ground.cuts_log_early {
-                    self.nodes[node].disk.truncate(group, meta.index);
+                    let truncated = self.nodes[node].disk.truncate_early(group, meta.index);
+                    self.demand_of_disk(node, truncated);
                 }
                 let (life, delay) = (self.nodes[node].life, self.chance.between(self.ground.disk.snapshot));
                 self.later(delay, Event::SnapshotWritten { node, life, group, meta, chunks });
@@ -259,7 +280,8 @@ impl<T: Tenant> World<T> {
         self.note(&[5, node as u64, group as u64, index], || {
             format!("node {} group {group} has its snapshot at {index} on disk", node + 1)
         });
-        self.nodes[node].disk.save_snapshot(group, meta, chunks);
+        let saved = self.nodes[node].disk.save_snapshot(group, &meta, &chunks);
+        self.demand_of_disk(node, saved);
         self.reach(node, Input::SnapshotSaved { group, index });
     }
 }

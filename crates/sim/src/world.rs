@@ -44,13 +44,13 @@ pub struct Node<T: Tenant> {
 }
 
 impl<T: Tenant> Node<T> {
-    fn new(ground: &Ground<T::Fault>, chance: &mut Chance) -> Self {
+    fn new(ground: &Ground<T::Fault>, number: usize, chance: &mut Chance) -> Self {
         let membership = Membership::of((1..=ground.voters).map(ReplicaId));
         let first = SnapshotMeta { membership, ..SnapshotMeta::default() };
         Self {
             life: 0,
             replicas: Replicas::none(),
-            disk: Disk::new(ground, first, T::shard),
+            disk: Disk::new(ground, number, first, T::shard),
             clock: Clock::new(ground.skew_ms, chance),
             tick_us: chance.between(((100 - ground.tick_skew_percent) * MS, (100 + ground.tick_skew_percent) * MS)),
             paused_until: 0,
@@ -108,7 +108,7 @@ impl<T: Tenant> World<T> {
         let count = ground.voters as usize;
         let place = chance.fork(1);
         let mut clocks = chance.fork(2);
-        let nodes = (0..count).map(|_| Node::new(&ground, &mut clocks)).collect();
+        let nodes = (0..count).map(|number| Node::new(&ground, number, &mut clocks)).collect();
         let net = Net::new(ground.net, count, chance.fork(3));
         let draws = Draws { place, surroundings: chance.fork(4), people: chance.fork(5) };
         let mut world = Self {
