@@ -10,7 +10,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use shardine_fuzz_targets::{chunks, replica};
 use shardine_model::codec::put_bytes;
-use shardine_model::command::{Batch, BatchItem, BatchMode, Body, Existence, Give, Operation, Operator, Origin, Ttl};
+use shardine_model::command::{
+    Attempt, Batch, BatchItem, BatchMode, Body, Existence, Give, Operation, Operator, Origin, Ttl,
+};
 use shardine_model::entry::{LoadedRow, RaisedRow, RefusedRow, SettledRow};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite, Membership, SnapshotMeta};
 use shardine_model::{
@@ -102,7 +104,7 @@ fn requests() -> Vec<Request<'static>> {
     let conditions = [(ROW, Version(3)), (SORTED, Version(0))].into_iter().collect();
     let commands = [BatchItem::Change(careful), BatchItem::Read(ROW), BatchItem::Read(SORTED)].into_iter().collect();
     let batch = Batch { mode: BatchMode::AllOrNone, conditions, commands };
-    let origin = Some(Origin { client: ClientId(99), sequence: 12 });
+    let origin = Some(Origin { client: ClientId(99), sequence: 12, lowest: 9, attempt: Attempt::Again });
     requests.push(Request { origin, body: Body::Batch(batch) });
     requests
 }
