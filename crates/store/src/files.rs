@@ -25,7 +25,7 @@ impl Files {
         if self.0.is_dir(path) {
             return Ok(());
         }
-        let parent = path.parent().map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
+        let parent = parent(path);
         if let Some(parent) = parent {
             self.create_dir(parent)?;
         }
@@ -35,6 +35,18 @@ impl Files {
             }
             _ => parent.map_or(Ok(()), |parent| self.sync_dir(parent)),
         }
+    }
+
+    /// Makes the name of a directory, and of those above it, survive a power failure: an earlier process may have made them and
+    /// come no further.
+    pub(crate) fn sync_parents(&self, path: &Path) -> Result<(), Error> {
+        let Some(parent) = parent(path) else { return Ok(()) };
+        match self.0.sync_dir(parent) {
+            // Somebody else's, or of a file system that knows no such thing: whoever made our directory there has seen to it.
+            Err(cause) if is_foreign(cause.kind()) => {}
+            synced => synced.map_err(Error::io("sync directory", parent))?,
+        }
+        if parent == Path::new(".") { Ok(()) } else { self.sync_parents(parent) }
     }
 
     pub(crate) fn create(&self, path: &Path) -> Result<Box<dyn DiskFile>, Error> {
@@ -98,4 +110,14 @@ impl Files {
         found.sort();
         Ok(found)
     }
+}
+
+/// The directory that a name is in.
+fn parent(path: &Path) -> Option<&Path> {
+    path.parent().map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
+}
+
+fn is_foreign(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    matches!(kind, InvalidInput | PermissionDenied | ReadOnlyFilesystem | Unsupported)
 }

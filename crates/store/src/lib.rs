@@ -1,14 +1,13 @@
 //! What lies on disk: the log of all groups, snapshots, the node's identity. Never interprets what it keeps.
 //!
-//! A node has one data directory, and three kinds of things live in it:
+//! A node has one data directory, and these things live in it:
 //!
 //! ```text
 //! LOCK                     held while a process uses the directory, like the directory itself
-//! IDENTITY                 which node of which cluster this directory belongs to
+//! IDENTITY                 which node of which cluster this directory belongs to, how often it was started, whether it has a log
 //! log/<sequence>.seg       the log of every group of the node, one stream of synced frames
-//! log/BEGUN                says that there must be segments
 //! log/<number>.spare       segments without content, ready to be written over
-//! snapshots/<shard>/<index>.snap
+//! snapshots/<shard>/<replica>-<index>.snap
 //! ```
 //!
 //! The disk answers two questions, and the code keeps them apart. *Was this written completely?* The last write
@@ -22,18 +21,23 @@
 //! there is no second try, because the kernel may already have dropped the pages that a second sync would report clean.
 
 // In the order in which a newcomer should read them.
-pub mod identity;
+pub mod storage;
 pub mod log;
 pub mod snapshot;
+
+pub mod data_dir;
+pub mod identity;
 
 pub mod disk;
 mod files;
 mod error;
 
+pub use data_dir::DataDir;
 #[cfg(feature = "memory")]
 pub use disk::MemoryDisk;
 pub use disk::{Disk, OsDisk};
 pub use error::Error;
-pub use identity::{DataDir, Identity};
-pub use log::{GroupLog, LogStore, Options, SegmentLog};
-pub use snapshot::{SnapshotReader, SnapshotWriter};
+pub use identity::{Identity, Owner};
+pub use log::{Options, SegmentLog};
+pub use snapshot::{SnapshotReader, SnapshotReceiver, SnapshotWriter};
+pub use storage::{Loaded, Storage};

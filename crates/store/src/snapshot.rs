@@ -3,228 +3,237 @@
 //! A snapshot appears whole or not at all: it is written under another name, synced, and renamed. When the new one
 //! is in place the older ones of the shard go. Only the newest is kept: the log behind it is truncated, so an older
 //! one could not be brought up to date, and falling back to it would forget entries that were promised.
+//!
+//! ```text
+//! snapshots/<shard>/<replica>-<index>.snap
+//! snapshots/<shard>/<number>.unfinished
+//! ```
 
+// In the order in which a newcomer should read them.
+mod draft;
+mod reader;
 mod format;
 
-use std::io::{self, BufReader, Read};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use shardine_model::ids::ShardId;
+use shardine_model::ids::{ReplicaId, ShardId};
 use shardine_model::log::SnapshotMeta;
 
-pub use self::format::CHUNK_BYTES_MAX;
-use self::format::{Fault, Parser};
-use crate::disk::{Cache, DiskFile, OsDisk};
+use self::draft::{Draft, Finished};
+pub use self::draft::{SnapshotReceiver, SnapshotWriter};
+pub use self::format::{CHUNK_BYTES_MAX, Header, Origin};
+pub use self::reader::{SnapshotReader, decode_all};
 use crate::error::Error;
 use crate::files::Files;
 
 const ENDING: &str = ".snap";
 const UNFINISHED_ENDING: &str = ".unfinished";
 
-/// The page cache is written out at least this often, so that the sync at the end does not hold up those of the log.
-const SYNC_BYTES: usize = 8 << 20;
-
-/// A snapshot that is being written. Dropped before `finish`, it leaves nothing behind.
-pub struct SnapshotWriter {
-    files: Files,
-    file: Box<dyn DiskFile>,
-    /// Where the next byte goes.
-    offset: u64,
-    dir: PathBuf,
-    unfinished: PathBuf,
-    index: u64,
-    footer: format::Footer,
-    unsynced_bytes: usize,
-    finished: bool,
+/// Names one snapshot. Ordered as they come to be: a replica's follow those of the replicas before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) replica: ReplicaId,
+    pub(crate) index: u64,
 }
 
-impl SnapshotWriter {
-    /// Begins a snapshot of `shard` below `dir`. Two writers of one shard must be at different indexes.
-    pub fn create(dir: &Path, shard: ShardId, meta: &SnapshotMeta) -> Result<Self, Error> {
-        let files = os();
-        let dir = shard_dir(dir, shard);
-        files.create_dir(&dir)?;
-        let unfinished = dir.join(format!("{:020}{UNFINISHED_ENDING}", meta.index));
-        let header = format::encode_header(shard, meta);
-        let mut writer = Self {
-            file: files.create(&unfinished)?,
-            files,
-            offset: 0,
-            dir,
-            unfinished,
-            index: meta.index,
-            footer: format::Footer::after(&header),
-            unsynced_bytes: 0,
-            finished: false,
-        };
-        writer.write(&header)?;
-        Ok(writer)
-    }
+/// The snapshots of all groups of a node.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    files: Files,
+    dir: PathBuf,
+    cluster: u128,
+    /// Names unfinished files.
+    next_number: AtomicU64,
+    state: Mutex<State>,
+}
 
-    /// Adds a chunk.
-    pub fn push(&mut self, chunk: &[u8]) -> Result<(), Error> {
-        if chunk.len() > CHUNK_BYTES_MAX {
-            return Err(Error::ChunkTooLarge { bytes: chunk.len(), bytes_max: CHUNK_BYTES_MAX });
+#[derive(Debug, Default)]
+struct State {
+    /// The newest one of each shard that is on disk for good.
+    newest: BTreeMap<ShardId, Place>,
+    /// Replicas up to this one have been removed: what is still being written of them is not kept.
+    removed: BTreeMap<ShardId, ReplicaId>,
+    /// Whole snapshots from peers that wait to be installed.
+    staged: BTreeMap<ShardId, Finished>,
+}
+
+impl Snapshots {
+    /// Takes over a directory, and removes what an interrupted process left half written.
+    pub(crate) fn open(files: Files, dir: &Path, cluster: u128) -> Result<Arc<Self>, Error> {
+        files.create_dir(dir)?;
+        let (next_number, state) = (AtomicU64::new(1), Mutex::default());
+        let snapshots = Self { files, dir: dir.to_path_buf(), cluster, next_number, state };
+        for (_, shard_dir) in snapshots.files.numbered(dir, "")? {
+            for (_, unfinished) in snapshots.files.numbered(&shard_dir, UNFINISHED_ENDING)? {
+                snapshots.files.remove(&unfinished)?;
+            }
+            // Whatever name is here may have been seen by the process before, and be in nobody's keeping yet.
+            snapshots.files.sync_dir(&shard_dir)?;
         }
-        let head = self.footer.note(chunk);
-        self.write(&head)?;
-        self.write(chunk)
+        snapshots.files.sync_dir(dir)?;
+        Ok(Arc::new(snapshots))
     }
 
-    /// Makes the snapshot the newest of its shard, for good, and removes the older ones. Returns its file.
-    pub fn finish(mut self) -> Result<PathBuf, Error> {
-        let footer = self.footer.encode();
-        self.write(&footer)?;
-        self.file.sync().map_err(Error::io("sync", &self.unfinished))?;
-        let path = self.dir.join(format!("{:020}{ENDING}", self.index));
-        self.files.rename(&self.unfinished, &path)?;
-        self.finished = true;
-        self.files.sync_dir(&self.dir)?;
-        for (index, older) in self.files.numbered(&self.dir, ENDING)? {
-            if index < self.index {
-                self.files.remove(&older)?;
+    /// The shards that have snapshots.
+    pub(crate) fn shards(&self) -> Result<Vec<ShardId>, Error> {
+        let dirs = self.files.numbered(&self.dir, "")?;
+        let shards = dirs.into_iter().filter_map(|(number, _)| u32::try_from(number).ok()).map(ShardId);
+        let mut found = Vec::new();
+        for shard in shards {
+            if !self.list(shard)?.is_empty() {
+                found.push(shard);
             }
         }
+        Ok(found)
+    }
+
+    /// The snapshots of a shard that are whole, oldest first.
+    pub(crate) fn list(&self, shard: ShardId) -> Result<Vec<Place>, Error> {
+        let dir = self.shard_dir(shard);
+        if !self.files.disk().is_dir(&dir) {
+            return Ok(Vec::new());
+        }
+        let names = self.files.disk().list(&dir).map_err(Error::io("list", &dir))?;
+        let mut places: Vec<Place> = names.iter().filter_map(|name| parse(name)).collect();
+        places.sort_unstable();
+        Ok(places)
+    }
+
+    /// Opens the newest snapshot of a shard, if there is one.
+    pub(crate) fn newest(&self, shard: ShardId) -> Result<Option<SnapshotReader>, Error> {
+        self.list(shard)?.pop().map(|place| self.open_one(shard, place)).transpose()
+    }
+
+    pub(crate) fn open_one(&self, shard: ShardId, place: Place) -> Result<SnapshotReader, Error> {
+        SnapshotReader::open(&self.files, self.path(shard, place), self.cluster, shard, place)
+    }
+
+    /// Begins a snapshot that is cut here.
+    pub(crate) fn cut(
+        self: &Arc<Self>,
+        shard: ShardId,
+        replica: ReplicaId,
+        meta: &SnapshotMeta,
+    ) -> Result<SnapshotWriter, Error> {
+        let draft = self.draft(shard, replica, meta, Origin::Cut)?;
+        Ok(SnapshotWriter { snapshots: Arc::clone(self), draft })
+    }
+
+    /// Begins a snapshot that comes from a peer.
+    pub(crate) fn receive(
+        self: &Arc<Self>,
+        shard: ShardId,
+        replica: ReplicaId,
+        meta: &SnapshotMeta,
+    ) -> Result<SnapshotReceiver, Error> {
+        let draft = self.draft(shard, replica, meta, Origin::Peer)?;
+        Ok(SnapshotReceiver { snapshots: Arc::clone(self), draft })
+    }
+
+    fn draft(&self, shard: ShardId, replica: ReplicaId, meta: &SnapshotMeta, origin: Origin) -> Result<Draft, Error> {
+        self.check_not_removed(&self.state(), shard, replica)?;
+        self.files.create_dir(&self.shard_dir(shard))?;
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let path = self.shard_dir(shard).join(format!("{number:020}{UNFINISHED_ENDING}"));
+        let header = Header { cluster: self.cluster, shard, replica, origin, meta: meta.clone() };
+        Draft::create(self.files.clone(), path, header)
+    }
+
+    /// Keeps a whole snapshot from a peer until it is installed, in the place of one that waited.
+    fn stage(&self, finished: Finished) {
+        let shard = finished.header.shard;
+        let replaced = self.state().staged.insert(shard, finished);
+        drop(replaced);
+    }
+
+    /// The snapshot from a peer that waits, if it is this one.
+    pub(crate) fn take_staged(&self, shard: ShardId, replica: ReplicaId, meta: &SnapshotMeta) -> Option<Finished> {
+        let staged = self.state().staged.remove(&shard)?;
+        (staged.header.replica == replica && staged.header.meta == *meta).then_some(staged)
+    }
+
+    /// Gives a whole snapshot its name, for good.
+    pub(crate) fn publish(&self, mut finished: Finished) -> Result<PathBuf, Error> {
+        let (shard, replica) = (finished.header.shard, finished.header.replica);
+        let mut state = self.state();
+        self.check_not_removed(&state, shard, replica)?;
+        let place = Place { replica, index: finished.header.meta.index };
+        let path = self.path(shard, place);
+        finished.rename(&path)?;
+        self.files.sync_dir(&self.shard_dir(shard))?;
+        let newest = state.newest.entry(shard).or_insert(place);
+        *newest = place.max(*newest);
         Ok(path)
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.file.write_at(bytes, self.offset).map_err(Error::io("write", &self.unfinished))?;
-        self.offset += bytes.len() as u64;
-        self.unsynced_bytes += bytes.len();
-        if self.unsynced_bytes >= SYNC_BYTES {
-            self.unsynced_bytes = 0;
-            self.file.sync().map_err(Error::io("sync", &self.unfinished))?;
-        }
+    /// Up to where a group's state is in a snapshot that is on disk for good.
+    pub(crate) fn covered(&self, shard: ShardId) -> u64 {
+        self.state().newest.get(&shard).map_or(0, |newest| newest.index)
+    }
+
+    /// Notes which snapshot a shard goes on from, and removes those before it.
+    pub(crate) fn keep_newest(&self, shard: ShardId, newest: Place) -> Result<(), Error> {
+        self.state().newest.insert(shard, newest);
+        self.remove_before(shard, newest)
+    }
+
+    /// Removes the snapshots of a shard that the newest one replaces.
+    pub(crate) fn remove_older(&self, shard: ShardId) -> Result<(), Error> {
+        let newest = self.state().newest.get(&shard).copied();
+        newest.map_or(Ok(()), |newest| self.remove_before(shard, newest))
+    }
+
+    /// Removes everything of a replica that was removed, and of those before it; what is being written of them comes to nothing.
+    pub(crate) fn remove_all(&self, shard: ShardId, replica: ReplicaId) -> Result<(), Error> {
+        let staged = {
+            let mut state = self.state();
+            let removed = state.removed.entry(shard).or_default();
+            *removed = replica.max(*removed);
+            if state.newest.get(&shard).is_some_and(|newest| newest.replica <= replica) {
+                state.newest.remove(&shard);
+            }
+            let is_gone = state.staged.get(&shard).is_some_and(|staged| staged.header.replica <= replica);
+            if is_gone { state.staged.remove(&shard) } else { None }
+        };
+        drop(staged);
+        let next = Place { replica: ReplicaId(replica.0.saturating_add(1)), index: 0 };
+        self.remove_before(shard, next)?;
+        // Somebody may still be writing there.
+        let _ = self.files.disk().remove_dir(&self.shard_dir(shard));
         Ok(())
     }
-}
 
-impl Drop for SnapshotWriter {
-    fn drop(&mut self) {
-        if !self.finished {
-            // If this fails, `remove_unfinished` finds it at the next start.
-            let _ = self.files.remove(&self.unfinished);
-        }
+    fn remove_before(&self, shard: ShardId, place: Place) -> Result<(), Error> {
+        let older = self.list(shard)?.into_iter().filter(|older| *older < place);
+        older.into_iter().try_for_each(|older| self.files.remove(&self.path(shard, older)))
     }
-}
 
-/// A snapshot that is being read. Its content may be used only after the last chunk was followed by `None`: only then is the
-/// file known to be whole.
-pub struct SnapshotReader {
-    path: PathBuf,
-    meta: SnapshotMeta,
-    parser: Parser<BufReader<FromFile>>,
-    bytes: u64,
-}
-
-impl SnapshotReader {
-    /// Opens the newest snapshot of a shard below `dir`, if there is one. Unfinished ones do not count.
-    pub fn newest(dir: &Path, shard: ShardId) -> Result<Option<Self>, Error> {
-        let files = os();
-        let dir = shard_dir(dir, shard);
-        if !files.disk().is_dir(&dir) {
-            return Ok(None);
-        }
-        match files.numbered(&dir, ENDING)?.pop() {
-            Some((index, path)) => Self::open(&files, path, shard, index).map(Some),
-            None => Ok(None),
+    fn check_not_removed(&self, state: &State, shard: ShardId, replica: ReplicaId) -> Result<(), Error> {
+        match state.removed.get(&shard) {
+            Some(&removed) if replica <= removed => Err(Error::ReplicaRemoved { shard, replica, removed }),
+            _ => Ok(()),
         }
     }
 
-    fn open(files: &Files, path: PathBuf, shard: ShardId, index: u64) -> Result<Self, Error> {
-        let file = files.open(&path, Cache::Through)?;
-        let bytes = file.size().map_err(Error::io("look at", &path))?;
-        let reader = BufReader::with_capacity(1 << 16, FromFile { file, offset: 0 });
-        let (parser, found, meta) = Parser::begin(reader).map_err(|fault| fault.at(&path))?;
-        if (found, meta.index) != (shard, index) {
-            let fault = Fault::Damaged(format!(
-                "it holds shard {found} at {}, its name says shard {shard} at {index}",
-                meta.index
-            ));
-            return Err(fault.at(&path));
-        }
-        Ok(Self { path, meta, parser, bytes })
+    pub(crate) fn shard_dir(&self, shard: ShardId) -> PathBuf {
+        self.dir.join(shard.to_string())
     }
 
-    #[must_use]
-    pub fn meta(&self) -> &SnapshotMeta {
-        &self.meta
+    pub(crate) fn path(&self, shard: ShardId, place: Place) -> PathBuf {
+        self.shard_dir(shard).join(format!("{:020}-{:020}{ENDING}", place.replica.0, place.index))
     }
 
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The length of the file.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// The next chunk, checked. `None` after the last one, when the whole file was found in order.
-    pub fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, Error> {
-        self.parser.next_chunk().map_err(|fault| fault.at(&self.path))
+    /// Whole at every moment that a panic could leave it in.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reads a whole snapshot file from memory. For fuzzing: whatever the bytes are, the answer is a snapshot or an error.
-pub fn decode_all(bytes: &[u8]) -> Result<(SnapshotMeta, Vec<Vec<u8>>), Error> {
-    let path = Path::new("(memory)");
-    let (mut parser, _, meta) = Parser::begin(bytes).map_err(|fault| fault.at(path))?;
-    let chunks = read_all(&mut parser).map_err(|fault| fault.at(path))?;
-    Ok((meta, chunks))
-}
-
-fn read_all(parser: &mut Parser<impl Read>) -> Result<Vec<Vec<u8>>, Fault> {
-    let mut chunks = Vec::new();
-    while let Some(chunk) = parser.next_chunk()? {
-        chunks.push(chunk);
-    }
-    Ok(chunks)
-}
-
-/// Removes what an interrupted process left half written. To be called at the start, before there are writers.
-pub fn remove_unfinished(dir: &Path) -> Result<(), Error> {
-    let files = os();
-    for (_, shard_dir) in shard_dirs(&files, dir)? {
-        for (_, unfinished) in files.numbered(&shard_dir, UNFINISHED_ENDING)? {
-            files.remove(&unfinished)?;
-        }
-    }
-    Ok(())
-}
-
-/// The shards that have a directory below `dir`.
-pub fn shards(dir: &Path) -> Result<Vec<ShardId>, Error> {
-    let dirs = shard_dirs(&os(), dir)?;
-    Ok(dirs.into_iter().filter_map(|(number, _)| u32::try_from(number).ok()).map(ShardId).collect())
-}
-
-fn shard_dirs(files: &Files, dir: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
-    if files.disk().is_dir(dir) { files.numbered(dir, "") } else { Ok(Vec::new()) }
-}
-
-fn os() -> Files {
-    Files::new(Arc::new(OsDisk))
-}
-
-/// Reads a file from its beginning to its end.
-struct FromFile {
-    file: Box<dyn DiskFile>,
-    offset: u64,
-}
-
-impl Read for FromFile {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(bytes, self.offset)?;
-        self.offset += read as u64;
-        Ok(read)
-    }
-}
-
-fn shard_dir(dir: &Path, shard: ShardId) -> PathBuf {
-    dir.join(shard.to_string())
+/// The place that the name of a snapshot tells.
+fn parse(name: &str) -> Option<Place> {
+    let (replica, index) = name.strip_suffix(ENDING)?.split_once('-')?;
+    Some(Place { replica: ReplicaId(replica.parse().ok()?), index: index.parse().ok()? })
 }

@@ -3,10 +3,11 @@
 
 mod common;
 
-use common::{SMALL, entries, entry, hard_state, indexes, on_both, reset, truncate, try_write, write};
-use shardine_model::ids::ShardId;
+use common::{OWNER, SMALL, entries, entry, hard_state, indexes, loaded, on_both, reset, truncate, try_write, write};
+use shardine_model::ids::{ReplicaId, ShardId};
 use shardine_model::log::LogWrite;
-use shardine_store::{Error, GroupLog, LogStore};
+use shardine_store::log::{Change, GroupLog, Start};
+use shardine_store::{Error, Options, SegmentLog};
 
 #[test]
 fn what_was_written_is_there_after_a_crash() {
@@ -14,14 +15,15 @@ fn what_was_written_is_there_after_a_crash() {
         let log = ground.open().unwrap();
         let with_state = LogWrite { hard_state: Some(hard_state(2)), ..entries(1, 1..=2, 100) };
 
-        write(&log, [with_state, entries(2, 7..=7, 0)]);
+        write(&log, [with_state, entries(2, 1..=1, 0)]);
         let (_crashed, again) = ground.crash_and_open();
 
         assert_eq!(again.shards(), [ShardId(1), ShardId(2)]);
-        let expected = GroupLog { hard_state: hard_state(2), entries: vec![entry(1, 100), entry(2, 100)] };
-        assert_eq!(again.load(ShardId(1)).unwrap(), expected);
-        assert_eq!(again.load(ShardId(2)).unwrap().entries, [entry(7, 0)]);
-        assert_eq!(again.load(ShardId(3)).unwrap(), GroupLog::default());
+        let entries = vec![entry(1, 100), entry(2, 100)];
+        let expected = GroupLog { replica: ReplicaId(1), hard_state: hard_state(2), first: 1, entries };
+        assert_eq!(again.load(ShardId(1)).unwrap(), Some(expected));
+        assert_eq!(loaded(&again, 2).entries, [entry(1, 0)]);
+        assert_eq!(again.load(ShardId(3)).unwrap(), None);
     });
 }
 
@@ -34,7 +36,7 @@ fn entries_replace_the_end_of_the_log() {
         write(&log, [entries(1, 4..=5, 20)]);
 
         let expected = [entry(3, 10), entry(4, 20), entry(5, 20)];
-        assert_eq!(log.load(ShardId(1)).unwrap().entries[2..], expected);
+        assert_eq!(loaded(&log, 1).entries[2..], expected);
         assert_eq!(indexes(&ground.crash_and_open().1, 1), [1, 2, 3, 4, 5]);
     });
 }
@@ -95,6 +97,41 @@ fn a_write_larger_than_a_segment_is_kept() {
 }
 
 #[test]
+fn what_is_too_much_for_one_frame_goes_into_several() {
+    on_both(|ground| {
+        let options = Options { frame_bytes: 2_000, ..SMALL };
+        let log = SegmentLog::open(ground.disk(), ground.dir(), OWNER, Start::New, options).unwrap();
+
+        // A lane's shards behind a stalled disk: each of them has more than fits, and all together much more.
+        let writes = (1..=17).map(|shard| LogWrite { hard_state: Some(hard_state(9)), ..entries(shard, 1..=9, 700) });
+        log.append(writes.map(Change::Write).collect()).unwrap();
+
+        let (_crashed, again) = ground.crash_and_open();
+        for shard in 1..=17 {
+            assert_eq!(indexes(&again, shard), (1..=9).collect::<Vec<_>>());
+        }
+    });
+}
+
+#[test]
+fn many_groups_fill_the_heads_of_segments_and_the_log_goes_on() {
+    on_both(|ground| {
+        let log = ground.open().unwrap();
+        let count = SMALL.segment_bytes as u32 / 50;
+        log.append((1..=count).map(|shard| Change::Write(entries(shard, 1..=1, 1))).collect()).unwrap();
+
+        for index in 2..=100 {
+            write(&log, [entries(1, [index], 100)]);
+        }
+
+        assert!(ground.files("seg").len() < 10, "not every write begins a segment");
+        let (_crashed, again) = ground.crash_and_open();
+        assert_eq!(again.shards().len(), count as usize);
+        assert_eq!(indexes(&again, 1), (1..=100).collect::<Vec<_>>());
+    });
+}
+
+#[test]
 fn truncated_segments_are_written_over() {
     on_both(|ground| {
         let log = ground.open().unwrap();
@@ -132,7 +169,7 @@ fn a_quiet_group_keeps_its_entries_and_is_named() {
         assert_eq!(log.oldest_shard(), None);
         // Its hard state outlives the segment that it was written in.
         let (_crashed, again) = ground.crash_and_open();
-        assert_eq!(again.load(ShardId(5)).unwrap().hard_state, hard_state(1));
+        assert_eq!(loaded(&again, 5).hard_state, hard_state(1));
         assert!(indexes(&again, 5).is_empty());
     });
 }
@@ -147,7 +184,7 @@ fn after_a_reset_the_log_goes_on_behind_the_snapshot() {
         write(&log, [entries(1, 51..=52, 10)]);
 
         let (_crashed, again) = ground.crash_and_open();
-        assert_eq!(again.load(ShardId(1)).unwrap().hard_state, hard_state(50));
+        assert_eq!(loaded(&again, 1).hard_state, hard_state(50));
         assert_eq!(indexes(&again, 1), [51, 52]);
     });
 }
@@ -175,7 +212,7 @@ fn what_was_written_before_the_first_load_is_loaded() {
 
         write(&log, [entries(1, 3..=4, 20)]);
 
-        assert_eq!(log.load(ShardId(1)).unwrap().entries[2..], [entry(3, 20), entry(4, 20)]);
+        assert_eq!(loaded(&log, 1).entries[2..], [entry(3, 20), entry(4, 20)]);
     });
 }
 

@@ -109,7 +109,7 @@ fn a_file_goes_with_a_directory_that_was_never_synced() {
 }
 
 #[test]
-fn after_a_failed_sync_no_later_one_helps() {
+fn after_a_failed_sync_only_another_write_helps() {
     let disk = disk();
     write(&disk, &[8; 10], 0);
     disk.fail_after(0, Fault::Error(io::ErrorKind::Other));
@@ -118,6 +118,11 @@ fn after_a_failed_sync_no_later_one_helps() {
     sync(&disk);
 
     assert_eq!(outcomes(&disk, |disk| content(disk)[0]), [7, 8]);
+    disk.kill();
+    assert_eq!(content(&disk)[0], 8, "who reads before the power fails is none the wiser");
+    write(&disk, &[8; 10], 0);
+    sync(&disk);
+    assert_eq!(outcomes(&disk, |disk| content(disk)[0]), [8], "written again, it is kept");
 }
 
 #[test]

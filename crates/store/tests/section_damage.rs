@@ -6,12 +6,12 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{Ground, SMALL, entries, hard_state, indexes, on_both, reset, truncate, try_write, write};
+use common::{Ground, SMALL, entries, hard_state, indexes, loaded, on_both, reset, truncate, try_write, write};
 use shardine_model::ids::ShardId;
-use shardine_store::{Error, LogStore};
+use shardine_store::Error;
 
-const SEGMENT_HEAD: usize = 44;
-const FRAME_HEAD: usize = 24 + 2 * 12;
+const SEGMENT_HEAD: usize = 72;
+const FRAME_HEAD: usize = 24 + 2 * 20;
 /// A kind, a first index and a count, then an entry's head and data.
 const FIRST_SECTION: usize = 1 + 12 + 13 + 150;
 const SECOND_SECTION: usize = 1 + 12 + 13 + 30;
@@ -269,7 +269,7 @@ fn a_snapshot_from_a_peer_ends_the_damage() {
         assert_eq!(indexes(&log, 1), [51]);
         let again = crashed.crash();
         let log = again.open().unwrap();
-        assert_eq!(log.load(ShardId(1)).unwrap().hard_state, hard_state(50));
+        assert_eq!(loaded(&log, 1).hard_state, hard_state(50));
         assert_eq!((indexes(&log, 1), indexes(&log, 2)), (vec![51], (1..=10).collect()));
         // And the segment is free to go, like any other.
         for index in 11..=100 {

@@ -316,7 +316,7 @@ impl DiskFile for MemoryFile {
         match world.faults.judge() {
             Verdict::Done => world.inodes.sync(self.number),
             Verdict::Failed(cause) => {
-                world.inodes.poison(self.number);
+                world.inodes.forsake(self.number);
                 return Err(cause);
             }
             Verdict::Refused(cause) | Verdict::Unknown(cause) => return Err(cause),

@@ -3,7 +3,7 @@
 //! ```text
 //! frame     head | the contents of its sections, one after another
 //! head      crc u32 | sections u32 | nonce u64 | number u64 | table     the crc covers the rest of the head
-//! table     per section: shard u32 | length u32 | crc of the content u32
+//! table     per section: shard u32 | replica u64 | length u32 | crc of the content u32
 //! ```
 //!
 //! Numbers are little-endian. The head has a checksum of its own, so that damage in a section does not hide whose section
@@ -13,14 +13,14 @@
 
 use bytes::Buf;
 use memchr::memmem;
-use shardine_model::ids::ShardId;
+use shardine_model::ids::{ReplicaId, ShardId};
 
 /// The head of a frame without sections.
 pub(super) const HEAD_BYTES: usize = 4 + 4 + 8 + 8;
 /// What a section adds to the head.
-pub(super) const SECTION_BYTES: usize = 4 + 4 + 4;
+pub(super) const SECTION_BYTES: usize = 4 + 8 + 4 + 4;
 
-/// One write. Far above what Raft hands over in a turn, and well inside the `u32` that carries a section's length.
+/// One frame. Who writes keeps far below it; it is well inside the `u32` that carries a section's length.
 pub(super) const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// The number of the frame that ends a segment when the next one is in place: higher than any other.
@@ -32,10 +32,10 @@ const TABLE_AT: usize = HEAD_BYTES;
 /// A frame under construction: one buffer from the first byte to the last. Its memory is kept for the next one.
 pub(super) struct Builder {
     buffer: Vec<u8>,
-    /// How many sections were announced.
+    /// How many sections there is room for.
     announced: usize,
     /// Whose the sections are and where they begin.
-    sections: Vec<(ShardId, usize)>,
+    sections: Vec<(ShardId, ReplicaId, usize)>,
 }
 
 impl Builder {
@@ -43,7 +43,7 @@ impl Builder {
         Self { buffer: vec![0; HEAD_BYTES], announced: 0, sections: Vec::new() }
     }
 
-    /// Begins a frame of as many sections: the head comes first and must know its length.
+    /// Begins a frame of so many sections or fewer: the head comes first and must know its length.
     pub(super) fn begin(&mut self, sections: usize) {
         self.buffer.clear();
         self.buffer.resize(HEAD_BYTES + sections * SECTION_BYTES, 0);
@@ -52,23 +52,29 @@ impl Builder {
     }
 
     /// Begins the next section; what is put into the buffer until the next one belongs to it.
-    pub(super) fn section(&mut self, shard: ShardId) -> &mut Vec<u8> {
-        self.sections.push((shard, self.buffer.len()));
+    pub(super) fn section(&mut self, shard: ShardId, replica: ReplicaId) -> &mut Vec<u8> {
+        assert!(self.sections.len() < self.announced, "the head has a place for each section");
+        self.sections.push((shard, replica, self.buffer.len()));
         &mut self.buffer
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.sections.is_empty()
     }
 
     /// Fills in the head and returns the whole frame. Every byte goes through a checksum once.
     pub(super) fn seal(&mut self, nonce: u64, number: u64) -> &[u8] {
-        assert_eq!(self.sections.len(), self.announced, "the head has a place for each section and no other");
+        self.drop_spare_places();
         assert!(self.buffer.len() - HEAD_BYTES <= BODY_BYTES_MAX, "a frame must be measured first");
         let mut end = self.buffer.len();
-        for (place, &(shard, start)) in self.sections.iter().enumerate().rev() {
+        for (place, &(shard, replica, start)) in self.sections.iter().enumerate().rev() {
             let crc = crc32fast::hash(&self.buffer[start..end]);
             let at = TABLE_AT + place * SECTION_BYTES;
             let row = &mut self.buffer[at..at + SECTION_BYTES];
             row[..4].copy_from_slice(&shard.0.to_le_bytes());
-            row[4..8].copy_from_slice(&((end - start) as u32).to_le_bytes());
-            row[8..].copy_from_slice(&crc.to_le_bytes());
+            row[4..12].copy_from_slice(&replica.0.to_le_bytes());
+            row[12..16].copy_from_slice(&((end - start) as u32).to_le_bytes());
+            row[16..].copy_from_slice(&crc.to_le_bytes());
             end = start;
         }
         self.buffer[4..8].copy_from_slice(&(self.announced as u32).to_le_bytes());
@@ -77,6 +83,17 @@ impl Builder {
         let crc = crc32fast::hash(&self.buffer[4..end]);
         self.buffer[..4].copy_from_slice(&crc.to_le_bytes());
         &self.buffer
+    }
+
+    /// Closes the gap that sections leave which were announced and did not come.
+    fn drop_spare_places(&mut self) {
+        let spare = (self.announced - self.sections.len()) * SECTION_BYTES;
+        if spare > 0 {
+            let used = TABLE_AT + self.sections.len() * SECTION_BYTES;
+            self.buffer.drain(used..used + spare);
+            self.sections.iter_mut().for_each(|(_, _, start)| *start -= spare);
+            self.announced = self.sections.len();
+        }
     }
 
     /// Gives memory back after an unusually large write.
@@ -100,6 +117,7 @@ pub(super) struct Frame<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Section<'a> {
     pub(super) shard: ShardId,
+    pub(super) replica: ReplicaId,
     /// Where it begins, counted from the frame.
     pub(super) at: usize,
     /// `None` if it is not what was written.
@@ -118,10 +136,11 @@ pub(super) fn read(bytes: &[u8], nonce: u64) -> Option<Frame<'_>> {
     let mut end = TABLE_AT + table.len();
     let mut sections = Vec::with_capacity(table.len() / SECTION_BYTES);
     while table.has_remaining() {
-        let (shard, len, crc) = (ShardId(table.get_u32_le()), table.get_u32_le() as usize, table.get_u32_le());
+        let (shard, replica) = (ShardId(table.get_u32_le()), ReplicaId(table.get_u64_le()));
+        let (len, crc) = (table.get_u32_le() as usize, table.get_u32_le());
         let content = bytes.get(end..end.checked_add(len)?)?;
         let content = (crc32fast::hash(content) == crc).then_some(content);
-        sections.push(Section { shard, at: end, content });
+        sections.push(Section { shard, replica, at: end, content });
         end += len;
     }
     Some(Frame { number, sections, bytes: end })
@@ -164,9 +183,9 @@ mod tests {
     fn sample() -> Vec<u8> {
         let mut builder = Builder::new();
         builder.begin(3);
-        builder.section(ShardId(2)).extend_from_slice(b"lili");
-        builder.section(ShardId(3));
-        builder.section(ShardId(2)).extend_from_slice(b"bob");
+        builder.section(ShardId(2), ReplicaId(5)).extend_from_slice(b"lili");
+        builder.section(ShardId(3), ReplicaId(6));
+        builder.section(ShardId(2), ReplicaId(5)).extend_from_slice(b"bob");
         builder.seal(NONCE, 7).to_vec()
     }
 
@@ -182,15 +201,15 @@ mod tests {
         assert_eq!(
             hex,
             concat!(
-                "071fe695",                 // crc of the head
-                "03000000",                 // three sections
-                "8877665544332211",         // nonce
-                "0700000000000000",         // number
-                "02000000040000005f9a94ea", // shard 2, four bytes, crc
-                "030000000000000000000000", // shard 3, nothing
-                "020000000300000040b1cbf5", // shard 2 again, three bytes, crc
-                "6c696c69",                 // lili
-                "626f62",                   // bob
+                "a2ed9e79",                                 // crc of the head
+                "03000000",                                 // three sections
+                "8877665544332211",                         // nonce
+                "0700000000000000",                         // number
+                "020000000500000000000000040000005f9a94ea", // shard 2, replica 5, four bytes, crc
+                "0300000006000000000000000000000000000000", // shard 3, replica 6, nothing
+                "0200000005000000000000000300000040b1cbf5", // shard 2 again, three bytes, crc
+                "6c696c69",                                 // lili
+                "626f62",                                   // bob
             )
         );
     }
@@ -203,8 +222,8 @@ mod tests {
 
         assert_eq!((frame.number, frame.bytes), (7, bytes.len()));
         assert!(frame.is_whole());
-        let shards: Vec<u32> = frame.sections.iter().map(|section| section.shard.0).collect();
-        assert_eq!(shards, [2, 3, 2]);
+        let whose: Vec<_> = frame.sections.iter().map(|section| (section.shard.0, section.replica.0)).collect();
+        assert_eq!(whose, [(2, 5), (3, 6), (2, 5)]);
         assert_eq!(contents(&bytes).unwrap(), [Some(b"lili".to_vec()), Some(Vec::new()), Some(b"bob".to_vec())]);
     }
 
@@ -212,14 +231,25 @@ mod tests {
     fn a_builder_remembers_nothing_of_the_frame_before() {
         let mut builder = Builder::new();
         builder.begin(2);
-        builder.section(ShardId(9)).extend_from_slice(&[0xff; 100]);
-        builder.section(ShardId(9)).extend_from_slice(&[0xff; 100]);
+        builder.section(ShardId(9), ReplicaId(9)).extend_from_slice(&[0xff; 100]);
+        builder.section(ShardId(9), ReplicaId(9)).extend_from_slice(&[0xff; 100]);
         builder.seal(1, 1);
 
         builder.begin(3);
-        builder.section(ShardId(2)).extend_from_slice(b"lili");
-        builder.section(ShardId(3));
-        builder.section(ShardId(2)).extend_from_slice(b"bob");
+        builder.section(ShardId(2), ReplicaId(5)).extend_from_slice(b"lili");
+        builder.section(ShardId(3), ReplicaId(6));
+        builder.section(ShardId(2), ReplicaId(5)).extend_from_slice(b"bob");
+
+        assert_eq!(builder.seal(NONCE, 7), sample());
+    }
+
+    #[test]
+    fn sections_that_did_not_come_leave_no_trace() {
+        let mut builder = Builder::new();
+        builder.begin(9);
+        builder.section(ShardId(2), ReplicaId(5)).extend_from_slice(b"lili");
+        builder.section(ShardId(3), ReplicaId(6));
+        builder.section(ShardId(2), ReplicaId(5)).extend_from_slice(b"bob");
 
         assert_eq!(builder.seal(NONCE, 7), sample());
     }

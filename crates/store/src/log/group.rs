@@ -1,58 +1,54 @@
-//! What the log remembers of a group without its entries: the hard state and which indexes are kept. No I/O.
+//! What the log remembers of a group without its entries: whose it is, the hard state, and which indexes are kept. No I/O.
 
-use shardine_model::ReplicaId;
+use shardine_model::ids::ReplicaId;
 use shardine_model::log::HardState;
 
-/// Invariant: entries `first..next` are kept. `next` is 0 when the next entry may have any index: nothing was written
-/// yet, or a snapshot replaced the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Group {
-    pub(super) hard_state: HardState,
-    pub(super) first: u64,
-    pub(super) next: u64,
+/// Invariant: entries `first..next` are kept, and the next one that is new has the index `next`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) replica: ReplicaId,
+    pub(crate) hard_state: HardState,
+    pub(crate) first: u64,
+    pub(crate) next: u64,
 }
 
 impl Group {
-    /// A group whose log is damaged: nothing is known of it. It stands in the heads of segments that were begun while its
-    /// shard was stopped, and claims every index, so that no segment with a part of it is freed.
-    pub(super) const LOST: Self =
-        Self { hard_state: HardState { term: 0, vote: ReplicaId(0), commit: 0 }, first: 0, next: u64::MAX };
-
-    /// Whether an entry may be written at `index`: it continues the log or replaces its end. A lost log is not continued.
-    pub(super) fn accepts(&self, index: u64) -> bool {
-        self.next == 0 || (*self != Self::LOST && (self.first..=self.next).contains(&index))
+    /// A group whose first entry is still to come.
+    pub(crate) fn new(replica: ReplicaId) -> Self {
+        Self { replica, hard_state: HardState::default(), first: 1, next: 1 }
     }
 
-    pub(super) fn append(&mut self, index: u64, count: u64) {
+    /// A group whose log is damaged: nothing is known of it but that it was there. It stands in the heads of segments that
+    /// were begun while its shard was stopped.
+    pub(crate) fn lost(replica: ReplicaId) -> Self {
+        Self { replica, hard_state: HardState::default(), first: 0, next: u64::MAX }
+    }
+
+    /// A group whose state is in a snapshot up to this index, and nowhere else.
+    pub(crate) fn behind(replica: ReplicaId, hard_state: HardState, index: u64) -> Self {
+        Self { replica, hard_state, first: index.saturating_add(1), next: index.saturating_add(1) }
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.next == u64::MAX
+    }
+
+    /// Whether an entry may be written at `index`: it continues the log or replaces its end. A lost log is not continued.
+    pub(crate) fn accepts(&self, index: u64) -> bool {
+        !self.is_lost() && (self.first..=self.next).contains(&index)
+    }
+
+    pub(crate) fn append(&mut self, index: u64, count: u64) {
         assert!(self.accepts(index), "entries must follow without gaps");
-        if self.next == 0 {
-            self.first = index;
-        }
         self.next = index + count;
     }
 
-    /// Returns whether anything changed.
-    pub(super) fn truncate(&mut self, index: u64) -> bool {
-        if self.next == 0 || index <= self.first {
-            return false;
-        }
-        if index > self.next {
-            // The snapshot is ahead of the log; what comes after it need not touch what was here.
-            self.first = 0;
-            self.next = 0;
-        } else {
-            self.first = index;
-        }
-        true
-    }
-
-    pub(super) fn reset(&mut self, hard_state: HardState) {
-        *self = Self { hard_state, first: 0, next: 0 };
-    }
-
-    /// Whether the entry at `index` or one before it is still kept.
-    pub(super) fn needs(&self, index: u64) -> bool {
-        self.next != 0 && self.first < self.next && index >= self.first
+    /// Forgets what is below `index`, which must not be beyond the end. Returns whether anything changed.
+    pub(crate) fn truncate(&mut self, index: u64) -> bool {
+        assert!(index <= self.next, "what is not there yet cannot be forgotten");
+        let changes = index > self.first;
+        self.first = self.first.max(index);
+        changes
     }
 }
 
@@ -60,29 +56,31 @@ impl Group {
 mod tests {
     use super::*;
 
+    const REPLICA: ReplicaId = ReplicaId(7);
+
     fn group(first: u64, next: u64) -> Group {
-        Group { first, next, ..Group::default() }
+        Group { first, next, ..Group::new(REPLICA) }
     }
 
     #[test]
-    fn a_new_group_begins_anywhere_and_goes_on_without_gaps() {
-        let mut new = Group::default();
+    fn a_new_group_begins_at_one_and_goes_on_without_gaps() {
+        let mut new = Group::new(REPLICA);
+        assert!(!new.accepts(2));
 
-        new.append(8, 2);
+        new.append(1, 2);
 
-        assert_eq!(new, group(8, 10));
-        assert!(new.accepts(10));
-        assert!(!new.accepts(11));
-        assert!(!new.accepts(7));
+        assert_eq!(new, group(1, 3));
+        assert!(new.accepts(3) && new.accepts(1));
+        assert!(!new.accepts(4) && !new.accepts(0));
     }
 
     #[test]
-    fn a_snapshot_ahead_of_the_log_frees_the_next_index() {
-        let mut behind = group(8, 10);
+    fn behind_a_snapshot_comes_the_next_index_and_no_other() {
+        let hard_state = HardState { term: 2, vote: REPLICA, commit: 50 };
+        let behind = Group::behind(REPLICA, hard_state, 50);
 
-        assert!(behind.truncate(50));
-
-        assert!(behind.accepts(60));
+        assert!(behind.accepts(51));
+        assert!(!behind.accepts(50) && !behind.accepts(52));
     }
 
     #[test]
@@ -93,14 +91,13 @@ mod tests {
         assert!(some.truncate(10));
 
         assert_eq!(some, group(10, 10));
-        assert!(!some.needs(9));
     }
 
     #[test]
-    fn a_lost_group_needs_whatever_there_is_and_takes_nothing() {
-        assert!(!Group::LOST.accepts(0));
-        assert!(!Group::LOST.accepts(u64::MAX));
-        assert!(Group::LOST.needs(0));
-        assert!(Group::LOST.needs(u64::MAX));
+    fn a_lost_group_takes_nothing() {
+        let lost = Group::lost(REPLICA);
+
+        assert!(lost.is_lost());
+        assert!(!lost.accepts(0) && !lost.accepts(u64::MAX));
     }
 }

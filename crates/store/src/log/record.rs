@@ -5,7 +5,8 @@
 //! entries     1u8 | first index u64 | count u32 | per entry: term u64, kind u8, length u32, data
 //! hard state  2u8 | term u64 | vote u64 | commit u64
 //! truncate    3u8 | first index kept u64
-//! reset       4u8 | term u64 | vote u64 | commit u64
+//! reset       4u8 | term u64 | vote u64 | commit u64 | index of the snapshot u64
+//! remove      5u8
 //! ```
 
 use bytes::{Buf, Bytes};
@@ -17,17 +18,19 @@ const KIND_ENTRIES: u8 = 1;
 const KIND_HARD_STATE: u8 = 2;
 const KIND_TRUNCATE: u8 = 3;
 const KIND_RESET: u8 = 4;
+const KIND_REMOVE: u8 = 5;
 
 const ENTRY_NORMAL: u8 = 0;
 const ENTRY_MEMBERSHIP: u8 = 1;
 
 const KIND_BYTES: usize = 1;
-const ENTRIES_HEADER_BYTES: usize = 8 + 4;
+/// What stands before entries.
+pub(super) const ENTRIES_BYTES: usize = KIND_BYTES + 8 + 4;
 const ENTRY_HEADER_BYTES: usize = 8 + 1 + 4;
 const HARD_STATE_BYTES: usize = 3 * 8;
 
 /// The longest record without entries.
-pub(super) const SHORT_BYTES_MAX: usize = KIND_BYTES + HARD_STATE_BYTES;
+pub(super) const SHORT_BYTES_MAX: usize = KIND_BYTES + HARD_STATE_BYTES + 8;
 
 /// What happened to one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,17 +40,26 @@ pub(super) enum Record {
     HardState(HardState),
     /// Entries below this index are forgotten.
     Truncate(u64),
-    Reset(HardState),
+    /// All entries are forgotten: a snapshot holds everything up to this index.
+    Reset {
+        hard_state: HardState,
+        index: u64,
+    },
+    /// The replica is gone for good.
+    Remove,
 }
 
 /// The bytes that `entries` and `hard_state` will take. Nothing if there is nothing to write.
 pub(super) fn measure(entries: &[LogEntry], hard_state: Option<HardState>) -> usize {
-    let data: usize = entries.iter().map(|entry| ENTRY_HEADER_BYTES + entry.data.len()).sum();
-    let entries_bytes = match data {
+    let entries_bytes = match entries.iter().map(entry_bytes).sum() {
         0 => 0,
-        data => KIND_BYTES + ENTRIES_HEADER_BYTES + data,
+        data => ENTRIES_BYTES + data,
     };
     entries_bytes + hard_state.map_or(0, |_| KIND_BYTES + HARD_STATE_BYTES)
+}
+
+pub(super) fn entry_bytes(entry: &LogEntry) -> usize {
+    ENTRY_HEADER_BYTES + entry.data.len()
 }
 
 /// The entries' indexes must follow each other: only the first is stored.
@@ -77,9 +89,14 @@ pub(super) fn put_truncate(out: &mut Vec<u8>, index: u64) {
     out.extend_from_slice(&index.to_le_bytes());
 }
 
-pub(super) fn put_reset(out: &mut Vec<u8>, hard_state: HardState) {
+pub(super) fn put_reset(out: &mut Vec<u8>, hard_state: HardState, index: u64) {
     out.push(KIND_RESET);
     put_hard_state_content(out, hard_state);
+    out.extend_from_slice(&index.to_le_bytes());
+}
+
+pub(super) fn put_remove(out: &mut Vec<u8>) {
+    out.push(KIND_REMOVE);
 }
 
 fn put_hard_state_content(out: &mut Vec<u8>, hard_state: HardState) {
@@ -102,7 +119,10 @@ pub(super) fn decode(mut content: Bytes) -> Option<Vec<Record>> {
             KIND_ENTRIES => Record::Entries(decode_entries(&mut content)?),
             KIND_HARD_STATE => Record::HardState(decode_hard_state(&mut content)?),
             KIND_TRUNCATE => Record::Truncate(content.try_get_u64_le().ok()?),
-            KIND_RESET => Record::Reset(decode_hard_state(&mut content)?),
+            KIND_RESET => {
+                Record::Reset { hard_state: decode_hard_state(&mut content)?, index: content.try_get_u64_le().ok()? }
+            }
+            KIND_REMOVE => Record::Remove,
             _ => return None,
         });
     }
@@ -151,7 +171,8 @@ mod tests {
 
     fn sample() -> Vec<Record> {
         let entries = vec![entry(9, LogEntryKind::Normal, b"lili"), entry(10, LogEntryKind::Membership, b"")];
-        vec![Record::Entries(entries), Record::HardState(HARD_STATE), Record::Truncate(5), Record::Reset(HARD_STATE)]
+        let reset = Record::Reset { hard_state: HARD_STATE, index: 8 };
+        vec![Record::Entries(entries), Record::HardState(HARD_STATE), Record::Truncate(5), reset, Record::Remove]
     }
 
     fn encode(records: &[Record]) -> Vec<u8> {
@@ -161,7 +182,8 @@ mod tests {
                 Record::Entries(entries) => put_entries(&mut out, entries),
                 Record::HardState(hard_state) => put_hard_state(&mut out, *hard_state),
                 Record::Truncate(index) => put_truncate(&mut out, *index),
-                Record::Reset(hard_state) => put_reset(&mut out, *hard_state),
+                Record::Reset { hard_state, index } => put_reset(&mut out, *hard_state, *index),
+                Record::Remove => put_remove(&mut out),
             }
         }
         out
@@ -179,7 +201,9 @@ mod tests {
                 "03000000000000000100000000",                         // term 3, membership, nothing
                 "02030000000000000001000000000000000900000000000000", // hard state
                 "030500000000000000",                                 // truncate before 5
-                "04030000000000000001000000000000000900000000000000", // reset
+                "04030000000000000001000000000000000900000000000000", // reset, hard state
+                "0800000000000000",                                   // behind entry 8
+                "05",                                                 // remove
             )
         );
     }
@@ -197,7 +221,7 @@ mod tests {
         assert_eq!(measure(entries, Some(HARD_STATE)), encode(&records[..2]).len());
         assert_eq!(measure(&[], Some(HARD_STATE)), encode(&records[1..2]).len());
         assert_eq!(measure(&[], None), 0);
-        assert!(encode(&records[2..3]).len().max(encode(&records[3..]).len()) <= SHORT_BYTES_MAX);
+        assert!(records[2..].iter().all(|record| encode(std::slice::from_ref(record)).len() <= SHORT_BYTES_MAX));
     }
 
     #[test]

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use crate::disk::{Disk, MemoryDisk};
 
-    const OPTIONS: Options = Options { segment_bytes: 4096, spares_max: 1, fill_ahead: true };
+    const OPTIONS: Options = Options { segment_bytes: 4096, frame_bytes: 4096, spares_max: 1, fill_ahead: true };
     const DIR: &str = "/log";
     const USED: &str = "/log/used";
 

@@ -1,18 +1,24 @@
 //! What the tests of the log share: a small log on either disk, entries to put into it, and a copy as a crash would leave it.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod model;
+pub mod node;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shardine_model::ids::{ReplicaId, ShardId};
+use shardine_model::ids::{NodeId, ReplicaId, ShardId};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite};
-use shardine_store::{Disk, Error, LogStore, MemoryDisk, Options, OsDisk, SegmentLog};
+use shardine_store::log::{Change, GroupLog, Start};
+use shardine_store::{Disk, Error, MemoryDisk, Options, OsDisk, Owner, SegmentLog};
 
-pub const SMALL: Options = Options { segment_bytes: 16 << 10, spares_max: 2, fill_ahead: true };
+pub const SMALL: Options = Options { segment_bytes: 16 << 10, frame_bytes: 1 << 20, spares_max: 2, fill_ahead: true };
 
-/// A directory with a log, on the operating system's disk or on one in memory.
+pub const OWNER: Owner = Owner { cluster: 0xc1, node: NodeId(4) };
+
+/// A directory with a log, or with all that a node has, on the operating system's disk or on one in memory.
 pub enum Ground {
     Os(tempfile::TempDir),
     Memory(MemoryDisk),
@@ -48,7 +54,7 @@ impl Ground {
     }
 
     pub fn open(&self) -> Result<SegmentLog, Error> {
-        SegmentLog::open_on(self.disk(), self.dir(), SMALL)
+        SegmentLog::open(self.disk(), self.dir(), OWNER, Start::New, SMALL)
     }
 
     /// The directory as it is now, in another place: what a process that is killed leaves behind. Without the spare that
@@ -57,10 +63,7 @@ impl Ground {
         match self {
             Self::Os(dir) => {
                 let copy = tempfile::tempdir().unwrap();
-                let paths = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
-                for path in paths.filter(|path| path.extension().is_none_or(|ending| ending != "filling")) {
-                    fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
-                }
+                copy_tree(dir.path(), copy.path());
                 Self::Os(copy)
             }
             Self::Memory(disk) => Self::Memory(disk.fork()),
@@ -76,10 +79,15 @@ impl Ground {
 
     /// The files with this ending, by name.
     pub fn files(&self, ending: &str) -> Vec<PathBuf> {
-        let mut names = self.disk().list(self.dir()).unwrap();
-        names.retain(|name| Path::new(name).extension().is_some_and(|found| found == ending));
-        names.sort();
-        names.iter().map(|name| self.dir().join(name)).collect()
+        let mut found = self.below(self.dir());
+        found.retain(|path| path.extension().is_some_and(|found| found == ending));
+        found.sort();
+        found
+    }
+
+    fn below(&self, dir: &Path) -> Vec<PathBuf> {
+        let paths = self.disk().list(dir).unwrap().into_iter().map(|name| dir.join(name));
+        paths.flat_map(|path| if self.disk().is_dir(&path) { self.below(&path) } else { vec![path] }).collect()
     }
 
     pub fn newest_segment(&self) -> PathBuf {
@@ -104,6 +112,19 @@ impl Ground {
     }
 }
 
+fn copy_tree(from: &Path, to: &Path) {
+    let paths = fs::read_dir(from).unwrap().map(|file| file.unwrap().path());
+    for path in paths.filter(|path| path.extension().is_none_or(|ending| ending != "filling")) {
+        let copy = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            fs::create_dir(&copy).unwrap();
+            copy_tree(&path, &copy);
+        } else {
+            fs::copy(&path, copy).unwrap();
+        }
+    }
+}
+
 pub fn entry(index: u64, bytes: usize) -> LogEntry {
     let data = (0..bytes).map(|at| (index as usize * 31 + at) as u8).collect::<Vec<_>>();
     LogEntry { index, term: 1, kind: LogEntryKind::Normal, data: Bytes::from(data) }
@@ -122,9 +143,12 @@ pub fn hard_state(commit: u64) -> HardState {
     HardState { term: 1, vote: ReplicaId(1), commit }
 }
 
+pub fn loaded(log: &SegmentLog, shard: u32) -> GroupLog {
+    log.load(ShardId(shard)).unwrap().expect("the group is known")
+}
+
 pub fn indexes(log: &SegmentLog, shard: u32) -> Vec<u64> {
-    let group = log.load(ShardId(shard)).unwrap();
-    group.entries.iter().map(|entry| entry.index).collect()
+    loaded(log, shard).entries.iter().map(|entry| entry.index).collect()
 }
 
 pub fn write<const N: usize>(log: &SegmentLog, writes: [LogWrite; N]) {
@@ -132,14 +156,15 @@ pub fn write<const N: usize>(log: &SegmentLog, writes: [LogWrite; N]) {
 }
 
 pub fn try_write<const N: usize>(log: &SegmentLog, writes: [LogWrite; N]) -> Result<(), Error> {
-    log.write(&writes)
+    log.append(writes.into_iter().map(Change::Write).collect())
 }
 
 pub fn truncate(log: &SegmentLog, shard: u32, below: u64) {
-    log.truncate_before(ShardId(shard), below).unwrap();
+    log.append(vec![Change::Truncate { shard: ShardId(shard), below }]).unwrap();
 }
 
 /// A snapshot of this index replaces what the log has of the shard.
 pub fn reset(log: &SegmentLog, shard: u32, index: u64) {
-    log.reset(ShardId(shard), hard_state(index)).unwrap();
+    let (shard, replica) = (ShardId(shard), ReplicaId(1));
+    log.append(vec![Change::Reset { shard, replica, hard_state: hard_state(index), index }]).unwrap();
 }

@@ -5,8 +5,8 @@ use std::io;
 /// How a change fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// This one change is refused with this error; a write is done by half, a sync leaves the file in doubt for ever. The
-    /// next change works again, as far as the file lets it.
+    /// This one change is refused with this error; a write is done by half, a sync leaves what it should have kept in doubt
+    /// until it is written again. The next change works again.
     Error(io::ErrorKind),
     /// The machine stops in the middle of the change, and there is no other until a crash or a kill.
     Stop,

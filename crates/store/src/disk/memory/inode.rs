@@ -21,14 +21,15 @@ enum Change {
     Truncate,
 }
 
-/// Invariant: `kept` with all `changes` in order is `now`, apart from zeros behind its end.
+/// Invariant: `kept` with `forsaken` and then all `changes` in order is `now`.
 #[derive(Clone, Debug, Default)]
 struct Inode {
     now: Vec<u8>,
     kept: Vec<u8>,
     changes: Vec<Change>,
-    /// A sync has failed: the machine takes for written what it then threw away. No later one makes it good.
-    is_poisoned: bool,
+    /// Sectors that a failed sync threw away: the machine takes them for written, and no later sync does anything for them. Only
+    /// writing them again does.
+    forsaken: BTreeMap<usize, Vec<u8>>,
     /// How many have it open.
     holders: u64,
 }
@@ -74,16 +75,29 @@ impl Inodes {
     }
 
     pub(super) fn sync(&mut self, number: u64) {
-        let inode = self.inode(number);
-        if !inode.is_poisoned {
-            for change in std::mem::take(&mut inode.changes) {
-                apply(&change, &mut inode.kept);
+        let Inode { kept, changes, forsaken, .. } = self.inode(number);
+        for change in changes.drain(..) {
+            match change {
+                Change::Truncate => {
+                    kept.clear();
+                    forsaken.clear();
+                }
+                Change::Write { at, bytes } => {
+                    put_at(kept, at, &bytes);
+                    forsaken.retain(|place, _| !(at..at + bytes.len()).contains(place));
+                }
             }
         }
     }
 
-    pub(super) fn poison(&mut self, number: u64) {
-        self.inode(number).is_poisoned = true;
+    /// A sync has failed.
+    pub(super) fn forsake(&mut self, number: u64) {
+        let Inode { changes, forsaken, .. } = self.inode(number);
+        for change in changes.drain(..) {
+            if let Change::Write { at, bytes } = change {
+                forsaken.extend(sectors(at, &bytes, SECTOR_BYTES).map(|(at, sector)| (at, sector.to_vec())));
+            }
+        }
     }
 
     pub(super) fn flip(&mut self, number: u64, bit: u64) {
@@ -99,11 +113,17 @@ impl Inodes {
         let inode = self.inode(number);
         (inode.now, inode.kept) = (bytes.to_vec(), bytes.to_vec());
         inode.changes.clear();
+        inode.forsaken.clear();
     }
 
     /// Keeps some of what was not synced, sector by sector.
     pub(super) fn crash(&mut self, choose: &mut Chooser<'_>) {
-        for inode in self.all.values_mut().filter(|inode| !inode.changes.is_empty()) {
+        for inode in self.all.values_mut().filter(|inode| !inode.changes.is_empty() || !inode.forsaken.is_empty()) {
+            for (at, sector) in std::mem::take(&mut inode.forsaken) {
+                if choose(2) == 1 {
+                    put_at(&mut inode.kept, at, &sector);
+                }
+            }
             let habit = choose(4);
             let sector_bytes = if choose(2) == 0 { SECTOR_BYTES } else { LARGE_SECTOR_BYTES };
             for change in std::mem::take(&mut inode.changes) {
@@ -125,7 +145,6 @@ impl Inodes {
         }
         for inode in self.all.values_mut() {
             inode.now.clone_from(&inode.kept);
-            inode.is_poisoned = false;
         }
     }
 
@@ -168,13 +187,6 @@ fn sectors(at: usize, bytes: &[u8], sector_bytes: usize) -> impl Iterator<Item =
         (at, left) = (at + here, rest);
         (!sector.is_empty()).then_some((place, sector))
     })
-}
-
-fn apply(change: &Change, content: &mut Vec<u8>) {
-    match change {
-        Change::Truncate => content.clear(),
-        Change::Write { at, bytes } => put_at(content, *at, bytes),
-    }
 }
 
 fn put_at(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
