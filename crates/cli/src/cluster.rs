@@ -90,10 +90,7 @@ pub async fn shards(args: ShardsArgs, output: Output) -> Result<(), Complaint> {
 pub async fn explain(args: ExplainArgs, output: Output) -> Result<(), Complaint> {
     let mut connection = Connection::open(&args.server).await?;
     let what = if args.scan {
-        let (table, partition) = match args.what.split_once(':') {
-            Some((table, key)) => (table, Some(key.as_bytes().to_vec())),
-            None => (args.what.as_str(), None),
-        };
+        let (table, partition) = address::scope(&args.what);
         v1::explain_request::What::Scan(v1::ScanShape { table: table.to_owned(), partition })
     } else {
         let (_, row) = address::row(&mut connection, &args.what).await?;

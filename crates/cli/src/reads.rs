@@ -76,10 +76,7 @@ pub struct ScanArgs {
 
 pub async fn scan(args: ScanArgs, output: Output) -> Result<(), Complaint> {
     let mut connection = Connection::open(&args.server).await?;
-    let (name, partition) = match args.scope.split_once(':') {
-        Some((table, key)) => (table, Some(key.as_bytes().to_vec())),
-        None => (args.scope.as_str(), None),
-    };
+    let (name, partition) = address::scope(&args.scope);
     let table = connection.table(name).await?;
     let bound = |including: &Option<String>, excluding: &Option<String>| match (including, excluding) {
         (Some(typed), _) => address::bound(&table, typed, false).map(Some),

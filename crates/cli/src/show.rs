@@ -45,7 +45,7 @@ pub fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> Strin
 
 /// `table:key@sort`, as commands read it.
 pub fn row(row: &v1::Row) -> String {
-    let key = value::bytes_text(&row.key);
+    let key = address::key_text(&row.table, &row.key);
     if row.sort.is_empty() {
         return format!("{}:{key}", row.table);
     }

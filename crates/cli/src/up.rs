@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
-use shardine_model::{ErrorCode, Refusal};
+use shardine_model::{ErrorCode, Refusal, Slot};
 use shardine_server::{Addresses, Flushing, Node, Stopped, UpOptions};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -121,6 +121,11 @@ fn options(args: UpArgs) -> Result<UpOptions, Complaint> {
     let shards = args.shards.or(file.shards).unwrap_or(default.shards);
     if shards == 0 {
         return Err(Complaint::misused("there must be at least one shard", "--shards is 0", "--shards 4"));
+    }
+    if shards > Slot::COUNT {
+        let cause = format!("--shards is {shards}, and a keyspace begins with one shard per slot at most");
+        let most = format!("there are at most {} shards at first", Slot::COUNT);
+        return Err(Complaint::misused(most, cause, "--shards 4"));
     }
     let access = file.access();
     let token = args.token.or_else(|| file.token.clone()).or(default.token);

@@ -33,6 +33,9 @@ pub struct TermsArgs {
     /// The number of this request
     #[arg(long, requires = "client_id")]
     sequence: Option<u64>,
+    /// The request was sent before
+    #[arg(long, requires = "client_id")]
+    again: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -56,7 +59,8 @@ impl TermsArgs {
             Some(Ack::Raft) => v1::Ack::RaftOnly.into(),
             Some(Ack::Sql) => v1::Ack::Sql.into(),
         };
-        Some(v1::Delivery { client_id: self.client_id, sequence: self.sequence.unwrap_or(0), ack })
+        let (client_id, sequence, again) = (self.client_id, self.sequence.unwrap_or(0), self.again);
+        Some(v1::Delivery { client_id, sequence, ack, again, lowest_unanswered: None })
     }
 }
 

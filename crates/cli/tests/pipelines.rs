@@ -45,3 +45,25 @@ fn reads_and_writes_of_one_key_keep_their_order() {
         }
     }
 }
+
+/// What is watched decides, even if a transaction names no other row.
+#[test]
+fn a_transaction_without_rows_is_answered() {
+    for lanes in ["1", "2"] {
+        let server = start(&["--lanes", lanes]);
+        let mut client = server.client().unwrap();
+        let mut exec = |lines: &str| {
+            let replies = lines.split("; ").map(|line| client.call(&line.split(' ').collect::<Vec<_>>()).unwrap());
+            replies.last().unwrap()
+        };
+        for key in ["a", "b", "c", "d"] {
+            for line in ["PING", "SET x 1 EX nan"] {
+                let reply = exec(&format!("MULTI; {line}; EXEC"));
+                assert!(matches!(&reply, Reply::Array(parts) if parts.len() == 1), "{reply:?}");
+                assert_eq!(exec(&format!("WATCH {key}; MULTI; {line}; EXEC")), reply, "{key}, {lanes} lanes");
+                assert_eq!(exec(&format!("WATCH {key}; INCR {key}; MULTI; {line}; EXEC")), Reply::Nil);
+            }
+            assert_eq!(exec(&format!("WATCH {key}; MULTI; EXEC")), Reply::Array(Vec::new()));
+        }
+    }
+}

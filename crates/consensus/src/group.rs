@@ -1,22 +1,22 @@
 //! One replica's part in a Raft group.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use raft::eraftpb::{ConfState, Entry, EntryType, HardState as RaftHardState, MessageType, Snapshot};
+use raft::eraftpb::{self, Entry, EntryType, HardState as RaftHardState};
 use raft::{Config, ProgressState, RawNode, ReadOnlyOption, StateRole};
 use shardine_model::ReplicaId;
-use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership, SnapshotMeta};
+use shardine_model::log::{HardState, LogEntry, LogEntryKind, SnapshotMeta};
 
-use crate::message::Message;
+use crate::membership::{Members, conf_state};
+use crate::message::{Body, Kind, Message, RaftMessage, Stamps};
 use crate::window::Window;
 
 /// Ticks without a leader before a replica stands for election; the real number is drawn between this and twice it.
 const ELECTION_TICKS: usize = 10;
 const HEARTBEAT_TICKS: usize = 2;
-/// Ticks that a follower may take over a snapshot before it is sent again. Sending it twice is harmless; a transport that
-/// knows better says so ([`Group::report_snapshot`]).
-const SNAPSHOT_TICKS_MAX: u32 = 100;
+/// Ticks without a word of a leader before one that has no vote asks whether it still belongs to the group.
+const INQUIRY_TICKS: usize = 2 * ELECTION_TICKS;
 /// Bytes of entries in one message to a follower.
 const APPEND_BYTES_MAX: u64 = 1 << 20;
 /// Messages on their way to one follower.
@@ -56,6 +56,20 @@ pub struct Proposed {
     pub term: u64,
 }
 
+/// A proposal that was not taken, with its data. Certainly not in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub why: WhyRefused,
+    pub data: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhyRefused {
+    NotLeader,
+    /// The lead is being handed over. If that fails, the same proposal may be made again.
+    HandingOver,
+}
+
 /// A read whose context a majority has confirmed: answer it once `index` is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadDone {
@@ -73,6 +87,8 @@ pub struct Ready {
     /// A snapshot from the leader: replaces the whole state.
     pub snapshot: Option<(SnapshotMeta, Bytes)>,
     pub entries: Vec<LogEntry>,
+    /// To be written with the entries, never after them: beside a change of members it says how much of the log before it
+    /// is committed, so that whoever comes back with the change knows the configurations before it (`membership.rs`).
     pub hard_state: Option<HardState>,
     /// Whether `entries` or `hard_state` promise something that must survive a crash.
     pub must_sync: bool,
@@ -83,12 +99,17 @@ pub struct Ready {
 }
 
 pub struct Group {
-    node: RawNode<Window>,
+    pub(crate) node: RawNode<Window>,
     options: Options,
+    pub(crate) members: Members,
     /// A snapshot from the leader that is not on disk yet: the [`Ready`] that brought it, and its index.
-    installing: Option<(u64, u64)>,
+    pub(crate) installing: Option<(u64, u64)>,
+    /// The last snapshot that a message brought: its index, and the entry that made its membership.
+    pub(crate) arriving: Option<(u64, u64)>,
     /// How many ticks a follower has been waiting for a snapshot that was sent to it, by id.
-    snapshot_ticks: BTreeMap<u64, u32>,
+    pub(crate) snapshot_ticks: BTreeMap<u64, u32>,
+    /// Messages that raft-rs does not know, for the next [`Ready`].
+    outbox: Vec<Message>,
 }
 
 impl Group {
@@ -118,7 +139,15 @@ impl Group {
         };
         let logger = slog::Logger::root(slog::Discard, slog::o!());
         let node = RawNode::new(&config, window, &logger).expect("the configuration is constant and checked by tests");
-        let mut group = Self { node, options, installing: None, snapshot_ticks: BTreeMap::new() };
+        let mut group = Self {
+            node,
+            options,
+            members: Members::new(options.id, snapshot.membership, snapshot.conf_index),
+            installing: None,
+            arriving: None,
+            snapshot_ticks: BTreeMap::new(),
+            outbox: Vec::new(),
+        };
         group.settle_timeout();
         group
     }
@@ -157,17 +186,6 @@ impl Group {
         self.node.raft.raft_log.last_index()
     }
 
-    /// Whether this replica alone is the majority, so that its own disk decides.
-    #[must_use]
-    pub fn is_alone(&self) -> bool {
-        self.membership().is_alone(self.options.id)
-    }
-
-    #[must_use]
-    pub fn membership(&self) -> Membership {
-        membership(&self.node.store().conf_state)
-    }
-
     pub fn tick(&mut self) {
         // Until a snapshot is on disk, raft-rs does not count it as applied, and would look for entries that are gone
         // if it stood for election now.
@@ -176,54 +194,99 @@ impl Group {
         }
         self.node.tick();
         self.give_up_on_snapshots();
-        self.settle_timeout();
-    }
-
-    /// A message may be lost, and raft-rs sends nothing else to a follower that it believes to be busy with a snapshot.
-    fn give_up_on_snapshots(&mut self) {
-        if self.role() != Role::Leader {
-            return self.snapshot_ticks.clear();
-        }
-        let progress = self.node.raft.prs().iter();
-        let waiting: BTreeSet<u64> =
-            progress.filter(|(_, one)| one.state == ProgressState::Snapshot).map(|(id, _)| *id).collect();
-        self.snapshot_ticks.retain(|id, _| waiting.contains(id));
-        for id in waiting {
-            let ticks = self.snapshot_ticks.entry(id).or_insert(0);
-            *ticks += 1;
-            if *ticks > SNAPSHOT_TICKS_MAX {
-                self.snapshot_ticks.remove(&id);
-                self.report_snapshot(ReplicaId(id), false);
-            }
-        }
-    }
-
-    /// Stands for election at once. A group of one needs no patience.
-    pub fn campaign(&mut self) {
-        // Refused only while a membership change is applied; then the next timeout does it.
-        if self.installing.is_none() {
-            let _ = self.node.campaign();
-        }
+        self.inquire();
         self.settle_timeout();
     }
 
     /// Takes a peer's message. One that makes no sense (another term, a stranger) is dropped, as the network might have.
     pub fn step(&mut self, message: Message) {
-        // The invitation to take over would make it stand for election (see `tick`).
-        if self.installing.is_some() && message.0.get_msg_type() == MessageType::MsgTimeoutNow {
+        if message.to() != self.options.id || message.from() == self.options.id {
             return;
         }
-        let _ = self.node.step(message.0);
+        match message.0 {
+            Body::Raft(raft) => self.step_raft(raft),
+            Body::Inquiry { from, conf_index, .. } => {
+                self.turn_away(from, conf_index);
+            }
+            Body::Excluded { conf_index, .. } => self.hear_removed(conf_index),
+        }
         self.settle_timeout();
     }
 
-    /// Appends an entry if this replica leads.
-    pub fn propose(&mut self, data: Vec<u8>) -> Option<Proposed> {
-        if self.role() != Role::Leader {
-            return None;
+    fn step_raft(&mut self, message: RaftMessage) {
+        let RaftMessage { kind, inner, conf_index, .. } = message;
+        if !self.makes_sense(kind, &inner) {
+            return;
         }
-        self.node.propose(Vec::new(), data).ok()?;
-        Some(Proposed { index: self.last_index(), term: self.term() })
+        // Whoever calls for votes knows at least the configurations up to what it calls committed.
+        if kind.is_call_for_votes() && self.turn_away(ReplicaId(inner.from), inner.commit) {
+            return;
+        }
+        if kind == Kind::Snapshot {
+            self.arriving = Some((inner.get_snapshot().get_metadata().index, conf_index));
+        }
+        let _ = self.node.step(inner);
+    }
+
+    /// Whether raft-rs can take the message. It ends the process over some that no honest peer sends.
+    fn makes_sense(&self, kind: Kind, message: &eraftpb::Message) -> bool {
+        // What has no term counts as a replica's own word.
+        let is_sound = match kind {
+            // Without a membership of its own it could not make sense of the changes in the log.
+            Kind::Append => message.index > 0 || !self.membership().voters.is_empty(),
+            Kind::Heartbeat => message.commit <= self.last_index(),
+            Kind::AppendResponse => message.index <= self.last_index() || self.role() != Role::Leader,
+            // The invitation to take over would make it stand for election (see `tick`).
+            Kind::TimeoutNow => self.installing.is_none(),
+            Kind::Vote
+            | Kind::VoteResponse
+            | Kind::PreVote
+            | Kind::PreVoteResponse
+            | Kind::HeartbeatResponse
+            | Kind::Snapshot => true,
+        };
+        message.term > 0 && is_sound
+    }
+
+    /// Tells somebody that a committed configuration is without it, if that is so: it knows those up to `known`, in one of which
+    /// it took part, and a number that was removed does not come back.
+    fn turn_away(&mut self, from: ReplicaId, known: u64) -> bool {
+        let membership = self.membership();
+        let is_removed = !membership.voters.is_empty() && !membership.contains(from) && self.conf_index() > known;
+        if is_removed {
+            let excluded = Body::Excluded { from: self.id(), to: from, conf_index: self.conf_index() };
+            self.outbox.push(Message(excluded));
+        }
+        is_removed
+    }
+
+    /// One that has no vote never calls for votes, and would not hear that it was removed.
+    fn inquire(&mut self) {
+        let raft = &self.node.raft;
+        let is_due = raft.election_elapsed > 0 && raft.election_elapsed % INQUIRY_TICKS == 0;
+        if !is_due || raft.state != StateRole::Follower || raft.promotable() || self.removed().is_some() {
+            return;
+        }
+        let (from, conf_index) = (self.id(), self.conf_index());
+        let voters = self.membership().voters.iter().filter(|voter| **voter != from);
+        let inquiries: Vec<Message> = voters.map(|to| Message(Body::Inquiry { from, to: *to, conf_index })).collect();
+        self.outbox.extend(inquiries);
+    }
+
+    /// Appends an entry, if this replica leads and means to go on leading.
+    pub fn propose(&mut self, data: Vec<u8>) -> Result<Proposed, Refused> {
+        if self.role() != Role::Leader {
+            return Err(Refused { why: WhyRefused::NotLeader, data });
+        }
+        if self.transferee().is_some() {
+            return Err(Refused { why: WhyRefused::HandingOver, data });
+        }
+        self.node.propose(Vec::new(), data).expect("it leads, is a member, and hands over to nobody");
+        Ok(self.last_proposed())
+    }
+
+    pub(crate) fn last_proposed(&self) -> Proposed {
+        Proposed { index: self.last_index(), term: self.term() }
     }
 
     /// Asks a majority whether this replica still leads. Every context must be new for ever: raft-rs silently drops one
@@ -242,21 +305,19 @@ impl Group {
         self.role() == Role::Leader && self.node.raft.commit_to_current_term()
     }
 
-    pub fn transfer_leader(&mut self, to: ReplicaId) {
-        self.node.transfer_leader(to.0);
-    }
-
     pub fn ready(&mut self) -> Option<Ready> {
-        if !self.node.has_ready() {
+        if !self.node.has_ready() && self.outbox.is_empty() {
             return None;
         }
         let mut ready = self.node.ready();
-        let messages = ready.take_messages().into_iter().map(Message).collect();
-        let persisted_messages = ready.take_persisted_messages().into_iter().map(Message).collect();
-        let snapshot = Some(ready.snapshot()).filter(|snapshot| !snapshot.is_empty()).map(snapshot_parts);
+        let mut messages = self.spoken(ready.take_messages());
+        messages.append(&mut self.outbox);
+        let persisted_messages = self.spoken(ready.take_persisted_messages());
+        let snapshot = self.arrived_snapshot(ready.snapshot());
         if let Some((meta, _)) = &snapshot {
             let state = conf_state(&meta.membership);
             self.node.mut_store().restart_at(meta.index, meta.term, state);
+            self.members.note(self.options.id, meta.membership.clone(), meta.conf_index);
             self.installing = Some((ready.number(), meta.index));
         }
         if let Some(hard_state) = ready.hs() {
@@ -264,12 +325,14 @@ impl Group {
         }
         let raft_entries = ready.take_entries();
         self.node.mut_store().append(&raft_entries);
+        let changes_members = raft_entries.iter().any(|entry| entry.get_entry_type() != EntryType::EntryNormal);
+        let hard_state = if changes_members { Some(&self.node.store().hard_state) } else { ready.hs() };
         let out = Ready {
             number: ready.number(),
             messages,
             snapshot,
+            hard_state: hard_state.map(hard_state_of),
             entries: raft_entries.into_iter().map(log_entry).collect(),
-            hard_state: ready.hs().map(hard_state),
             must_sync: ready.must_sync(),
             persisted_messages,
             committed: ready.take_committed_entries().into_iter().map(log_entry).collect(),
@@ -278,6 +341,25 @@ impl Group {
         self.node.advance_append_async(ready);
         self.settle_timeout();
         Some(out)
+    }
+
+    /// Messages of raft-rs, with what is added to them. A leader's carry its commit index as it is now, once it knows it: before
+    /// its own first entry is committed it may lack what the leader before it had committed.
+    fn spoken(&self, messages: Vec<eraftpb::Message>) -> Vec<Message> {
+        if messages.is_empty() {
+            return Vec::new();
+        }
+        let raft = &self.node.raft;
+        let settled = self.is_settled_leader();
+        let speak = |inner: eraftpb::Message| {
+            let kind = Kind::of(inner.get_msg_type())?;
+            let is_known = settled && kind.is_of_leader() && inner.term == raft.term;
+            let committed = if is_known { raft.raft_log.committed } else { 0 };
+            let conf_index = if kind == Kind::Snapshot { self.node.store().conf_index_of(&inner) } else { 0 };
+            let stamps = Stamps::default();
+            Some(Message(Body::Raft(RaftMessage { kind, inner, committed, conf_index, stamps })))
+        };
+        messages.into_iter().filter_map(speak).collect()
     }
 
     /// Everything up to this [`Ready`] is on disk.
@@ -296,33 +378,14 @@ impl Group {
 
     /// Lets go of entries in memory that are applied and that no follower is about to need.
     pub fn trim(&mut self, applied: u64, keep: u64) {
-        let mut to = applied.saturating_sub(keep);
         if self.is_alone() {
-            to = applied;
+            return self.node.mut_store().forget_to(applied);
         }
-        self.node.mut_store().forget_to(to);
-    }
-
-    /// Whether a follower is so far behind that it needs a snapshot; asking takes the mark away.
-    pub fn take_snapshot_wish(&mut self) -> bool {
-        self.node.store().snapshot_wanted.take()
-    }
-
-    /// Gives a snapshot to be sent to whoever needs it.
-    pub fn offer_snapshot(&mut self, meta: &SnapshotMeta, data: Bytes) {
-        let mut snapshot = Snapshot::default();
-        let state = conf_state(&meta.membership);
-        snapshot.mut_metadata().index = meta.index;
-        snapshot.mut_metadata().term = meta.term;
-        snapshot.mut_metadata().set_conf_state(state);
-        snapshot.data = data;
-        self.node.mut_store().snapshot = Some(snapshot);
-    }
-
-    /// Tells how sending a snapshot to a follower went.
-    pub fn report_snapshot(&mut self, to: ReplicaId, arrived: bool) {
-        let status = if arrived { raft::SnapshotStatus::Finish } else { raft::SnapshotStatus::Failure };
-        self.node.report_snapshot(to.0, status);
+        // A follower goes on behind the snapshot that is on its way to it; else it would need another one at once.
+        let progress = self.node.raft.prs().iter().map(|(_, progress)| progress);
+        let snapshots = progress.filter(|one| one.state == ProgressState::Snapshot).map(|one| one.pending_snapshot);
+        let pinned = snapshots.min().unwrap_or(u64::MAX);
+        self.node.mut_store().forget_to(applied.saturating_sub(keep).min(pinned));
     }
 
     /// The term of an applied entry that is still in memory.
@@ -332,7 +395,7 @@ impl Group {
     }
 
     /// raft-rs draws its election timeout from a thread's random numbers. Here it is a function of who, when and which.
-    fn settle_timeout(&mut self) {
+    pub(crate) fn settle_timeout(&mut self) {
         let raft = &mut self.node.raft;
         let role = match raft.state {
             StateRole::Follower => 0u64,
@@ -360,29 +423,7 @@ fn mix(mut number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-fn conf_state(membership: &Membership) -> ConfState {
-    let mut state = ConfState::default();
-    let numbers = |replicas: &[ReplicaId]| replicas.iter().map(|replica| replica.0).collect::<Vec<_>>();
-    state.set_voters(numbers(&membership.voters));
-    state.set_learners(numbers(&membership.learners));
-    state.set_voters_outgoing(numbers(&membership.outgoing));
-    state.set_learners_next(numbers(&membership.learners_next));
-    state.auto_leave = membership.auto_leave;
-    state
-}
-
-fn membership(state: &ConfState) -> Membership {
-    let replicas = |numbers: &[u64]| numbers.iter().copied().map(ReplicaId).collect();
-    Membership {
-        voters: replicas(state.get_voters()),
-        learners: replicas(state.get_learners()),
-        outgoing: replicas(state.get_voters_outgoing()),
-        learners_next: replicas(state.get_learners_next()),
-        auto_leave: state.auto_leave,
-    }
-}
-
-fn hard_state(state: &RaftHardState) -> HardState {
+fn hard_state_of(state: &RaftHardState) -> HardState {
     HardState { term: state.term, vote: ReplicaId(state.vote), commit: state.commit }
 }
 
@@ -401,12 +442,6 @@ fn log_entry(entry: Entry) -> LogEntry {
         EntryType::EntryConfChange | EntryType::EntryConfChangeV2 => LogEntryKind::Membership,
     };
     LogEntry { index: entry.index, term: entry.term, kind, data: entry.data }
-}
-
-fn snapshot_parts(snapshot: &Snapshot) -> (SnapshotMeta, Bytes) {
-    let meta = snapshot.get_metadata();
-    let membership = membership(meta.get_conf_state());
-    (SnapshotMeta { index: meta.index, term: meta.term, membership, conf_index: 0 }, snapshot.data.clone())
 }
 
 fn read_done(state: &raft::ReadState) -> Option<ReadDone> {

@@ -4,9 +4,19 @@
 //! It owns no clock, no randomness, no disk and no socket: the one random thing in raft-rs, the election timeout, is
 //! overridden after every call by a number made from the group's own numbers, so a seeded run repeats itself exactly.
 
+// In the order in which a newcomer should read them.
 mod group;
-mod message;
 mod window;
+mod message;
+mod codec;
 
-pub use group::{Group, Options, Proposed, ReadDone, Ready, Restored, Role};
-pub use message::Message;
+mod membership;
+mod lead;
+mod progress;
+mod snapshot;
+
+pub use group::{Group, Options, Proposed, ReadDone, Ready, Refused, Restored, Role, WhyRefused};
+pub use lead::{Pulse, TransferRefused};
+pub use membership::{ChangeRefused, MembershipChange, Removed, Step};
+pub use message::{Message, Stamps};
+pub use progress::{Progress, ProgressState};

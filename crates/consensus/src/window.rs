@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use raft::eraftpb::{ConfState, Entry, HardState, Snapshot};
+use raft::eraftpb::{ConfState, Entry, HardState, Message, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 
 /// Invariant: entries are without gaps from `base_index + 1` on.
@@ -21,6 +21,8 @@ pub(crate) struct Window {
     /// A snapshot that is ready to be sent to followers, and whether somebody asked for one. raft-rs asks through a
     /// shared reference, hence the cell.
     pub snapshot: Option<Snapshot>,
+    /// The entry that made its membership.
+    pub snapshot_conf_index: u64,
     pub snapshot_wanted: RefCell<bool>,
 }
 
@@ -47,6 +49,13 @@ impl Window {
         self.base_term = self.entries[(index - self.base_index - 1) as usize].term;
         self.entries.drain(..(index - self.base_index) as usize);
         self.base_index = index;
+    }
+
+    /// The entry that made the membership of the snapshot that a message carries.
+    pub fn conf_index_of(&self, message: &Message) -> u64 {
+        let offered = self.snapshot.as_ref().map(|snapshot| snapshot.get_metadata().index);
+        debug_assert_eq!(offered, Some(message.get_snapshot().get_metadata().index), "sent before another is offered");
+        self.snapshot_conf_index
     }
 
     /// Begins anew behind a snapshot.
@@ -101,15 +110,17 @@ impl Storage for Window {
         Ok(self.last())
     }
 
-    fn snapshot(&self, request_index: u64, _to: u64) -> raft::Result<Snapshot> {
-        match &self.snapshot {
-            Some(snapshot) if snapshot.get_metadata().index >= request_index.max(self.base_index) => {
-                Ok(snapshot.clone())
-            }
-            _ => {
-                *self.snapshot_wanted.borrow_mut() = true;
-                Err(StorageError::SnapshotTemporarilyUnavailable.into())
-            }
+    fn snapshot(&self, request_index: u64, to: u64) -> raft::Result<Snapshot> {
+        let reaches = |snapshot: &&Snapshot| snapshot.get_metadata().index >= request_index.max(self.base_index);
+        // Whoever joined after it was cut is not in its membership, and would not take it.
+        let names = |snapshot: &&Snapshot| {
+            let state = snapshot.get_metadata().get_conf_state();
+            [state.get_voters(), state.get_learners(), state.get_voters_outgoing()].concat().contains(&to)
+        };
+        if let Some(snapshot) = self.snapshot.as_ref().filter(reaches).filter(names) {
+            return Ok(snapshot.clone());
         }
+        *self.snapshot_wanted.borrow_mut() = true;
+        Err(StorageError::SnapshotTemporarilyUnavailable.into())
     }
 }

@@ -1,10 +1,10 @@
 //! Protobuf to the service's words and back. Refuses what protobuf lets through and the service has no word for.
 
-use shardine_model::command::{Existence, Give, Origin};
-use shardine_model::{AckAfter, ClientId, ErrorCode, FieldType, Refusal, Value, Version};
+use shardine_model::command::{Existence, Give};
+use shardine_model::{AckAfter, ErrorCode, FieldType, Refusal, Value, Version};
 use shardine_proto::v1;
 use shardine_service::{
-    Changed, Deed, Delivery, Edge, Expiry, Get, Order, Record, RowAddress, Step, StepOperator, Terms,
+    Changed, Deed, Delivery, Edge, Expiry, Get, Numbered, Order, Record, RowAddress, Step, StepOperator, Terms,
 };
 
 pub(crate) fn missing(what: &str) -> Refusal {
@@ -114,9 +114,9 @@ pub(crate) fn delivery(delivery: Option<v1::Delivery>) -> Result<Delivery, Refus
         Ok(v1::Ack::RaftOnly) => AckAfter::Raft,
         Err(_) => return Err(Refusal::new(ErrorCode::BadRequest, "delivery.ack has an unknown value")),
     };
-    let sequence = delivery.sequence;
-    let origin = delivery.client_id.map(|client| Origin { client: ClientId(client), sequence });
-    Ok(Delivery { origin, ack })
+    let v1::Delivery { client_id, sequence, lowest_unanswered: lowest, again, .. } = delivery;
+    let numbered = client_id.map(|client| Numbered { client, sequence, lowest, again });
+    Ok(Delivery { origin: numbered.map(Numbered::origin).transpose()?, ack })
 }
 
 pub(crate) fn get(get: v1::GetRequest) -> Result<Get, Refusal> {

@@ -85,6 +85,26 @@ fn code(status: &Status) -> (&str, Code) {
     (status.metadata().get(CODE_METADATA).unwrap().to_str().unwrap(), status.code())
 }
 
+/// records 35
+#[tokio::test]
+async fn a_numbered_change_is_made_once() {
+    let Door { mut records, .. } = with_users().await;
+    let mut send = async |sequence, lowest_unanswered, again| {
+        let delivery =
+            Some(v1::Delivery { client_id: Some(7), sequence, lowest_unanswered, again, ..Default::default() });
+        let incr = v1::IncrRequest { row: row("lili"), field: "age".into(), delivery, ..Default::default() };
+        let code = |status: Status| code(&status).0.to_owned();
+        records.incr(incr).await.map(|reply| reply.into_inner().version).map_err(code)
+    };
+
+    assert_eq!(send(1, Some(1), false).await, Ok(1));
+    assert_eq!(send(1, Some(1), true).await, Ok(1));
+    assert_eq!(send(2, None, false).await, Ok(2));
+    assert_eq!(send(0, None, false).await, Err("bad_request".to_owned()));
+    assert_eq!(send(2, Some(3), false).await, Err("bad_request".to_owned()));
+    assert_eq!(send(129, Some(1), false).await, Err("busy".to_owned()));
+}
+
 #[tokio::test]
 async fn a_record_goes_through_its_life() {
     let Door { mut records, .. } = with_users().await;
@@ -288,7 +308,7 @@ async fn explain_tells_one_shard_from_many() {
     let all = cluster.explain(ask(v1::explain_request::What::Scan(shape))).await.unwrap().into_inner();
 
     assert_eq!(one.access(), v1::Access::SingleShard);
-    assert_eq!(one.position, 0x638a_b9d9_0250_32e2);
+    assert_eq!(one.position, 0x8349_8e2a_e764_0940);
     assert_eq!(all.access(), v1::Access::ShardMerge);
 }
 

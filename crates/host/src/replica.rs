@@ -146,8 +146,12 @@ impl GroupReplica for Replica {
         Self::tick(self, time, actions);
     }
 
-    /// SQL is asked for what was missed in the turn, for all who missed it together (records 39).
+    /// One read-index round begins for all who read in the turn (records 53), and SQL is asked for what was missed in it, for all
+    /// who missed it together (records 39).
     fn end_turn(&mut self, actions: &mut Self::Actions) {
+        if self.wants_read_round() {
+            self.begin_read_round(actions);
+        }
         if self.wants_sql() {
             self.ask_sql(actions);
         }

@@ -7,9 +7,9 @@ use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-use shardine_model::command::{Existence, Give, Origin};
-use shardine_model::{AckAfter, ClientId, ErrorCode, Refusal, Table, Version};
-use shardine_service::{Changed, Deed, Delivery, Expiry, Get, Order, RowAddress, Terms};
+use shardine_model::command::{Existence, Give};
+use shardine_model::{AckAfter, ErrorCode, Refusal, Table, Version};
+use shardine_service::{Changed, Deed, Delivery, Expiry, Get, Numbered, Order, RowAddress, Terms};
 
 use crate::body::{self, Body};
 use crate::gate::deadline;
@@ -44,6 +44,9 @@ struct ChangeParameters {
     ack: Option<String>,
     client: Option<u64>,
     sequence: Option<u64>,
+    lowest: Option<u64>,
+    #[serde(default)]
+    again: bool,
 }
 
 #[utoipa::path(get, path = "/v1/tables/{table}/records/{key}", tag = "records",
@@ -81,6 +84,8 @@ pub(crate) async fn get(State(door): State<Door>, parts: request::Parts) -> Resu
     params(("table" = String, Path), ("key" = String, Path), ("sort" = Option<String>, Query),
         ("ttl_ms" = Option<u64>, Query), ("persist" = Option<bool>, Query), ("return" = Option<String>, Query, description = "old, new or touched"),
         ("ack" = Option<String>, Query, description = "raft or sql"), ("client" = Option<u64>, Query), ("sequence" = Option<u64>, Query),
+        ("lowest" = Option<u64>, Query, description = "the lowest sequence whose answer the client does not have"),
+        ("again" = Option<bool>, Query, description = "the request was sent before"),
         ("If-Match" = Option<String>, Header, description = "the version to change, or * for any that lives"),
         ("If-None-Match" = Option<String>, Header, description = "* to create only")),
     request_body(content = serde_json::Value, description = "fields by name; those not named return to their defaults"),
@@ -234,7 +239,10 @@ fn delivery(parameters: &ChangeParameters) -> Result<Delivery, Refusal> {
         Some(other) => return Err(Refusal::new(ErrorCode::BadRequest, format!("ack is raft or sql, not {other:?}"))),
     };
     let origin = match (parameters.client, parameters.sequence) {
-        (Some(client), Some(sequence)) => Some(Origin { client: ClientId(client), sequence }),
+        (Some(client), Some(sequence)) => {
+            let (lowest, again) = (parameters.lowest, parameters.again);
+            Some(Numbered { client, sequence, lowest, again }.origin()?)
+        }
         (None, None) => None,
         (_, _) => return Err(Refusal::new(ErrorCode::BadRequest, "client and sequence go together")),
     };

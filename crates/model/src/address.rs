@@ -4,6 +4,9 @@
 //! parts with `%`, `,` and `@` written as `%25`, `%2C` and `%40`. In other tables an `@` is part of the key, so an address is
 //! only understood with its table at hand. What a text without a table means is decided by the doors, and so is whether a
 //! table exists; this is only how it is written.
+//!
+//! Where people and Redis clients write addresses, a key of a table with a definition may stand in braces ([`bare_key`]):
+//! `users:{42}` is `users:42`. Elsewhere keys are raw, and nothing is taken off.
 
 use crate::error::{ErrorCode, Refusal};
 use crate::limits;
@@ -77,6 +80,36 @@ fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// The key that a text means in a table with a definition: `42` for `{42}`, which a client of Redis Cluster writes to find
+/// the key's slot by itself, and `{42}` for `{{42}}`. Everything else is its text, also what has a tag and more, as
+/// `{42}:x` (redis-cluster A-51).
+#[inline]
+#[must_use]
+pub fn bare_key(text: &[u8]) -> &[u8] {
+    if is_braced(text) { &text[1..text.len() - 1] } else { text }
+}
+
+/// Appends a key as [`bare_key`] reads it.
+pub fn print_key(key: &[u8], out: &mut Vec<u8>) {
+    if is_braced(key) {
+        out.push(b'{');
+        out.extend_from_slice(key);
+        out.push(b'}');
+    } else {
+        out.extend_from_slice(key);
+    }
+}
+
+/// Whether a text is something in one or more pairs of braces, and nothing else. One pair is a tag; the inner text has no
+/// `}`, so it is its own partition key, and has the slot that a client computes.
+#[inline]
+fn is_braced(text: &[u8]) -> bool {
+    let [b'{', .., b'}'] = text else { return false };
+    let pairs = text.iter().rev().take_while(|&&byte| byte == b'}').count();
+    let inner = text.len().saturating_sub(2 * pairs);
+    inner > 0 && text[..pairs].iter().all(|&byte| byte == b'{') && !text[pairs..pairs + inner].contains(&b'}')
+}
+
 fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
@@ -119,6 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::slot::Slot;
 
     const BOTH: [FieldType; 2] = [FieldType::Int64, FieldType::String];
 
@@ -142,6 +176,29 @@ mod tests {
         let row = split_sort(b"lili@home@-7,a%2Cb%40", &BOTH);
 
         assert_eq!(row, Ok((b"lili@home".as_slice(), vec![Value::Int(-7), Value::Str("a,b@".into())])));
+    }
+
+    #[test]
+    fn redis_cluster_a_51_one_pair_of_braces_around_a_key_is_no_part_of_it() {
+        for (text, key) in [
+            ("{42}", "42"),
+            ("42", "42"),
+            ("{{42}}", "{42}"),
+            ("{{{42}}}", "{{42}}"),
+            ("{42}:x", "{42}:x"),
+            ("x{42}", "x{42}"),
+            ("{a}{b}", "{a}{b}"),
+            ("{{a}", "{a"),
+            ("{{}", "{"),
+            ("{a}}", "{a}}"),
+            ("{}", "{}"),
+            ("{{}}", "{{}}"),
+            ("{", "{"),
+            ("}", "}"),
+            ("", ""),
+        ] {
+            assert_eq!(bare_key(text.as_bytes()), key.as_bytes(), "{text}");
+        }
     }
 
     #[test]
@@ -191,6 +248,24 @@ mod tests {
                 prop_assert_eq!(table, b"messages");
                 prop_assert_eq!(split_sort(rest, types), Ok((&key[..], parts.to_vec())));
             }
+        }
+
+        #[test]
+        fn every_key_reads_back_from_its_print(key in "[{}a]{0,9}|.{0,9}") {
+            let mut text = Vec::new();
+            print_key(key.as_bytes(), &mut text);
+
+            prop_assert_eq!(bare_key(&text), key.as_bytes());
+        }
+
+        /// What is written as nothing but a tag lives in the slot that a client of Redis Cluster computes.
+        #[test]
+        fn redis_cluster_a_51_braces_lead_to_the_slot(table in "[a-z_]{1,9}", key in "[{a:@]{1,9}|[^}]{1,9}") {
+            let written = format!("{table}:{{{key}}}");
+            let (_, rest) = split_table(written.as_bytes()).unwrap();
+
+            prop_assert_eq!(bare_key(rest), key.as_bytes());
+            prop_assert_eq!(Slot::of_key(written.as_bytes()), Slot::of_key(key.as_bytes()));
         }
 
         #[test]

@@ -11,6 +11,8 @@ pub enum DecodeError {
     Truncated { what: &'static str },
     #[error("{what} holds {value}, which has no meaning")]
     Unknown { what: &'static str, value: u64 },
+    #[error("{what} {value} is of an early version, and is not read any more")]
+    Retired { what: &'static str, value: u64 },
     #[error("{what} is {value} long, the limit is {limit}")]
     TooLong { what: &'static str, value: u64, limit: u64 },
     #[error("{what} is not valid UTF-8")]
@@ -109,6 +111,13 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn signed(&mut self, what: &'static str) -> Result<i64, DecodeError> {
         self.varint(what).map(unzigzag)
+    }
+
+    /// A number that fits 32 bits.
+    #[inline]
+    pub fn varint_u32(&mut self, what: &'static str) -> Result<u32, DecodeError> {
+        let value = self.varint(what)?;
+        u32::try_from(value).map_err(|_| DecodeError::Unknown { what, value })
     }
 
     /// A count of things that each take at least one byte; so it can never exceed what is left.

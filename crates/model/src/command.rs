@@ -117,7 +117,29 @@ pub enum Operator<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub client: ClientId,
+    /// From 1, each number for one request.
     pub sequence: u64,
+    /// The lowest number whose answer the client does not have: at most `sequence`. Results below it are forgotten.
+    pub lowest: u64,
+    pub attempt: Attempt,
+}
+
+/// Whether a request was sent before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attempt {
+    #[default]
+    First,
+    Again,
+}
+
+impl Origin {
+    /// A first attempt of a client that does not say what it has: as many of the last numbers as it may have open count as
+    /// unanswered.
+    #[must_use]
+    pub fn new(client: ClientId, sequence: u64) -> Self {
+        let lowest = sequence.saturating_sub(limits::REMEMBERED_RESULTS_MAX as u64 - 1).max(1).min(sequence);
+        Self { client, sequence, lowest, attempt: Attempt::First }
+    }
 }
 
 /// What is proposed, answered and deduplicated as one thing.
@@ -378,7 +400,20 @@ const REQUEST_ORIGIN: u8 = 1 << 1;
 const REQUEST_ALL_OR_NONE: u8 = 1 << 2;
 const REQUEST_READ: u8 = 1 << 3;
 const REQUEST_READ_SORT: u8 = 1 << 4;
-const REQUEST_KNOWN: u8 = REQUEST_BATCH | REQUEST_ORIGIN | REQUEST_ALL_OR_NONE | REQUEST_READ | REQUEST_READ_SORT;
+const REQUEST_AGAIN: u8 = 1 << 5;
+const REQUEST_KNOWN: u8 =
+    REQUEST_BATCH | REQUEST_ORIGIN | REQUEST_ALL_OR_NONE | REQUEST_READ | REQUEST_READ_SORT | REQUEST_AGAIN;
+
+impl Origin {
+    fn decode(flags: u8, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let client = ClientId(reader.varint("client id")?);
+        let sequence = reader.varint("sequence")?;
+        let open = reader.varint("open numbers")?;
+        let lowest = sequence.checked_sub(open).ok_or(DecodeError::Unknown { what: "open numbers", value: open })?;
+        let attempt = if flags & REQUEST_AGAIN == 0 { Attempt::First } else { Attempt::Again };
+        Ok(Self { client, sequence, lowest, attempt })
+    }
+}
 
 impl<'a> Request<'a> {
     #[must_use]
@@ -397,10 +432,14 @@ impl<'a> Request<'a> {
                 BatchMode::EachItsOwn => REQUEST_BATCH,
             },
         };
-        out.push(if self.origin.is_some() { form | REQUEST_ORIGIN } else { form });
-        if let Some(origin) = self.origin {
-            put_varint(out, origin.client.0);
-            put_varint(out, origin.sequence);
+        match self.origin {
+            None => out.push(form),
+            Some(origin) => {
+                out.push(form | REQUEST_ORIGIN | if origin.attempt == Attempt::Again { REQUEST_AGAIN } else { 0 });
+                put_varint(out, origin.client.0);
+                put_varint(out, origin.sequence);
+                put_varint(out, origin.sequence.saturating_sub(origin.lowest));
+            }
         }
         match &self.body {
             Body::One(command) => command.encode(out),
@@ -417,7 +456,7 @@ impl<'a> Request<'a> {
         }
         let origin = match flags & REQUEST_ORIGIN {
             0 => None,
-            _ => Some(Origin { client: ClientId(reader.varint("client id")?), sequence: reader.varint("sequence")? }),
+            _ => Some(Origin::decode(flags, reader)?),
         };
         let body = match flags & (REQUEST_BATCH | REQUEST_READ) {
             0 => Body::One(Command::decode(reader)?),

@@ -5,12 +5,14 @@
 
 use crate::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
 use crate::command::{put_row_key, read_row_key};
+use crate::epoch::{CatalogueVersion, RequestEpoch};
 use crate::ids::{ReplicaId, TableId, Timestamp};
 use crate::key::RowKey;
 use crate::table::Table;
 use crate::version::Version;
 
-pub const ENTRY_FORMAT: u8 = 1;
+/// 1 was a form before positions had slots; nobody has data of it.
+pub const ENTRY_FORMAT: u8 = 2;
 
 // Frozen kinds. 10 to 39 are kept for splits, fences and resharding.
 pub const KIND_COMMANDS: u8 = 1;
@@ -33,8 +35,10 @@ const KIND_FLOOR: u8 = 45;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry<'a> {
     /// Requests in arrival order; `requests` is their encoded run, walked while applying.
+    /// All of them were routed and read by one epoch; where it no longer holds, none is executed.
     Commands {
         proposed_at: Timestamp,
+        epoch: RequestEpoch,
         requests: &'a [u8],
     },
     /// Rows as SQL holds them; a row that is resident already is left alone.
@@ -49,7 +53,11 @@ pub enum Entry<'a> {
     },
     /// Versions that SQL is known to hold.
     Written(Vec<(RowKey<'a>, Version)>),
-    Schema(Box<Table>),
+    /// A definition, and the version of the catalogue that it belongs to.
+    Schema {
+        catalogue: CatalogueVersion,
+        table: Box<Table>,
+    },
     /// Tombstones that are old enough to forget; of tables with SQL behind them, those that SQL has deleted.
     Purge(Vec<(RowKey<'a>, Version)>),
     /// Records whose time may be over by the leader's clock.
@@ -116,17 +124,24 @@ pub struct RaisedRow<'a> {
 }
 
 /// Opens an entry of commands; encoded requests are appended behind it.
-pub fn open_commands(out: &mut Vec<u8>, proposed_at: Timestamp) {
+pub fn open_commands(out: &mut Vec<u8>, proposed_at: Timestamp, epoch: RequestEpoch) {
     out.extend_from_slice(&[ENTRY_FORMAT, KIND_COMMANDS]);
     put_varint(out, proposed_at.0);
+    epoch.encode(out);
 }
 
 impl<'a> Entry<'a> {
+    /// A definition, while nobody counts versions of the catalogue.
+    #[must_use]
+    pub fn definition(table: Table) -> Self {
+        Self::Schema { catalogue: CatalogueVersion::FIRST, table: Box::new(table) }
+    }
+
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut open = |kind: u8| out.extend_from_slice(&[ENTRY_FORMAT, kind]);
         match self {
-            Self::Commands { proposed_at, requests } => {
-                open_commands(out, *proposed_at);
+            Self::Commands { proposed_at, epoch, requests } => {
+                open_commands(out, *proposed_at, *epoch);
                 out.extend_from_slice(requests);
             }
             Self::Load(rows) => {
@@ -152,8 +167,9 @@ impl<'a> Entry<'a> {
                 open(KIND_WRITTEN);
                 put_versions(out, rows);
             }
-            Self::Schema(table) => {
+            Self::Schema { catalogue, table } => {
                 open(KIND_SCHEMA);
+                put_varint(out, catalogue.0);
                 table.encode(out);
             }
             Self::Purge(rows) => {
@@ -218,13 +234,16 @@ impl<'a> Entry<'a> {
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let format = reader.u8("entry format")?;
-        if format != ENTRY_FORMAT {
-            return Err(DecodeError::Unknown { what: "entry format", value: u64::from(format) });
+        match (u64::from(format), u64::from(ENTRY_FORMAT)) {
+            (value, known) if value < known => return Err(DecodeError::Retired { what: "entry format", value }),
+            (value, known) if value > known => return Err(DecodeError::Unknown { what: "entry format", value }),
+            _ => {}
         }
         let kind = reader.u8("entry kind")?;
         if kind == KIND_COMMANDS {
             let proposed_at = Timestamp(reader.varint("proposal time")?);
-            return Ok(Self::Commands { proposed_at, requests: reader.rest() });
+            let epoch = RequestEpoch::decode(&mut reader)?;
+            return Ok(Self::Commands { proposed_at, epoch, requests: reader.rest() });
         }
         let entry = Self::decode_kind(kind, &mut reader)?;
         reader.finish("entry")?;
@@ -251,7 +270,10 @@ impl<'a> Entry<'a> {
                 length_ms: reader.varint("lease length")?,
             },
             KIND_WRITTEN => Self::Written(read_versions(reader)?),
-            KIND_SCHEMA => Self::Schema(Box::new(Table::decode(reader)?)),
+            KIND_SCHEMA => Self::Schema {
+                catalogue: CatalogueVersion(reader.varint("catalogue version")?),
+                table: Box::new(Table::decode(reader)?),
+            },
             KIND_PURGE => Self::Purge(read_versions(reader)?),
             KIND_EXPIRE => {
                 let at = Timestamp(reader.varint("expiry time")?);

@@ -15,6 +15,7 @@ macro_rules! identity {
         }
     };
 }
+pub(crate) use identity;
 
 identity!(
     /// A process that holds replicas. Zero means nobody.

@@ -2,7 +2,9 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::codec::{DecodeError, Reader};
 use crate::ids::TableId;
+use crate::slot::Slot;
 
 /// The address of one row: a table, the key that partitions it, and, in tables with a sort key, the encoded sort key.
 /// `sort` is empty in tables without one.
@@ -40,8 +42,9 @@ impl RowKeyBuf {
     }
 }
 
-/// Where a partition lives under the scheme `hash`: xxh3-64 of the partition key, compared as eight big-endian bytes,
-/// which is the order of the number. Published with test vectors in `docs/encoding.md`.
+/// Where a partition lives under the scheme `slot`: fourteen bits of Redis Cluster slot, then the upper fifty of xxh3-64,
+/// both of the partition key. Compared as eight big-endian bytes, which is the order of the number. Published with test
+/// vectors in `docs/encoding.md` (redis-cluster A-50).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
@@ -49,12 +52,23 @@ impl Position {
     #[inline]
     #[must_use]
     pub fn of_key(key: &[u8]) -> Self {
-        Self(xxh3_64(partition_key(key)))
+        let partition = partition_key(key);
+        Self(Slot::of_partition(partition).start().0 | xxh3_64(partition) >> Slot::BITS)
+    }
+
+    #[must_use]
+    pub fn slot(self) -> Slot {
+        Slot((self.0 >> Slot::SHIFT) as u16)
     }
 
     #[must_use]
     pub fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
+    }
+
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let bytes = reader.take(8, "position")?;
+        Ok(Self(u64::from_be_bytes(bytes.try_into().expect("take returned eight bytes"))))
     }
 }
 
@@ -86,12 +100,14 @@ impl Interval {
         self.lo <= position && self.hi.is_none_or(|hi| position < hi)
     }
 
-    /// Cuts the whole space into `count` intervals of equal width, in order.
+    /// Cuts the whole space into `count` intervals, in order, at slot edges (redis-cluster A-25): none has more than one
+    /// slot more than another.
     #[must_use]
     pub fn cut_evenly(count: u32) -> Vec<Interval> {
         assert!(count > 0, "a space is cut into at least one interval");
-        let width = (1u128 << 64) / u128::from(count);
-        let edge = |number: u32| Position((width * u128::from(number)) as u64);
+        assert!(count <= Slot::COUNT, "a first cut is not finer than slots");
+        // Both factors have 15 bits at most, and the quotient is below the number of slots.
+        let edge = |number: u32| Slot((Slot::COUNT * number / count) as u16).start();
         (0..count)
             .map(|number| Interval { lo: edge(number), hi: (number + 1 < count).then(|| edge(number + 1)) })
             .collect()
@@ -103,21 +119,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn published_positions() {
-        let vectors: [(&[u8], u64); 6] = [
-            (b"", 0x2d06_8005_38d3_94c2),
-            (b"lili", 0x638a_b9d9_0250_32e2),
-            (b"1", 0x65cd_2502_8f98_f158),
-            (b"user:{42}:cart", 0x1217_cb28_c0ef_2191),
-            (b"42", 0x1217_cb28_c0ef_2191),
-            (b"{}x", 0x32e9_1499_4b9c_7af4),
-        ];
-        for (key, position) in vectors {
-            assert_eq!(Position::of_key(key).0, position, "{:?}", String::from_utf8_lossy(key));
-        }
-    }
-
-    #[test]
     fn a_tag_decides_alone() {
         assert_eq!(Position::of_key(b"cart:{42}"), Position::of_key(b"42"));
         assert_eq!(partition_key(b"a{}b"), b"a{}b");
@@ -125,14 +126,31 @@ mod tests {
         assert_eq!(partition_key(b"{a}{b}"), b"a");
     }
 
+    /// redis-cluster A-50
     #[test]
-    fn an_even_cut_covers_everything_once() {
-        for count in [1, 2, 3, 4, 7, 256] {
+    fn a_position_begins_with_its_slot() {
+        for key in [&b"lili"[..], b"users:{42}", b"", b"{}x"] {
+            let position = Position::of_key(key);
+
+            assert_eq!(position.slot(), Slot::of_key(key));
+            assert_eq!(position.0 << 14 >> 14, xxh3_64(partition_key(key)) >> 14);
+        }
+    }
+
+    #[test]
+    fn an_even_cut_covers_everything_once_and_parts_no_slot() {
+        for count in [1, 2, 3, 4, 7, 256, 1_000, 16_383, 16_384] {
             let intervals = Interval::cut_evenly(count);
 
+            assert_eq!(intervals.len(), count as usize);
             assert_eq!(intervals[0].lo, Position(0));
             assert_eq!(intervals.last().unwrap().hi, None);
             assert!(intervals.windows(2).all(|pair| pair[0].hi == Some(pair[1].lo)));
+            assert!(intervals.iter().all(|interval| interval.lo == interval.lo.slot().start()));
+            let end = |interval: &Interval| interval.hi.map_or(Slot::COUNT, |hi| u32::from(hi.slot().0));
+            let slots = intervals.iter().map(|interval| end(interval) - u32::from(interval.lo.slot().0));
+            let (least, most) = slots.fold((u32::MAX, 0), |(least, most), slots| (least.min(slots), most.max(slots)));
+            assert!(least > 0 && most - least <= 1, "{count}: {least} to {most} slots");
         }
     }
 }

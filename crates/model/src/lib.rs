@@ -5,6 +5,10 @@
 // In the order in which a newcomer should read them.
 pub mod ids;
 pub mod key;
+pub mod slot;
+pub mod bound;
+pub mod epoch;
+pub mod descriptor;
 pub mod address;
 
 pub mod value;
@@ -20,18 +24,23 @@ pub mod error;
 
 pub mod entry;
 pub mod log;
+pub mod stream;
 pub mod codec;
 
 pub mod limits;
 
 pub use backing::{Ack, AckAfter, Backing, Conflict, Mapping, SqlOptions, WriteMode};
+pub use bound::{Bound, Bounds};
 pub use command::{Action, Command, Request};
+pub use descriptor::{Descriptor, Placement, ShardState};
 pub use entry::Entry;
+pub use epoch::{CatalogueVersion, ConfVersion, Epoch, Generation, RangeVersion, RequestEpoch};
 pub use error::{ErrorCode, Refusal};
 pub use ids::{ClientId, FieldId, GroupKind, LogIndex, NodeId, ReplicaId, ShardId, TableId, Timestamp};
 pub use key::{Position, RowKey, RowKeyBuf};
 pub use reply::{Answer, Outcome, Reply};
 pub use row::{FieldRef, FieldValue, FieldsView, RowImage, RowView};
+pub use slot::Slot;
 pub use table::{Catalogue, Field, Table};
 pub use value::{FieldType, Value, ValueRef};
 pub use version::Version;

@@ -15,6 +15,10 @@ pub const VALUE_BYTES_MAX: usize = 32 << 20;
 /// Bytes of all fields of one record. A record is copied when it changes; above this that would be felt.
 pub const RECORD_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes of one reply, however many records or fields it was asked for. Twice a record's limit, so that any one record fits
+/// with what stands around its fields; a node copies and sends that much without being felt for long.
+pub const REPLY_BYTES_MAX: usize = 2 * RECORD_BYTES_MAX;
+
 /// Fields in a definition. PostgreSQL ends at 1,600 columns, MySQL at 1,017.
 pub const TABLE_FIELDS_MAX: usize = 512;
 
@@ -45,11 +49,14 @@ pub const SCAN_ROWS_MAX: usize = 10_000;
 /// Bytes of one scan page, after which it ends early with a cursor.
 pub const SCAN_BYTES_MAX: usize = 4 << 20;
 
-/// Results kept for one client that numbers its requests. A client may have that many unanswered at once.
+/// Numbers that a client may have open, from the lowest without an answer on. So many results are kept for it at most.
 pub const REMEMBERED_RESULTS_MAX: usize = 128;
 
 /// Clients with kept results per shard; the one unused for longest is forgotten.
 pub const REMEMBERED_CLIENTS_MAX: usize = 10_000;
+
+/// Bytes of kept results per shard, for the same reason as clients: the product of the other limits would be 20 GiB.
+pub const REMEMBERED_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of one kept result; a larger one is kept without its row.
 pub const REMEMBERED_RESULT_BYTES_MAX: usize = 16 << 10;
@@ -105,8 +112,19 @@ pub const DEAD_LETTER_ERROR_BYTES_MAX: usize = 512;
 /// Replicas in one list of a group's membership. Three or five by habit; a list that claims more is damaged.
 pub const MEMBERS_MAX: usize = 100;
 
+/// Bytes of one chunk of a snapshot. It is held in memory before it is checked, on its way to a peer too, and small things wait
+/// behind it.
+pub const SNAPSHOT_CHUNK_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of one item of a snapshot, such as a record. Nothing larger can have come through the log, whose frames end there.
+pub const SNAPSHOT_ITEM_BYTES_MAX: usize = 1 << 30;
+
 /// Requests waiting in one shard, in bytes, before it answers `busy`.
 pub const PENDING_BYTES_MAX: usize = 64 << 20;
+
+/// How long a request waits for a definition that its shard lacks. Whoever read its text had that definition, so it comes in
+/// a moment, or somebody is cut off.
+pub const EARLY_REQUEST_MS_MAX: u64 = 5_000;
 
 /// Records expired by one entry, so that a wave of expiries does not hold up commands.
 pub const EXPIRE_ROWS_MAX: usize = 1_000;

@@ -68,6 +68,15 @@ pub struct Install {
 }
 
 impl LogOp {
+    #[must_use]
+    pub fn shard(&self) -> ShardId {
+        match self {
+            Self::Write(write) => write.shard,
+            Self::Install(install) => install.write.shard,
+            Self::Truncate { shard, .. } | Self::Remove { shard, .. } => *shard,
+        }
+    }
+
     /// Bytes of entries and of snapshots.
     #[must_use]
     pub fn bytes(&self) -> usize {

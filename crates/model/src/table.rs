@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::backing::{Backing, SqlOptions};
 use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
+use crate::epoch::CatalogueVersion;
 use crate::error::{ErrorCode, Refusal};
 use crate::ids::{FieldId, TableId};
 use crate::limits;
@@ -256,15 +257,54 @@ fn check_name(what: &str, name: &str) -> Result<(), Refusal> {
 }
 
 /// All definitions in force. Cheap to clone and to hand to a door: tables are shared.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Catalogue {
+    version: CatalogueVersion,
+    /// The version in which a name last came or went. A text that was read by an older one may mean another row now:
+    /// `foo:1` is a key of `kv` until there is a table `foo`.
+    named_in: CatalogueVersion,
     by_id: BTreeMap<TableId, Arc<Table>>,
     by_name: BTreeMap<String, TableId>,
     /// By the name of a table, those that come after it.
     children: BTreeMap<String, BTreeSet<TableId>>,
 }
 
+impl Default for Catalogue {
+    fn default() -> Self {
+        let (by_id, by_name, children) = Default::default();
+        Self { version: CatalogueVersion::FIRST, named_in: CatalogueVersion::FIRST, by_id, by_name, children }
+    }
+}
+
 impl Catalogue {
+    #[must_use]
+    pub fn version(&self) -> CatalogueVersion {
+        self.version
+    }
+
+    /// The oldest version by which a text still means what it meant.
+    #[must_use]
+    pub fn named_in(&self) -> CatalogueVersion {
+        self.named_in
+    }
+
+    /// The same definitions under these versions: what a snapshot restores.
+    #[must_use]
+    pub fn versioned(self, version: CatalogueVersion, named_in: CatalogueVersion) -> Self {
+        Self { version, named_in, ..self }
+    }
+
+    /// Takes a definition of this version of the catalogue, if it is newer than the one in force; says whether it did.
+    pub fn put_in(&mut self, version: CatalogueVersion, table: Table) -> bool {
+        self.version = self.version.max(version);
+        let changes_names = table.dropped || !self.by_id.contains_key(&table.id);
+        let is_taken = self.put(table);
+        if is_taken && changes_names {
+            self.named_in = self.named_in.max(version);
+        }
+        is_taken
+    }
+
     /// Takes a definition if it is newer than the one in force; says whether it did (records 65).
     pub fn put(&mut self, table: Table) -> bool {
         if self.by_id.get(&table.id).is_some_and(|known| known.version >= table.version) {

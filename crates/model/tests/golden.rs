@@ -3,14 +3,16 @@
 
 use shardine_model::codec::Reader;
 use shardine_model::command::{
-    Action, Batch, BatchItem, BatchMode, Body, Command, Existence, Give, Operation, Operator, Origin, Request, Ttl,
+    Action, Attempt, Batch, BatchItem, BatchMode, Body, Command, Existence, Give, Operation, Operator, Origin, Request,
+    Ttl,
 };
 use shardine_model::entry::{Entry, LoadedRow, RaisedRow, RefusedRow, SettledRow};
 use shardine_model::reply::{Answer, Outcome, Reply};
 use shardine_model::table::SortPart;
 use shardine_model::{
-    Backing, ClientId, Conflict, ErrorCode, Field, FieldId, FieldRef, FieldType, FieldValue, Mapping, ReplicaId,
-    RowImage, RowKey, SqlOptions, Table, TableId, Timestamp, Value, ValueRef, Version, WriteMode, sort,
+    Backing, CatalogueVersion, ClientId, Conflict, ErrorCode, Field, FieldId, FieldRef, FieldType, FieldValue,
+    Generation, Mapping, RangeVersion, ReplicaId, RequestEpoch, RowImage, RowKey, SqlOptions, Table, TableId,
+    Timestamp, Value, ValueRef, Version, WriteMode, sort,
 };
 
 const LILI: RowKey<'static> = RowKey { table: TableId(2), key: b"lili", sort: b"" };
@@ -131,7 +133,8 @@ fn assert_request(request: Request<'_>, golden: &str) {
 #[test]
 fn golden_bytes_of_requests() {
     let delete = Command::plain(LILI, Action::Delete);
-    let origin = Some(Origin { client: ClientId(300), sequence: 7 });
+    let first = Origin { client: ClientId(300), sequence: 200, lowest: 195, attempt: Attempt::First };
+    let (origin, again) = (Some(first), Some(Origin { attempt: Attempt::Again, ..first }));
     let batch = |mode| Batch {
         mode,
         conditions: vec![(LILI, Version(3)), (POST, Version(0))],
@@ -139,16 +142,16 @@ fn golden_bytes_of_requests() {
     };
 
     assert_request(Request::one(delete.clone()), "00070002046c696c69");
-    assert_request(Request { origin, body: Body::One(delete.clone()) }, "02ac0207070002046c696c69");
+    assert_request(Request { origin, body: Body::One(delete.clone()) }, "02ac02c80105070002046c696c69");
     assert_request(Request { origin: None, body: Body::Read(LILI) }, "0802046c696c69");
-    assert_request(Request { origin, body: Body::Read(POST) }, "1aac0207ac020170088000000000000007");
+    assert_request(Request { origin, body: Body::Read(POST) }, "1aac02c80105ac020170088000000000000007");
     assert_request(
         Request { origin: None, body: Body::Batch(batch(BatchMode::EachItsOwn)) },
         "01020002046c696c690601ac020170088000000000000007000300070002046c696c690102046c696c6902ac020170088000000000000007",
     );
     assert_request(
-        Request { origin, body: Body::Batch(batch(BatchMode::AllOrNone)) },
-        "07ac0207020002046c696c690601ac020170088000000000000007000300070002046c696c690102046c696c6902ac020170088000000000000007",
+        Request { origin: again, body: Body::Batch(batch(BatchMode::AllOrNone)) },
+        "27ac02c80105020002046c696c690601ac020170088000000000000007000300070002046c696c690102046c696c6902ac020170088000000000000007",
     );
 }
 
@@ -165,41 +168,46 @@ fn golden_bytes_of_each_kind_of_entry() {
     Request::one(Command::plain(LILI, Action::Delete)).encode(&mut requests);
     let versions = vec![(LILI, Version(4)), (POST, Version(-5))];
     let at = Timestamp(1_700_000_000_000);
+    let (generation, range) = (Generation(2), RangeVersion(300));
+    let epoch = RequestEpoch { generation, range, catalogue: CatalogueVersion(7) };
 
-    assert_entry(Entry::Commands { proposed_at: at, requests: &requests }, "010180d095ffbc3100070002046c696c69");
+    assert_entry(
+        Entry::Commands { proposed_at: at, epoch, requests: &requests },
+        "0201 80d095ffbc31 02ac0207 00070002046c696c69",
+    );
     assert_entry(
         Entry::Load(vec![LoadedRow { row: LILI, version: Version(3), fields: &image.packed }]),
-        "0102010002046c696c690603010114",
+        "0202010002046c696c690603010114",
     );
-    assert_entry(Entry::Kick(versions.clone()), "0103020002046c696c690801ac02017008800000000000000709");
-    assert_entry(Entry::Lease { holder: ReplicaId(1), term: 300, length_ms: 10_000 }, "010401ac02904e");
-    assert_entry(Entry::Written(versions.clone()), "0105020002046c696c690801ac02017008800000000000000709");
+    assert_entry(Entry::Kick(versions.clone()), "0203020002046c696c690801ac02017008800000000000000709");
+    assert_entry(Entry::Lease { holder: ReplicaId(1), term: 300, length_ms: 10_000 }, "020401ac02904e");
+    assert_entry(Entry::Written(versions.clone()), "0205020002046c696c690801ac02017008800000000000000709");
     assert_entry(
-        Entry::Schema(Box::new(users())),
-        "01060202057573657273ac020107050101690101020175020104016603000000000000e03f050173040178060162050100020261740103746167040000e807008088b2a00200",
+        Entry::Schema { catalogue: CatalogueVersion(300), table: Box::new(users()) },
+        "0206ac020202057573657273ac020107050101690101020175020104016603000000000000e03f050173040178060162050100020261740103746167040000e807008088b2a00200",
     );
-    assert_entry(Entry::Purge(versions), "0107020002046c696c690801ac02017008800000000000000709");
+    assert_entry(Entry::Purge(versions), "0207020002046c696c690801ac02017008800000000000000709");
     assert_entry(
         Entry::Expire { at, rows: vec![LILI, POST] },
-        "010880d095ffbc31020002046c696c6901ac020170088000000000000007",
+        "020880d095ffbc31020002046c696c6901ac020170088000000000000007",
     );
-    assert_entry(Entry::Clear { table: TableId(300) }, "0109ac02");
-    assert_entry(Entry::Suspend, "0128");
-    assert_entry(Entry::Resume, "0129");
+    assert_entry(Entry::Clear { table: TableId(300) }, "0209ac02");
+    assert_entry(Entry::Suspend, "0228");
+    assert_entry(Entry::Resume, "0229");
     assert_entry(
         Entry::Refused { at, rows: vec![RefusedRow { row: LILI, version: Version(4), error: "no" }] },
-        "012a80d095ffbc31010002046c696c6908026e6f",
+        "022a80d095ffbc31010002046c696c6908026e6f",
     );
     let (expected, version, sql_version) = (Version(4), Version(5), Version(-2));
     assert_entry(
         Entry::Settle(SettledRow { row: LILI, expected, version, sql_version, fields: &image.packed }),
-        "012b0002046c696c69080a0303010114",
+        "022b0002046c696c69080a0303010114",
     );
     assert_entry(
         Entry::Raise(vec![RaisedRow { row: POST, expected, held: Version(9) }]),
-        "012c0101ac0201700880000000000000070812",
+        "022c0101ac0201700880000000000000070812",
     );
-    assert_entry(Entry::Floor { table: TableId(300), floor: 300 }, "012dac02ac02");
+    assert_entry(Entry::Floor { table: TableId(300), floor: 300 }, "022dac02ac02");
 }
 
 fn users() -> Table {
@@ -366,14 +374,17 @@ fn golden_numbers_of_error_codes() {
 fn records_73_unknown_numbers_are_refused() {
     let entry = |hex: &str| Entry::decode(bytes(hex)).unwrap_err().to_string();
 
-    assert_eq!(entry("02 01 00"), "entry format holds 2, which has no meaning");
-    assert_eq!(entry("01 0a"), "entry kind holds 10, which has no meaning");
-    assert_eq!(entry("01 06 04"), "definition format holds 4, which has no meaning");
-    assert_eq!(entry("01 04 01 01"), "bytes end inside lease length");
-    assert_eq!(entry("01 09 01 00"), "1 bytes are left over after entry");
-    assert_eq!(entry("01 06 01 02 01 61 01 08"), "definition flags holds 8, which has no meaning");
+    assert_eq!(entry("01 01 00"), "entry format 1 is of an early version, and is not read any more");
+    assert_eq!(entry("03 01 00"), "entry format holds 3, which has no meaning");
+    assert_eq!(entry("02 01 00 01 01"), "bytes end inside catalogue version");
+    assert_eq!(entry("02 0a"), "entry kind holds 10, which has no meaning");
+    assert_eq!(entry("02 06 01 04"), "definition format holds 4, which has no meaning");
+    assert_eq!(entry("02 04 01 01"), "bytes end inside lease length");
+    assert_eq!(entry("02 09 01 00"), "1 bytes are left over after entry");
+    assert_eq!(entry("02 06 01 01 02 01 61 01 08"), "definition flags holds 8, which has no meaning");
     let request = |hex: &str| Request::decode(&mut Reader::new(bytes(hex))).unwrap_err().to_string();
-    assert_eq!(request("20 07 00 02 00"), "request flags holds 32, which has no meaning");
+    assert_eq!(request("40 07 00 02 00"), "request flags holds 64, which has no meaning");
+    assert_eq!(request("02 01 05 06 07 00 02 00"), "open numbers holds 6, which has no meaning");
     assert_eq!(request("00 63 00 02 00"), "command holds 99, which has no meaning");
     assert_eq!(request("00 07 0c 02 00"), "existence holds 3, which has no meaning");
     assert_eq!(request("00 07 30 02 00"), "time to live holds 3, which has no meaning");

@@ -1,7 +1,7 @@
 //! The test vectors that are published in `docs/encoding.md` are those of the code: the page itself is read here.
 
 use shardine_model::key::{Interval, partition_key};
-use shardine_model::{Position, Value, sort};
+use shardine_model::{Position, RequestEpoch, Slot, Value, sort};
 
 const PAGE: &str = include_str!("../../../docs/encoding.md");
 
@@ -23,13 +23,15 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// records 122
 #[test]
 fn published_positions_are_those_of_the_code() {
-    for row in table("| key | counts | position |") {
+    for row in table("| key | counts | slot | position |") {
         let key = plain(&row[0]).as_bytes();
 
         assert_eq!(String::from_utf8_lossy(partition_key(key)), plain(&row[1]), "{row:?}");
-        assert_eq!(hex(&Position::of_key(key).to_bytes()), plain(&row[2]), "{row:?}");
+        assert_eq!(Slot::of_key(key).0.to_string(), row[2], "{row:?}");
+        assert_eq!(hex(&Position::of_key(key).to_bytes()), plain(&row[3]), "{row:?}");
     }
 }
 
@@ -69,12 +71,12 @@ fn published_kinds_are_those_of_the_code() {
     let settled =
         shardine_model::entry::SettledRow { row, expected: none, version: none, sql_version: none, fields: &[] };
     let entries = [
-        ("commands", Entry::Commands { proposed_at: Timestamp(0), requests: &[] }),
+        ("commands", Entry::Commands { proposed_at: Timestamp(0), epoch: RequestEpoch::FIRST, requests: &[] }),
         ("load", Entry::Load(Vec::new())),
         ("kick", Entry::Kick(Vec::new())),
         ("lease", Entry::Lease { holder: ReplicaId(1), term: 1, length_ms: 1 }),
         ("written", Entry::Written(Vec::new())),
-        ("schema", Entry::Schema(Box::new(Table::kv()))),
+        ("schema", Entry::definition(Table::kv())),
         ("purge", Entry::Purge(Vec::new())),
         ("expire", Entry::Expire { at: Timestamp(0), rows: Vec::new() }),
         ("clear", Entry::Clear { table: TableId(1) }),

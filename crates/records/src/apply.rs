@@ -4,12 +4,14 @@ use shardine_model::codec::{DecodeError, Reader};
 use shardine_model::command::{Batch, BatchItem, BatchMode, Body};
 use shardine_model::entry::LoadedRow;
 use shardine_model::{
-    Answer, Entry, ErrorCode, Outcome, Position, Reply, Request, RowKey, RowKeyBuf, Table, TableId, Timestamp, Version,
+    Answer, CatalogueVersion, Entry, ErrorCode, Outcome, Position, Reply, Request, RowKey, RowKeyBuf, Table, TableId,
+    Version,
 };
 use thiserror::Error;
 
 use crate::record::{Versions, open_packed};
-use crate::state::{Content, Lease, Lookup, Records};
+use crate::remembered::Recall;
+use crate::state::{Content, EpochFit, Lease, Lookup, Records};
 
 /// Where the outcomes of an entry go. Followers pass [`Nobody`].
 pub trait Sink {
@@ -38,26 +40,54 @@ pub enum Fatal {
     #[error(
         "the entry cannot be read: {0}; it was written by a newer version or is damaged: upgrade this node, or restore it from a peer"
     )]
-    Unreadable(#[from] DecodeError),
+    Unreadable(DecodeError),
+    #[error(
+        "the log was written by an early version, whose form is not read any more: begin with an empty data directory"
+    )]
+    Retired,
     #[error(
         "a kick names a record that is not in memory, so this replica has parted from its leader: restore it from a peer"
     )]
     KickedNotResident,
 }
 
-/// Rows that a request needs and memory does not hold.
-pub(crate) struct NotResident(pub Vec<RowKeyBuf>);
+impl From<DecodeError> for Fatal {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::Retired { .. } => Self::Retired,
+            error => Self::Unreadable(error),
+        }
+    }
+}
+
+/// Why a request was left alone. Nothing is remembered of it: sent again, it may be executed.
+pub(crate) enum Unexecuted {
+    /// It needs rows that memory does not hold.
+    NotResident(Vec<RowKeyBuf>),
+    /// It came to the wrong shard, or at the wrong time.
+    Refused(ErrorCode),
+}
+
+impl Unexecuted {
+    pub const STRAY: Self = Self::Refused(ErrorCode::StaleRoute);
+}
 
 impl Records {
     /// Applies one entry. Outcomes go to `sink` in the order of the requests.
     pub fn apply(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Fatal> {
         match Entry::decode(bytes)? {
-            Entry::Commands { proposed_at, requests } => return self.apply_commands(proposed_at, requests, sink),
+            Entry::Commands { proposed_at, epoch, requests } => {
+                self.clock = self.clock.max(proposed_at);
+                return match self.epoch_fits(epoch) {
+                    EpochFit::Fits => self.apply_commands(requests, sink),
+                    EpochFit::Stale | EpochFit::Ahead => refuse_all(requests, sink),
+                };
+            }
             Entry::Load(rows) => rows.into_iter().for_each(|loaded| self.apply_load(&loaded)),
             Entry::Kick(rows) => return self.apply_kick(&rows),
             Entry::Lease { holder, term, length_ms } => self.lease = Some(Lease { holder, term, length_ms }),
             Entry::Written(rows) => rows.into_iter().for_each(|(row, version)| self.apply_written(row, version)),
-            Entry::Schema(table) => self.apply_schema(*table),
+            Entry::Schema { catalogue, table } => self.apply_schema(catalogue, *table),
             Entry::Purge(rows) => self.apply_purge(&rows),
             Entry::Expire { at, rows } => {
                 self.clock = self.clock.max(at);
@@ -80,8 +110,7 @@ impl Records {
         Ok(())
     }
 
-    fn apply_commands(&mut self, at: Timestamp, requests: &[u8], sink: &mut impl Sink) -> Result<(), Fatal> {
-        self.clock = self.clock.max(at);
+    fn apply_commands(&mut self, requests: &[u8], sink: &mut impl Sink) -> Result<(), Fatal> {
         let mut reader = Reader::new(requests);
         while !reader.is_empty() {
             let before = reader.rest();
@@ -94,46 +123,48 @@ impl Records {
             }
             match self.execute_once(&request, sink) {
                 Ok(answer) => sink.answer(answer),
-                Err(NotResident(missing)) => sink.not_resident(span, missing),
+                Err(Unexecuted::NotResident(missing)) => sink.not_resident(span, missing),
+                Err(Unexecuted::Refused(code)) => sink.answer(Answer::Failed(code)),
             }
         }
         Ok(())
     }
 
     /// Executes a request, or recalls its result if it was executed before.
-    fn execute_once(&mut self, request: &Request<'_>, sink: &mut impl Sink) -> Result<Answer, NotResident> {
+    fn execute_once(&mut self, request: &Request<'_>, sink: &mut impl Sink) -> Result<Answer, Unexecuted> {
         if self.suspended {
-            // Not remembered: the same request may be sent again after a resume.
-            return Ok(Answer::Failed(ErrorCode::Suspended));
+            return Err(Unexecuted::Refused(ErrorCode::Suspended));
         }
         let Some(origin) = request.origin else { return self.execute(&request.body, sink) };
         #[cfg(feature = "mutants")]
         if self.mutant == Some(crate::Mutant::NoDedup) {
             return self.execute(&request.body, sink);
         }
-        if let Some(answer) = self.remembered.recall(origin) {
-            return Ok(answer);
+        match self.remembered.recall(origin) {
+            Recall::New => {}
+            Recall::Answered(answer) => return Ok(answer),
+            Recall::Refused(code) => return Err(Unexecuted::Refused(code)),
         }
         let answer = self.execute(&request.body, sink)?;
-        self.remembered.remember(origin, &answer);
+        let position = request.first_row().map_or(self.interval.lo, |row| row.position());
+        self.remembered.remember(origin, position, &answer);
         Ok(answer)
     }
 
-    fn execute(&mut self, body: &Body<'_>, sink: &mut impl Sink) -> Result<Answer, NotResident> {
+    fn execute(&mut self, body: &Body<'_>, sink: &mut impl Sink) -> Result<Answer, Unexecuted> {
         match body {
             Body::One(command) => self.execute_command(command, sink).map(Answer::One),
-            Body::Read(row) => match self.get(row.position(), *row) {
-                Lookup::NotResident => Err(NotResident(vec![(*row).to_owned()])),
-                Lookup::Live(_) | Lookup::Absent { .. } | Lookup::UnknownTable => {
-                    Ok(Answer::One(self.execute_read(*row, sink)))
-                }
-            },
+            Body::Read(row) => {
+                self.check_rows(std::iter::once(*row))?;
+                Ok(Answer::One(self.execute_read(*row, sink)))
+            }
             Body::Batch(batch) => self.execute_batch(batch, sink),
         }
     }
 
-    fn execute_batch(&mut self, batch: &Batch<'_>, sink: &mut impl Sink) -> Result<Answer, NotResident> {
-        self.check_batch_resident(batch)?;
+    fn execute_batch(&mut self, batch: &Batch<'_>, sink: &mut impl Sink) -> Result<Answer, Unexecuted> {
+        let items = batch.commands.iter().map(BatchItem::row);
+        self.check_rows(items.chain(batch.conditions.iter().map(|(row, _)| *row)))?;
         for (row, version) in &batch.conditions {
             self.expire_if_due(self.clock, row.position(), *row, sink);
             if self.current_version(*row) != *version {
@@ -162,15 +193,19 @@ impl Records {
         Ok(Answer::Many(replies))
     }
 
-    /// A batch happens at one moment or not at all: every row must be in memory before the first one changes.
-    fn check_batch_resident(&self, batch: &Batch<'_>) -> Result<(), NotResident> {
-        let items = batch.commands.iter().map(BatchItem::row);
-        let rows = items.chain(batch.conditions.iter().map(|(row, _)| *row));
-        let missing: Vec<RowKeyBuf> = rows
-            .filter(|row| matches!(self.get(row.position(), *row), Lookup::NotResident))
-            .map(RowKey::to_owned)
-            .collect();
-        if missing.is_empty() { Ok(()) } else { Err(NotResident(missing)) }
+    /// A batch happens at one moment or not at all: every row must be owned and in memory before the first one changes.
+    fn check_rows<'a>(&self, rows: impl Iterator<Item = RowKey<'a>>) -> Result<(), Unexecuted> {
+        let mut missing = Vec::new();
+        for row in rows {
+            let position = row.position();
+            if !self.interval.contains(position) {
+                return Err(Unexecuted::STRAY);
+            }
+            if matches!(self.get(position, row), Lookup::NotResident) {
+                missing.push(row.to_owned());
+            }
+        }
+        if missing.is_empty() { Ok(()) } else { Err(Unexecuted::NotResident(missing)) }
     }
 
     fn undo(&mut self, undo: Vec<(RowKeyBuf, Option<Content>)>) {
@@ -188,9 +223,6 @@ impl Records {
     }
 
     fn execute_read(&mut self, row: RowKey<'_>, sink: &mut impl Sink) -> Reply {
-        if !self.interval.contains(row.position()) {
-            return refused(Version::NEVER, Version::NEVER, ErrorCode::StaleRoute);
-        }
         self.expire_if_due(self.clock, row.position(), row, sink);
         read_reply(self.get(row.position(), row))
     }
@@ -247,14 +279,14 @@ impl Records {
         self.put_row(position, row, content);
     }
 
-    fn apply_schema(&mut self, table: Table) {
+    fn apply_schema(&mut self, version: CatalogueVersion, table: Table) {
         let (id, dropped) = (table.id, table.dropped);
         let is_newer = self.catalogue.get(id).is_some_and(|known| known.version < table.version);
         if dropped && is_newer {
             // While the definition still stands: what is counted by it must be uncounted by it.
             self.drop_rows(id);
         }
-        self.put_table(table);
+        self.put_table(version, table);
     }
 
     fn apply_purge(&mut self, rows: &[(RowKey<'_>, Version)]) {
@@ -313,6 +345,16 @@ impl Records {
         self.derived.tombstones.retain(|tombstone| tombstone.row.table != table);
         highest
     }
+}
+
+/// An entry whose epoch does not hold: none of its requests is executed, and none is forgotten.
+fn refuse_all(requests: &[u8], sink: &mut impl Sink) -> Result<(), Fatal> {
+    let mut reader = Reader::new(requests);
+    while !reader.is_empty() {
+        Request::decode(&mut reader)?;
+        sink.answer(Answer::Failed(ErrorCode::StaleRoute));
+    }
+    Ok(())
 }
 
 /// A read as a reply: the whole row, or `not_found` with the version to build a condition on (records 9, 10).

@@ -6,7 +6,7 @@ use shardine_model::{
     TableId, Timestamp, ValueRef, Version, limits,
 };
 
-use crate::apply::{NotResident, Sink, refused};
+use crate::apply::{Sink, Unexecuted, refused};
 use crate::evaluate::{Changes, Plan, plan, value_of};
 use crate::merge::{Merged, merge_packed, merge_wide, needs_wide, widen};
 use crate::record::{Big, Slot, Versions, Wide, open_packed, view};
@@ -14,12 +14,12 @@ use crate::state::{Content, Records};
 
 impl Records {
     #[inline]
-    pub(crate) fn execute_command(
-        &mut self,
-        command: &Command<'_>,
-        sink: &mut impl Sink,
-    ) -> Result<Reply, NotResident> {
+    pub(crate) fn execute_command(&mut self, command: &Command<'_>, sink: &mut impl Sink) -> Result<Reply, Unexecuted> {
         let row = command.row;
+        let position = row.position();
+        if !self.interval.contains(position) {
+            return Err(Unexecuted::STRAY);
+        }
         let Some(table) = self.catalogue.get(row.table).cloned() else {
             return Ok(refused(Version::NEVER, Version::NEVER, ErrorCode::UnknownTable));
         };
@@ -30,15 +30,11 @@ impl Records {
             // Its SQL table has no version column, so no write to it could be fenced.
             return Ok(refused(Version::NEVER, Version::NEVER, ErrorCode::Unsupported));
         }
-        let position = row.position();
-        if !self.interval.contains(position) {
-            return Ok(refused(Version::NEVER, Version::NEVER, ErrorCode::StaleRoute));
-        }
         self.expire_if_due(self.clock, position, row, sink);
         let found = self.index.find(position, row.table, row.key).and_then(|slot| slot.row(row.sort));
         let before = match found {
             Some(view) => Versions::of(&view),
-            None if table.backing == Backing::Sql => return Err(NotResident(vec![row.to_owned()])),
+            None if table.backing == Backing::Sql => return Err(Unexecuted::NotResident(vec![row.to_owned()])),
             None => Versions::default(),
         };
         let current = found.filter(|view| view.version.is_live());

@@ -30,4 +30,4 @@ pub use dead_letters::DeadLetter;
 pub use mutant::Mutant;
 pub use scan::{Page, Scan, ScanBound, ScanFrom};
 pub use snapshot::CutStep;
-pub use state::{Dirty, DirtyRow, Lease, Lookup, Records};
+pub use state::{Dirty, DirtyRow, EpochFit, Lease, Lookup, Records};

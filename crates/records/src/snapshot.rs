@@ -7,7 +7,9 @@
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
 use shardine_model::key::Interval;
 use shardine_model::row::check_packed;
-use shardine_model::{Position, ReplicaId, RowKey, Table, TableId, Timestamp, Version};
+use shardine_model::{
+    CatalogueVersion, Generation, Position, RangeVersion, ReplicaId, RowKey, Table, TableId, Timestamp, Version,
+};
 
 use crate::command::content_of;
 use crate::index::Index;
@@ -15,7 +17,7 @@ use crate::record::Versions;
 use crate::remembered::Remembered;
 use crate::state::{Lease, Records};
 
-const SNAPSHOT_FORMAT: u8 = 1;
+const SNAPSHOT_FORMAT: u8 = 2;
 const CHUNK_HEAD: u8 = 1;
 const CHUNK_ROWS: u8 = 2;
 
@@ -126,6 +128,8 @@ impl Records {
         }
         put_bytes(out, &self.interval.lo.to_bytes());
         put_bytes(out, self.interval.hi.map(Position::to_bytes).as_ref().map_or(&[], |hi| hi.as_slice()));
+        put_varint(out, self.generation.0);
+        put_varint(out, self.range_version.0);
         put_varint(out, self.floors.len() as u64);
         for (table, floor) in &self.floors {
             put_varint(out, u64::from(table.0));
@@ -133,6 +137,8 @@ impl Records {
         }
         put_varint(out, self.catalogue.definitions().count() as u64);
         self.catalogue.definitions().for_each(|table| table.encode(out));
+        put_varint(out, self.catalogue.version().0);
+        put_varint(out, self.catalogue.named_in().0);
         self.remembered.encode(out);
         // Said only where it holds: every other head is what it was before there was such a thing.
         if self.suspended {
@@ -156,13 +162,18 @@ impl Records {
         };
         let lo = read_position(reader)?.unwrap_or_default();
         self.interval = Interval { lo, hi: read_position(reader)? };
+        self.generation = Generation(reader.varint("generation")?);
+        self.range_version = RangeVersion(reader.varint("range version")?);
         for _ in 0..reader.count("floor count")? {
             let table = table_id(reader)?;
             self.floors.insert(table, reader.varint("floor")?);
         }
         for _ in 0..reader.count("table count")? {
-            self.put_table(Table::decode(reader)?);
+            self.put_table(CatalogueVersion::FIRST, Table::decode(reader)?);
         }
+        let version = CatalogueVersion(reader.varint("catalogue version")?);
+        let named_in = CatalogueVersion(reader.varint("catalogue version")?);
+        self.catalogue = std::mem::take(&mut self.catalogue).versioned(version, named_in);
         self.remembered = Remembered::decode(reader)?;
         while !reader.is_empty() {
             match reader.u8("head mark")? {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use shardine_model::codec::put_bytes;
 use shardine_model::key::Interval;
 use shardine_model::{
-    Backing, Catalogue, Position, ReplicaId, RowKey, RowKeyBuf, RowView, Table, TableId, Timestamp, Version, WriteMode,
+    Backing, Catalogue, CatalogueVersion, Generation, Position, RangeVersion, ReplicaId, RequestEpoch, RowKey,
+    RowKeyBuf, RowView, Table, TableId, Timestamp, Version, WriteMode,
 };
 
 use crate::absents::Absents;
@@ -37,6 +38,8 @@ pub struct Records {
     /// What this shard owns: part of the state, so that a snapshot brings it along and a restart cannot disagree
     /// (records 66).
     pub(crate) interval: Interval,
+    pub(crate) generation: Generation,
+    pub(crate) range_version: RangeVersion,
     /// Set by an operator: no request is executed until it is taken back (records 67).
     pub(crate) suspended: bool,
     pub(crate) sql_tables: usize,
@@ -100,6 +103,16 @@ pub enum Lookup<'a> {
     UnknownTable,
 }
 
+/// How a request's epoch stands to the shard's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EpochFit {
+    Fits,
+    /// Its sender knows an older map, or other tables: it must be routed and read again.
+    Stale,
+    /// Its sender knows definitions that have not come here yet.
+    Ahead,
+}
+
 /// What a row becomes.
 pub(crate) enum Content {
     Packed(Box<[u8]>),
@@ -139,6 +152,8 @@ impl Records {
             clock: Timestamp(0),
             lease: None,
             interval: Interval::ALL,
+            generation: Generation::FIRST,
+            range_version: RangeVersion::FIRST,
             suspended: false,
             sql_tables: 0,
             derived: Derived::default(),
@@ -159,8 +174,8 @@ impl Records {
     }
 
     /// Takes a definition in if it is newer.
-    pub(crate) fn put_table(&mut self, table: shardine_model::Table) -> bool {
-        let taken = self.catalogue.put(table);
+    pub(crate) fn put_table(&mut self, version: CatalogueVersion, table: Table) -> bool {
+        let taken = self.catalogue.put_in(version, table);
         self.sql_tables = self.catalogue.tables().filter(|table| table.backing == Backing::Sql).count();
         taken
     }
@@ -179,6 +194,33 @@ impl Records {
     #[must_use]
     pub fn interval(&self) -> Interval {
         self.interval
+    }
+
+    /// The same state in this generation, with bounds that have changed so often.
+    #[must_use]
+    pub fn at_epoch(self, generation: Generation, range_version: RangeVersion) -> Self {
+        Self { generation, range_version, ..self }
+    }
+
+    /// What a request is to be routed and read by.
+    #[must_use]
+    pub fn epoch(&self) -> RequestEpoch {
+        let catalogue = self.catalogue.version();
+        RequestEpoch { generation: self.generation, range: self.range_version, catalogue }
+    }
+
+    /// Whether a request that was routed and read by this epoch means here what its sender meant. Definitions that only
+    /// grew since change no meaning.
+    #[inline]
+    #[must_use]
+    pub fn epoch_fits(&self, epoch: RequestEpoch) -> EpochFit {
+        if epoch.generation != self.generation || epoch.range != self.range_version {
+            return EpochFit::Stale;
+        }
+        if epoch.catalogue > self.catalogue.version() {
+            return EpochFit::Ahead;
+        }
+        if epoch.catalogue < self.catalogue.named_in() { EpochFit::Stale } else { EpochFit::Fits }
     }
 
     #[inline]

@@ -5,7 +5,7 @@
 mod words;
 
 use shardine_model::entry::{LoadedRow, RefusedRow, open_commands};
-use shardine_model::{Entry, ReplicaId, RowImage, RowKey, Table, TableId, Timestamp, Version, limits};
+use shardine_model::{Entry, ReplicaId, RequestEpoch, RowImage, RowKey, Table, TableId, Timestamp, Version, limits};
 use shardine_records::{CutStep, Nobody, Records};
 
 fn hex(bytes: &[u8]) -> String {
@@ -18,12 +18,12 @@ fn bytes(hex: &str) -> Vec<u8> {
 
 fn define(records: &mut Records, definition: &str) {
     let table: Table = words::table(records.catalogue(), &definition.split_whitespace().collect::<Vec<_>>());
-    records.apply(&Entry::Schema(Box::new(table)).to_bytes(), &mut Nobody).expect("a definition");
+    records.apply(&Entry::definition(table).to_bytes(), &mut Nobody).expect("a definition");
 }
 
 fn ask(records: &mut Records, line: &str) {
     let mut entry = Vec::new();
-    open_commands(&mut entry, Timestamp(300));
+    open_commands(&mut entry, Timestamp(300), RequestEpoch::FIRST);
     words::request(records.catalogue(), line).expect("a request").encode(&mut entry);
     records.apply(&entry, &mut Nobody).expect("a request");
 }
@@ -48,7 +48,7 @@ fn assert_chunks(mut records: Records, golden: &[&str]) {
 fn golden_bytes_of_an_empty_shard() {
     assert_chunks(
         Records::new(1),
-        &["010100000800000000000000000000010201026b7601020100000000e807008088b2a0020000", "0102"],
+        &["0201000008000000000000000000010100010201026b7601020100000000e807008088b2a0020001010000", "0202"],
     );
 }
 
@@ -60,7 +60,10 @@ fn golden_bytes_of_a_suspended_shard() {
     records.apply(&Entry::Suspend.to_bytes(), &mut Nobody).expect("a suspension");
     assert_ne!(records.state_hash(), serving);
 
-    assert_chunks(records, &["010100000800000000000000000000010201026b7601020100000000e807008088b2a002000001", "0102"]);
+    assert_chunks(
+        records,
+        &["0201000008000000000000000000010100010201026b7601020100000000e807008088b2a002000101000001", "0202"],
+    );
 }
 
 /// A record with an expiry, a kept result, the clock.
@@ -72,8 +75,8 @@ fn golden_bytes_of_a_dynamic_record() {
     assert_chunks(
         records,
         &[
-            "0101ac02000800000000000000000000010201026b7601020100000000e807008088b2a00200010107000101080102000001028827",
-            "0102010161000200882706000166050178",
+            "0201ac020008000000000000000000010100010201026b7601020100000000e807008088b2a0020001010001010701000101f21f9b18cad87a59080102000001028827",
+            "0202010161000200882706000166050178",
         ],
     );
 }
@@ -94,8 +97,8 @@ fn golden_bytes_of_a_row_with_sql() {
     assert_chunks(
         records,
         &[
-            "0101ac02010205904e0800000000000000000000020201026b7601020100000000e807008088b2a002000202057573657273010103020103616765012402046e616d650404616e6f6e000000e807008088b2a0020000",
-            "010202046c696c690008050003010114",
+            "0201ac02010205904e08000000000000000000010100020201026b7601020100000000e807008088b2a002000202057573657273010103020103616765012402046e616d650404616e6f6e000000e807008088b2a0020001010000",
+            "020202046c696c690008050003010114",
         ],
     );
 }
@@ -119,8 +122,8 @@ fn golden_bytes_of_a_dead_letter() {
     assert_chunks(
         records,
         &[
-            "01019003000800000000000000000000020201026b7601020100000000e807008088b2a0020002020575736572730101020101036167650100000000e807008088b2a0020000020102046c696c690002026e6f0190039003",
-            "010202046c696c690002000003010114",
+            "020190030008000000000000000000010100020201026b7601020100000000e807008088b2a0020002020575736572730101020101036167650100000000e807008088b2a0020001010000020102046c696c690002026e6f0190039003",
+            "020202046c696c690002000003010114",
         ],
     );
 }
@@ -161,8 +164,8 @@ fn golden_bytes_of_sorted_rows() {
     assert_chunks(
         records,
         &[
-            "0101ac020008000000000000000000010202020201026b7601020100000000e807008088b2a002000202046368617401000201010474657874040001026174010000e807008088b2a0020000",
-            "01020204726f6f6d08800000000000000102000004010401610204726f6f6d08800000000000000203000000",
+            "0201ac0200080000000000000000000101010202020201026b7601020100000000e807008088b2a002000202046368617401000201010474657874040001026174010000e807008088b2a0020001010000",
+            "02020204726f6f6d08800000000000000102000004010401610204726f6f6d08800000000000000203000000",
         ],
     );
 }
@@ -172,10 +175,10 @@ fn golden_bytes_of_sorted_rows() {
 fn records_73_unknown_chunks_are_refused() {
     let refused = |chunk: &[u8]| Records::new(1).restore_chunk(chunk).unwrap_err().to_string();
 
-    assert_eq!(refused(&[2, 1]), "chunk format holds 2, which has no meaning");
-    assert_eq!(refused(&[1, 3]), "chunk kind holds 3, which has no meaning");
-    let mut head = bytes("010100000800000000000000000000010101026b76010201000000");
+    assert_eq!(refused(&[1, 1]), "chunk format holds 1, which has no meaning");
+    assert_eq!(refused(&[2, 3]), "chunk kind holds 3, which has no meaning");
+    let mut head = bytes("0201000008000000000000000000010100010201026b7601020100000000e807008088b2a0020001010000");
     head.push(9);
     assert_eq!(refused(&head), "head mark holds 9, which has no meaning");
-    assert_eq!(refused(&[1, 2, 1]), "bytes end inside key");
+    assert_eq!(refused(&[2, 2, 1]), "bytes end inside key");
 }

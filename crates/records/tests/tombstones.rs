@@ -1,6 +1,6 @@
 //! Tombstones of tables without SQL are marked for purging, and the marks go when the tombstones do.
 
-use shardine_model::{Action, Command, Entry, Request, RowKey, Timestamp, Version, table};
+use shardine_model::{Action, Command, Entry, Request, RequestEpoch, RowKey, Timestamp, Version, table};
 use shardine_records::{CutStep, Nobody, Records};
 
 const END: Timestamp = Timestamp(u64::MAX);
@@ -46,7 +46,8 @@ fn change<'a>(records: &mut Records, key: &'a str, action: Action<'a>) {
     let row = RowKey { table: table::KV, key: key.as_bytes(), sort: b"" };
     let mut requests = Vec::new();
     Request::one(Command::plain(row, action)).encode(&mut requests);
-    let entry = Entry::Commands { proposed_at: Timestamp(1_000), requests: &requests }.to_bytes();
+    let entry =
+        Entry::Commands { proposed_at: Timestamp(1_000), epoch: RequestEpoch::FIRST, requests: &requests }.to_bytes();
     records.apply(&entry, &mut Nobody).expect("a change");
 }
 

@@ -1,7 +1,8 @@
 //! What a Redis key means: which row of which table. The text form itself is the model's (`model/src/address.rs`).
 //!
 //! A key whose text before the first `:` names no table belongs to `kv` as a whole. `kv:` may be written out, and must
-//! be where a key of `kv` would otherwise be taken for another table's. Looks nothing up but definitions.
+//! be where a key of `kv` would otherwise be taken for another table's. In tables with a definition a key may stand in
+//! braces; in `kv` it is its text. Looks nothing up but definitions.
 
 use std::sync::Arc;
 
@@ -42,10 +43,9 @@ impl ResolvedKey<'_> {
 /// Reads the address of one row.
 #[inline]
 pub fn parse<'a>(text: &'a [u8], catalogue: &Catalogue) -> Result<ResolvedKey<'a>, Refusal> {
-    let place = parse_partition(text, catalogue)?;
-    match &place.table {
-        Some(table) if table.has_sort() => parse_sorted(place.key, Arc::clone(table)),
-        _ => Ok(place),
+    match split_table(text, catalogue) {
+        (Some(table), rest) if table.has_sort() => parse_sorted(rest, table),
+        (table, key) => resolved(table, key, SmallVec::new()),
     }
 }
 
@@ -53,11 +53,18 @@ pub fn parse<'a>(text: &'a [u8], catalogue: &Catalogue) -> Result<ResolvedKey<'a
 #[inline]
 pub fn parse_partition<'a>(text: &'a [u8], catalogue: &Catalogue) -> Result<ResolvedKey<'a>, Refusal> {
     let (table, key) = split_table(text, catalogue);
+    resolved(table, key, SmallVec::new())
+}
+
+#[inline]
+fn resolved(table: Option<Arc<Table>>, text: &[u8], sort: SmallVec<[u8; 16]>) -> Result<ResolvedKey<'_>, Refusal> {
+    let is_typed = table.as_ref().is_some_and(|table| !table.dynamic);
+    let key = if is_typed { address::bare_key(text) } else { text };
     if key.len() > limits::KEY_BYTES_MAX {
         let (length, limit) = (key.len(), limits::KEY_BYTES_MAX);
         return Err(Refusal::new(ErrorCode::TooLarge, format!("the key has {length} bytes, the limit is {limit}")));
     }
-    Ok(ResolvedKey { table, key, sort: SmallVec::new() })
+    Ok(ResolvedKey { table, key, sort })
 }
 
 #[inline]
@@ -79,7 +86,7 @@ fn named<'c, 'a>(text: &'a [u8], catalogue: &'c Catalogue) -> Option<(&'c Arc<Ta
 fn parse_sorted(text: &[u8], table: Arc<Table>) -> Result<ResolvedKey<'_>, Refusal> {
     let (key, parts) = address::split_sort(text, &table.sort_types())?;
     let sort = encode_sort(&parts)?;
-    Ok(ResolvedKey { table: Some(table), key, sort })
+    resolved(Some(table), key, sort)
 }
 
 /// Reads `part` or `part,part` into the bytes that order rows. The first part alone is enough (bounds of scans).
@@ -108,7 +115,10 @@ pub fn print(row: RowKey<'_>, catalogue: &Catalogue, out: &mut Vec<u8>) {
         out.extend_from_slice(table.name.as_bytes());
         out.push(b':');
     }
-    out.extend_from_slice(row.key);
+    match table {
+        Some(table) if !table.dynamic => address::print_key(row.key, out),
+        _ => out.extend_from_slice(row.key),
+    }
     if let Some(table) = table.filter(|_| !row.sort.is_empty()) {
         out.push(b'@');
         print_sort(row.sort, table, out);
@@ -171,6 +181,32 @@ mod tests {
         assert_eq!(there_and_back("kv:kv:x"), (1, "kv:x".into(), "kv:kv:x".into()));
     }
 
+    /// redis-cluster A-51
+    #[test]
+    fn braces_around_a_key_are_no_part_of_it_where_there_is_a_definition() {
+        assert_eq!(there_and_back("users:{42}"), (2, "42".into(), "users:42".into()));
+        assert_eq!(there_and_back("users:{42}:x"), (2, "{42}:x".into(), "users:{42}:x".into()));
+        assert_eq!(there_and_back("users:{{42}}"), (2, "{42}".into(), "users:{{42}}".into()));
+        assert_eq!(there_and_back("messages:{42}@a,7"), (3, "42".into(), "messages:42@a,7".into()));
+        assert_eq!(there_and_back("messages:{{42}}@a,7"), (3, "{42}".into(), "messages:{{42}}@a,7".into()));
+        assert_eq!(there_and_back("{42}"), (1, "{42}".into(), "{42}".into()));
+        assert_eq!(there_and_back("kv:{42}"), (1, "{42}".into(), "{42}".into()));
+        let catalogue = catalogue();
+        assert_eq!(parse_partition(b"messages:{42}", &catalogue).unwrap().key, b"42");
+    }
+
+    #[test]
+    fn the_longest_key_may_have_braces_and_a_sort_key() {
+        let longest = "x".repeat(limits::KEY_BYTES_MAX);
+        let (braced, sorted) = (format!("users:{{{longest}}}"), format!("messages:{{{longest}}}@general,-5"));
+
+        assert_eq!(there_and_back(&braced), (2, longest.clone(), format!("users:{longest}")));
+        assert_eq!(there_and_back(&sorted), (3, longest.clone(), format!("messages:{longest}@general,-5")));
+        for text in [format!("users:{{{longest}x}}"), format!("messages:{longest}x@a,1")] {
+            assert_eq!(parse(text.as_bytes(), &catalogue()).unwrap_err().code, ErrorCode::TooLarge);
+        }
+    }
+
     #[test]
     fn the_last_at_begins_the_sort_key() {
         let sorted = there_and_back("messages:a@b@general,-5");
@@ -194,7 +230,8 @@ mod tests {
     proptest! {
         #[test]
         fn every_row_reads_back_from_its_print(
-            key in prop::collection::vec(any::<u8>(), 0..20), chat in ".{0,12}", number in any::<i64>(), which in 1u32..4,
+            key in prop_oneof![prop::collection::vec(any::<u8>(), 0..20), prop::collection::vec(b'z'..=b'}', 0..8)],
+            chat in ".{0,12}", number in any::<i64>(), which in 1u32..4,
         ) {
             let catalogue = catalogue();
             let sort = if which == 3 { sort::encode(&[Value::Str(chat), Value::Int(number)]) } else { Vec::new() };

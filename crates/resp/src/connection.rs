@@ -1,5 +1,6 @@
 //! One connection: executes commands in order, and answers in order. Never waits; what must be waited for stands in the queue.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use shardine_model::{Ack, AckAfter, Position, RowKeyBuf, Version};
@@ -14,7 +15,7 @@ use crate::command::{call, look, many, own, record, transaction};
 use crate::failure::{Failure, NOT_AUTHENTICATED};
 use crate::frame::{self, Args, FrameError, Limits, Line, Parsed};
 use crate::options::Options;
-use crate::queue::{Queue, SlotId};
+use crate::queue::{Queue, SlotId, append};
 use crate::value::quote;
 use crate::verb::{self, Kind, Verb};
 use crate::waiting::{LateRead, Progress, Waiting};
@@ -39,6 +40,21 @@ pub struct Received {
     pub flow: Flow,
 }
 
+/// Who a connection is, as clients are told: Redis's number of it, and the two ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Peer {
+    /// Never given to two connections while the process lives.
+    pub id: u64,
+    pub address: Option<SocketAddr>,
+    pub local: Option<SocketAddr>,
+}
+
+impl Peer {
+    pub(crate) fn number(self) -> i64 {
+        i64::try_from(self.id).unwrap_or(i64::MAX)
+    }
+}
+
 /// A row whose version a transaction is bound to.
 pub(crate) struct Watched {
     pub(crate) row: RowKeyBuf,
@@ -48,7 +64,9 @@ pub(crate) struct Watched {
 /// The state of one connection. Invariants: replies leave in the order of their commands; while `blocked` is set,
 /// nothing is executed, because what comes next depends on the answer of that slot.
 pub struct RespConnection {
-    pub(crate) connection: u32,
+    /// What responses are asked for under.
+    connection: u64,
+    pub(crate) peer: Peer,
     pub(crate) options: Arc<Options>,
     args: Args,
     pub(crate) queue: Queue<Waiting>,
@@ -75,11 +93,12 @@ pub(crate) enum Step {
 
 impl RespConnection {
     #[must_use]
-    pub fn new(connection: u32, options: Arc<Options>) -> Self {
+    pub fn new(connection: u64, peer: Peer, options: Arc<Options>) -> Self {
         // An odd multiplier spreads neighbouring connections; xorshift must not begin at zero.
-        let chance = (options.seed ^ u64::from(connection)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let chance = (options.seed ^ peer.id).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         Self {
             connection,
+            peer,
             is_authenticated: options.password.is_none(),
             options,
             args: Args::default(),
@@ -94,6 +113,12 @@ impl RespConnection {
             is_closing: false,
             chance,
         }
+    }
+
+    /// Whether it has said who it is, or need not.
+    #[must_use]
+    pub fn is_authenticated(&self) -> bool {
+        self.is_authenticated
     }
 
     /// Replies outstanding.
@@ -171,7 +196,7 @@ impl RespConnection {
         match waiting.advance(part, response, context, ticket, engine) {
             Progress::Wait => {}
             Progress::Reply(bytes) => {
-                self.queue.finish(id, out, |_, _, out| out.extend_from_slice(&bytes));
+                self.queue.finish(id, out, |_, _, out| append(out, bytes));
                 self.end_wait(id);
             }
             Progress::Watch(seen) => {
@@ -324,7 +349,8 @@ impl RespConnection {
                         let mut bytes = Vec::new();
                         request.encode(&mut bytes);
                         let ack = Ack { after, ..Ack::default() };
-                        engine.call(Call::Submit { request: bytes.into(), ack }, ticket);
+                        let catalogue = engine.catalogue().version();
+                        engine.call(Call::Submit { request: bytes.into(), catalogue, ack }, ticket);
                     }
                     _ => engine.submit(&request, ticket),
                 }
@@ -354,7 +380,14 @@ impl RespConnection {
     #[inline]
     pub(crate) fn context<H: LocalEngine>(&mut self, engine: &H) -> Context {
         self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15) | 1;
-        Context { protocol: self.protocol, now: engine.now(), chance: self.chance, applied: None }
+        Context {
+            protocol: self.protocol,
+            now: engine.now(),
+            chance: self.chance,
+            applied: None,
+            reply_bytes_max: self.options.reply_bytes_max,
+            reply_bytes_used: 0,
+        }
     }
 
     pub(crate) fn fail(&mut self, failure: &Failure, out: &mut Vec<u8>) -> Step {

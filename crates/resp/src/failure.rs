@@ -50,6 +50,18 @@ impl Failure {
         Self::new(ErrorCode::Unsupported, sentence)
     }
 
+    /// One reply would hold more than it may.
+    pub(crate) fn too_long(limit: usize) -> Self {
+        let sentence = format!("the reply would hold more than {limit} bytes: ask for fewer records or fields at once");
+        Self::new(ErrorCode::TooLarge, sentence)
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        out
+    }
+
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         wire::error(out, &self.0);
     }

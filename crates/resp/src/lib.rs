@@ -22,6 +22,6 @@ mod wire;
 mod glob;
 mod failure;
 
-pub use connection::{Flow, Received, RespConnection};
+pub use connection::{Flow, Peer, Received, RespConnection};
 pub use options::{Options, Password};
 pub use wire::Protocol;

@@ -1,5 +1,7 @@
 //! What the host decides about the door: limits, the password, and what it calls itself. Read from no file here.
 
+use shardine_model::limits;
+
 use crate::frame::Limits;
 
 /// Replies that one connection may have outstanding (reliability S10). More pipelined commands wait in the input.
@@ -8,6 +10,9 @@ pub const PIPELINE_MAX: usize = 1_024;
 /// Bytes of replies that one connection may hold before it executes nothing more (reliability S10). One reply may
 /// exceed it; the next command then waits until the host has written this one.
 pub const OUT_BYTES_SOFT_MAX: usize = 1 << 20;
+
+/// Bytes of one reply, `EXEC` included. Whoever asks for more is told so, and may ask again for less.
+pub const REPLY_BYTES_MAX: usize = limits::REPLY_BYTES_MAX;
 
 /// Rows that `KEYS` may look at; it answers in one piece and holds its whole answer.
 pub const KEYS_ROWS_MAX: usize = 10_000;
@@ -55,6 +60,7 @@ pub struct Options {
     pub limits_before_auth: Limits,
     pub pipeline_max: usize,
     pub out_bytes_soft_max: usize,
+    pub reply_bytes_max: usize,
     pub keys_rows_max: usize,
     pub queue_bytes_max: usize,
     /// Without one, every client is let in.
@@ -74,6 +80,7 @@ impl Default for Options {
             limits_before_auth: Limits::BEFORE_AUTH,
             pipeline_max: PIPELINE_MAX,
             out_bytes_soft_max: OUT_BYTES_SOFT_MAX,
+            reply_bytes_max: REPLY_BYTES_MAX,
             keys_rows_max: KEYS_ROWS_MAX,
             queue_bytes_max: QUEUE_BYTES_MAX,
             password: None,

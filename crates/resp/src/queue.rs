@@ -89,6 +89,18 @@ impl<W> Queue<W> {
         result
     }
 
+    /// A reply that is ready and stands by itself. A large one is handed on as it is, not copied.
+    pub(crate) fn reply_bytes(&mut self, out: &mut Vec<u8>, bytes: Vec<u8>) {
+        if bytes.len() <= SPARE_BYTES_MAX {
+            return self.reply(out, |out| out.extend_from_slice(&bytes));
+        }
+        if self.slots.is_empty() {
+            return append(out, bytes);
+        }
+        self.held_bytes += bytes.len();
+        self.slots.push_back(Slot::Ready(bytes));
+    }
+
     /// What a slot waits for, to be changed while it goes on waiting.
     pub(crate) fn waiting_mut(&mut self, id: SlotId) -> Option<(Protocol, &mut W)> {
         let index = usize::try_from(id.0.checked_sub(self.front)?).ok()?;
@@ -125,17 +137,24 @@ impl<W> Queue<W> {
     #[inline]
     fn release(&mut self, out: &mut Vec<u8>) {
         while let Some(Slot::Ready(held)) = self.slots.front_mut() {
-            out.extend_from_slice(held);
             self.held_bytes -= held.len();
-            held.clear();
-            // A large buffer is given back, so that one big reply does not stay with the connection for ever.
+            // A large buffer is handed on, so that one big reply does not stay with the connection for ever.
             if held.capacity() <= SPARE_BYTES_MAX {
+                out.extend_from_slice(held);
+                held.clear();
                 self.spare = std::mem::take(held);
+            } else {
+                append(out, std::mem::take(held));
             }
             self.slots.pop_front();
             self.front += 1;
         }
     }
+}
+
+/// Takes a buffer over where that saves a copy.
+pub(crate) fn append(out: &mut Vec<u8>, bytes: Vec<u8>) {
+    if out.is_empty() { *out = bytes } else { out.extend_from_slice(&bytes) }
 }
 
 const SPARE_BYTES_MAX: usize = 16 << 10;

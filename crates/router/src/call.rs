@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use shardine_model::{
-    Ack, Answer, Backing, FieldType, NodeId, Position, Refusal, Reply, RowImage, RowKeyBuf, ShardId, SqlOptions, Table,
-    TableId, Timestamp, Value, Version,
+    Ack, Answer, Backing, CatalogueVersion, FieldType, NodeId, Position, Refusal, Reply, RowImage, RowKeyBuf, ShardId,
+    SqlOptions, Table, TableId, Timestamp, Value, Version,
 };
 
 use crate::coord::{CoordLook, CoordStatus, CoordView};
@@ -22,9 +22,11 @@ pub enum Call {
         row: RowKeyBuf,
         max_age_ms: u64,
     },
-    /// An encoded [`shardine_model::Request`], all of whose rows share one partition, and when it is to be answered.
+    /// An encoded [`shardine_model::Request`], all of whose rows share one partition, the definitions that it was read by,
+    /// and when it is to be answered.
     Submit {
         request: Box<[u8]>,
+        catalogue: CatalogueVersion,
         ack: Ack,
     },
     Scan(ScanCall),

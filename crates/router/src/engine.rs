@@ -6,10 +6,11 @@ use shardine_model::{Catalogue, Request, RowKey, RowView, Timestamp, Version};
 
 use crate::call::{Call, Response};
 
-/// Where a response goes: a connection of this lane, and the place in its line of replies.
+/// Where a response goes: a connection of this lane, and the place in its line of replies. A connection's id names no other
+/// one for as long as the process lives, so a response that comes late goes to nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    pub connection: u32,
+    pub connection: u64,
     pub sequence: u64,
 }
 

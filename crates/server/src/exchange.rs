@@ -44,7 +44,7 @@ impl Exchange {
             Call::Flush(FlushScope::Row(row))
             | Call::RetryDeadLetters(FlushScope::Row(row))
             | Call::DiscardDeadLetter { row } => row.as_ref().position(),
-            Call::Submit { request, .. } => request_position(request)?,
+            Call::Submit { request, .. } => request_position(request).ok()?,
             Call::Scan(scan) => scan_position(scan),
             Call::Verify(verify) => cursor_position(verify.cursor.as_deref()),
             Call::Flush(FlushScope::Table(_) | FlushScope::All)
@@ -94,7 +94,10 @@ impl Exchange {
                 let schema_manager = self.schema_manager.lock().unwrap_or_else(PoisonError::into_inner);
                 let _ = schema_manager.send(SchemaRequest { call, done });
             }
-            Call::Submit { .. } => done(refused(ErrorCode::BadRequest)),
+            Call::Submit { request, .. } => done(match request_position(&request) {
+                Ok(_) => refused(ErrorCode::StaleRoute),
+                Err(refusal) => Response::Refused(refusal),
+            }),
             Call::Read { .. }
             | Call::ReadStale { .. }
             | Call::Kick { .. }
@@ -319,7 +322,7 @@ fn sentence(code: ErrorCode) -> &'static str {
         ErrorCode::BackendUnavailable => "the SQL database cannot be reached and the record is not in memory",
         ErrorCode::UnknownTable => "there is no such table",
         ErrorCode::Unsupported => "the table has no SQL behind it",
-        ErrorCode::BadRequest => "all rows of one request must share a partition",
+        ErrorCode::BadRequest => "the request is malformed",
         ErrorCode::Suspended => "an operator has suspended this shard; nothing was done, try again after a resume",
         ErrorCode::SqlRefused => "SQL does not take a row as it is; `shardine writeback dead-letters` says why",
         ErrorCode::InDoubt => "the change may or may not have been made",
@@ -327,10 +330,17 @@ fn sentence(code: ErrorCode) -> &'static str {
     }
 }
 
-fn request_position(request: &[u8]) -> Option<Position> {
-    let request = Request::decode(&mut Reader::new(request)).ok()?;
-    let first = request.first_row()?.position();
-    request.rows().all(|row| row.position() == first).then_some(first)
+/// Where an encoded request belongs, or why it belongs nowhere. Whatever cannot be understood is answered, too.
+pub(crate) fn request_position(request: &[u8]) -> Result<Position, Refusal> {
+    let unreadable = || Refusal::new(ErrorCode::BadRequest, "the request cannot be read");
+    let request = Request::decode(&mut Reader::new(request)).map_err(|_| unreadable())?;
+    let mut positions = request.rows().map(|row| row.position());
+    let first = positions.next().ok_or_else(unreadable)?;
+    if positions.all(|position| position == first) { Ok(first) } else { Err(scattered()) }
+}
+
+pub(crate) fn scattered() -> Refusal {
+    Refusal::new(ErrorCode::BadRequest, "all rows of one request must share a partition")
 }
 
 /// A page begins at its partition, or behind its cursor, or at the beginning.
@@ -360,5 +370,18 @@ impl RemoteEngine for ExchangeHandle {
 
     fn call(&self, call: Call, done: Box<dyn FnOnce(Response) + Send>) {
         self.0.dispatch(call, done);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call whose request could not be read was once answered never.
+    #[test]
+    fn a_request_that_cannot_be_read_is_refused() {
+        for bytes in [&b""[..], b"\xff\xff\xff", &[0; 40]] {
+            assert_eq!(request_position(bytes).unwrap_err().code, ErrorCode::BadRequest, "{bytes:?}");
+        }
     }
 }

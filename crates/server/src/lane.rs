@@ -5,7 +5,9 @@
 mod connections;
 mod core;
 mod calls;
+mod numbered;
 
+mod looks;
 mod scan;
 mod verify;
 mod sql;
@@ -17,9 +19,8 @@ use std::time::{Duration, Instant};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use shardine_model::{Catalogue, ShardId};
-use shardine_router::Ticket;
 
-pub(crate) use self::connections::Connections;
+pub(crate) use self::connections::{Connections, Population};
 pub(crate) use self::core::{Core, CoreParts};
 pub(crate) use self::sql::lane_of as sql_lane;
 use crate::clock::Clock;
@@ -48,7 +49,6 @@ pub(crate) struct Lane {
     exchange: Arc<Exchange>,
     clock: Clock,
     next_tick_ms: u64,
-    next_lane: usize,
     stopping: bool,
 }
 
@@ -61,8 +61,8 @@ impl Lane {
         exchange: Arc<Exchange>,
         clock: Clock,
     ) -> Self {
-        let (listener, next_tick_ms, next_lane, stopping) = (None, 0, 0, false);
-        Self { poll, mailbox, core, connections, listener, exchange, clock, next_tick_ms, next_lane, stopping }
+        let (listener, next_tick_ms, stopping) = (None, 0, false);
+        Self { poll, mailbox, core, connections, listener, exchange, clock, next_tick_ms, stopping }
     }
 
     /// Turns until every shard of the lane serves: what the disk held is applied by then.
@@ -195,15 +195,11 @@ impl Lane {
         let Some(listener) = &self.listener else { return };
         loop {
             match listener.accept() {
-                Ok((stream, _)) => {
-                    let lane = self.next_lane % self.exchange.inboxes.len();
-                    self.next_lane += 1;
-                    if lane == self.core.number() {
-                        self.connections.add_mio(stream, self.poll.registry());
-                    } else {
-                        self.exchange.inboxes[lane].send(LaneMessage::Connection(stream.into()));
-                    }
-                }
+                Ok((mut stream, _)) => match self.connections.population().deal() {
+                    None => connections::refuse(&mut stream),
+                    Some(lane) if lane == self.core.number() => self.connections.add(stream, self.poll.registry()),
+                    Some(lane) => self.exchange.inboxes[lane].send(LaneMessage::Connection(stream)),
+                },
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     // Out of descriptors, or a client that left already: the door stays open (reliability I78).
@@ -239,9 +235,4 @@ impl Lane {
 /// The token of the waker, for whoever makes the lane's poll.
 pub(crate) fn waker_token() -> Token {
     WAKER
-}
-
-/// A ticket as the source of a caller, and back.
-pub(crate) fn source_of(ticket: Ticket) -> u64 {
-    u64::from(ticket.connection)
 }

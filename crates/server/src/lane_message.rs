@@ -1,11 +1,11 @@
 //! Messages to a lane, and the inbox they arrive in.
 
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
 use mio::Waker;
+use mio::net::TcpStream;
 use shardine_model::{Catalogue, ErrorCode, ShardId, TableId};
 use shardine_router::{Call, DeadLetterLine, Response, ShardStatus, TableWriteback, Ticket};
 

@@ -95,6 +95,7 @@ impl Node {
         });
 
         let clock = Clock::start();
+        let population = Arc::new(lane::Population::new(options.lane_count(), options.connections_max));
         let mut held = Vec::new();
         let mut threads = Vec::new();
         for (number, (poll, inbox, mailbox)) in posts.into_iter().enumerate() {
@@ -123,7 +124,7 @@ impl Node {
                 snapshots,
                 clock,
             });
-            let connections = lane::Connections::new(Arc::clone(&resp), options.connections_max);
+            let connections = lane::Connections::new(number, Arc::clone(&resp), Arc::clone(&population));
             let mut lane = Lane::new(poll, mailbox, core, connections, Arc::clone(&exchange), clock);
             lane.bring_up();
             held.extend(lane.catalogues());
@@ -287,7 +288,7 @@ fn replica(
             seed,
             snapshot_log_bytes: options.snapshot_log_bytes,
             memory: MemoryLimits { bytes_max: memory_max, ..MemoryLimits::default() },
-            ..ReplicaOptions::new(REPLICA, place.shard, place.interval)
+            ..ReplicaOptions::new(REPLICA, place.shard)
         };
         Replica::new(replica_options, records, restored)
     })

@@ -187,7 +187,7 @@ impl SchemaManager {
 
     fn propose(&self, shard: ShardId, lane: usize, table: &Table) -> Result<(), Refusal> {
         let (give, take) = channel();
-        let entry = Entry::Schema(Box::new(table.clone())).to_bytes();
+        let entry = Entry::definition(table.clone()).to_bytes();
         let done = Box::new(move |result| {
             // The schema manager waits for it unless the process is stopping.
             let _ = give.send(result);

@@ -20,6 +20,23 @@ pub fn split_sort<'a>(rest: &'a str, sort: &[FieldType]) -> Result<(&'a str, Vec
     Ok((&rest[..key.len()], parts))
 }
 
+/// The key that is meant where people write it: in a table with a definition without the braces that may stand around it.
+#[must_use]
+pub fn bare_key(text: &str) -> &str {
+    let bare = address::bare_key(text.as_bytes());
+    // A pair of braces goes, or nothing.
+    let braces = (text.len() - bare.len()) / 2;
+    &text[braces..text.len() - braces]
+}
+
+/// Writes a key as [`bare_key`] reads it.
+#[must_use]
+pub fn format_key(key: &str) -> String {
+    let mut text = Vec::new();
+    address::print_key(key.as_bytes(), &mut text);
+    String::from_utf8(text).expect("text in braces is text")
+}
+
 /// Reads a sort key or its first part.
 pub fn parse_sort(sort_text: &str, types: &[FieldType]) -> Result<Vec<Value>, Refusal> {
     address::parse_sort(sort_text.as_bytes(), types)
@@ -42,6 +59,12 @@ mod tests {
         assert_eq!(split_table("users:a:b@c"), Ok(("users", "a:b@c")));
         assert_eq!(split_table("lili").unwrap_err().code, ErrorCode::BadRequest);
         assert_eq!(split_table(":lili").unwrap_err().code, ErrorCode::BadRequest);
+    }
+
+    #[test]
+    fn braces_may_stand_around_a_key() {
+        assert_eq!((bare_key("{hömé}"), bare_key("{{42}}"), bare_key("{42}:x")), ("hömé", "{42}", "{42}:x"));
+        assert_eq!((format_key("hömé"), format_key("{42}")), ("hömé".into(), "{{42}}".into()));
     }
 
     #[test]

@@ -133,7 +133,7 @@ impl State {
         match call {
             Call::Read { row } => Response::Answer(Answer::One(self.read(&row))),
             Call::ReadStale { row, max_age_ms } => Response::Stale { reply: self.read(&row), applied: max_age_ms },
-            Call::Submit { request, ack } => {
+            Call::Submit { request, ack, .. } => {
                 let request = Request::decode(&mut Reader::new(&request)).expect("doors encode what decodes");
                 let answer = self.submit(&request);
                 Response::Answer(if ack.after == AckAfter::Sql { self.flushed(answer) } else { answer })
@@ -195,7 +195,7 @@ impl State {
     }
 
     fn submit(&mut self, request: &Request<'_>) -> Answer {
-        let number = request.origin.map(|Origin { client, sequence }| (client.0, sequence));
+        let number = request.origin.map(|Origin { client, sequence, .. }| (client.0, sequence));
         if let Some(known) = number.and_then(|number| self.answers.get(&number)) {
             return known.clone();
         }

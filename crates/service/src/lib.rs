@@ -26,7 +26,7 @@ pub mod fake;
 pub use failure::Failure;
 pub use gate::{Gate, GateOptions};
 pub use meaning::Changed;
-pub use order::{Deed, Delivery, Expiry, Order, RowAddress, Step, StepOperator, Terms};
+pub use order::{Deed, Delivery, Expiry, Numbered, Order, RowAddress, Step, StepOperator, Terms};
 pub use query::{BatchOrder, Edge, Get, Got, Item, Page, Scan};
 pub use record::Record;
 pub use record_service::{RecordService, ScanPlan};

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use shardine_model::command::{Action, Command, Existence, Fields, Give, Operation, Operations, Operator, Origin, Ttl};
+use shardine_model::command::{
+    Action, Attempt, Command, Existence, Fields, Give, Operation, Operations, Operator, Origin, Ttl,
+};
 use shardine_model::{
-    AckAfter, Catalogue, ErrorCode, FieldRef, FieldValue, Refusal, RowKeyBuf, Table, Timestamp, Value, Version, limits,
-    sort,
+    AckAfter, Catalogue, ClientId, ErrorCode, FieldRef, FieldValue, Refusal, RowKeyBuf, Table, Timestamp, Value,
+    Version, limits, sort,
 };
 
 use crate::fit;
@@ -49,6 +51,37 @@ pub enum Expiry {
 pub struct Delivery {
     pub origin: Option<Origin>,
     pub ack: AckAfter,
+}
+
+/// What a client says of a numbered request.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbered {
+    pub client: u64,
+    pub sequence: u64,
+    /// Without it the last numbers that may be open count as unanswered.
+    pub lowest: Option<u64>,
+    pub again: bool,
+}
+
+impl Numbered {
+    pub fn origin(self) -> Result<Origin, Refusal> {
+        let Self { client, sequence, lowest, again } = self;
+        let bad = |message: String| Err(Refusal::new(ErrorCode::BadRequest, message));
+        if sequence == 0 {
+            return bad("sequences count from 1".to_owned());
+        }
+        let whole = Origin::new(ClientId(client), sequence);
+        let lowest = lowest.unwrap_or(whole.lowest);
+        if lowest == 0 || lowest > sequence {
+            return bad(format!("the lowest unanswered sequence is {lowest}, not one of 1 to {sequence}"));
+        }
+        if sequence - lowest >= limits::REMEMBERED_RESULTS_MAX as u64 {
+            let limit = limits::REMEMBERED_RESULTS_MAX;
+            let message = format!("{lowest} is unanswered, and a client may have {limit} open: wait for its answer");
+            return Err(Refusal::new(ErrorCode::Busy, message));
+        }
+        Ok(Origin { lowest, attempt: if again { Attempt::Again } else { Attempt::First }, ..whole })
+    }
 }
 
 pub type NamedValues = Vec<(Vec<u8>, Value)>;
@@ -238,5 +271,33 @@ impl Checked {
             StepOperator::Unset => Operator::Unset,
         };
         Operation { field: self.field(&step.field), operator }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(sequence: u64, lowest: Option<u64>) -> Result<u64, ErrorCode> {
+        let numbered = Numbered { client: 7, sequence, lowest, again: false };
+        numbered.origin().map(|origin| origin.lowest).map_err(|refusal| refusal.code)
+    }
+
+    #[test]
+    fn records_35_a_client_that_does_not_say_what_it_has_may_have_its_last_128_open() {
+        assert_eq!(
+            [1, 128, 129, u64::MAX].map(|sequence| origin(sequence, None)),
+            [Ok(1), Ok(1), Ok(2), Ok(u64::MAX - 127)]
+        );
+    }
+
+    #[test]
+    fn records_35_numbers_that_cannot_be_are_refused_at_the_door() {
+        assert_eq!(origin(0, None), Err(ErrorCode::BadRequest));
+        assert_eq!(origin(5, Some(0)), Err(ErrorCode::BadRequest));
+        assert_eq!(origin(5, Some(6)), Err(ErrorCode::BadRequest));
+        assert_eq!(origin(5, Some(5)), Ok(5));
+        assert_eq!(origin(128, Some(1)), Ok(1));
+        assert_eq!(origin(129, Some(1)), Err(ErrorCode::Busy));
     }
 }

@@ -88,11 +88,13 @@ impl RecordService {
     }
 
     pub async fn change(&self, order: Order, delivery: Delivery, deadline: Instant) -> Result<Changed, Failure> {
-        let checked = order.check(&self.engine.catalogue())?;
+        let catalogue = self.engine.catalogue();
+        let checked = order.check(&catalogue)?;
         check_ack(delivery.ack, &checked.table)?;
         let (request, ack) = (self.encode(&checked, delivery.origin), ack(delivery.ack, deadline));
         let what = show(&checked.table, &checked.row);
-        let response = self.ask(Call::Submit { request, ack }, Effect::Changes, deadline, &what).await?;
+        let call = Call::Submit { request, catalogue: catalogue.version(), ack };
+        let response = self.ask(call, Effect::Changes, deadline, &what).await?;
         let reply = match answer(response, &what)? {
             Answer::One(reply) => reply,
             other => return Err(unexpected(&other)),
@@ -102,12 +104,14 @@ impl RecordService {
 
     pub async fn batch(&self, order: BatchOrder, deadline: Instant) -> Result<Vec<Changed>, Failure> {
         let delivery = order.delivery;
-        let batch = order.check(&self.engine.catalogue())?;
+        let catalogue = self.engine.catalogue();
+        let batch = order.check(&catalogue)?;
         for item in &batch.items {
             check_ack(delivery.ack, item.table())?;
         }
         let (request, ack) = (batch.encode(delivery.origin, self.engine.now()), ack(delivery.ack, deadline));
-        let response = self.ask(Call::Submit { request, ack }, Effect::Changes, deadline, "the batch").await?;
+        let call = Call::Submit { request, catalogue: catalogue.version(), ack };
+        let response = self.ask(call, Effect::Changes, deadline, "the batch").await?;
         let replies = match answer(response, "the batch")? {
             Answer::Many(replies) => replies,
             Answer::ConditionFailed => {

@@ -200,7 +200,7 @@ async fn the_version_of_a_reply_is_a_token_to_wait_for_sql_with() {
 async fn a_numbered_request_is_executed_once() {
     let (engine, record_service) = record_service().await;
     let incr = || order("lili", Deed::Incr { field: b"age".to_vec(), by: Value::Int(1) });
-    let delivery = Delivery { origin: Some(Origin { client: ClientId(9), sequence: 1 }), ack: AckAfter::Raft };
+    let delivery = Delivery { origin: Some(Origin::new(ClientId(9), 1)), ack: AckAfter::Raft };
 
     let first = record_service.change(incr(), delivery, soon()).await.unwrap();
     let again = record_service.change(incr(), delivery, soon()).await.unwrap();

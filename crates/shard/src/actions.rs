@@ -27,6 +27,8 @@ pub struct Actions {
     /// To peers, at once. They may be lost.
     pub messages: Vec<Message>,
     pub answers: Vec<(Caller, Answer)>,
+    /// Who may look at the records now ([`crate::Replica::read_barrier`]).
+    pub passed: Vec<Caller>,
     pub loads: Vec<SqlLoad>,
     pub writes: Vec<SqlWrite>,
     pub purges: Vec<SqlPurge>,
@@ -76,6 +78,17 @@ pub struct SqlWrite {
     pub rows: Vec<FlushRow>,
     /// By the host's monotonic clock: no statement of it may begin later, when the lease may be another's (write-back 78).
     pub begin_by_ms: u64,
+    pub progress: LogProgress,
+}
+
+/// How far the log had come from which a write is made. SQL keeps it beside the rows: a leader that finds more of it there
+/// than its log held when it was elected has a log that lost entries, an old copy of a directory for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogProgress {
+    /// The last applied entry: the rows are as they were after it.
+    pub applied: u64,
+    /// The last entry that the leader found in its log when it was elected.
+    pub inherited: u64,
 }
 
 /// Tombstones of one table to be deleted in SQL, each only if it stands there at exactly this version.
@@ -143,6 +156,7 @@ impl Actions {
         self.persists.is_empty()
             && self.messages.is_empty()
             && self.answers.is_empty()
+            && self.passed.is_empty()
             && self.loads.is_empty()
             && self.writes.is_empty()
             && self.purges.is_empty()

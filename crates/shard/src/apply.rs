@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use shardine_consensus::ReadDone;
 use shardine_model::log::LogEntry;
-use shardine_model::{AckAfter, Answer, ErrorCode, RowKey, RowKeyBuf};
+use shardine_model::{AckAfter, Answer, ErrorCode, RequestEpoch, RowKey, RowKeyBuf};
 use shardine_records::{Records, Sink};
 
 use crate::actions::{Actions, Caller};
@@ -99,11 +99,11 @@ impl Turn for Replica {
         own: Option<Proposal>,
         actions: &mut Actions,
     ) -> Result<Self::Rest, String> {
-        let (callers, holds, then) = match own {
-            Some(own) => (own.callers, own.holds, Some(own.then)),
-            None => (Vec::new(), BTreeMap::new(), None),
+        let (callers, holds, epoch, then) = match own {
+            Some(own) => (own.callers, own.holds, own.epoch, Some(own.then)),
+            None => (Vec::new(), BTreeMap::new(), RequestEpoch::FIRST, None),
         };
-        Ok((then, self.apply_to_records(entry, callers, holds, actions)?))
+        Ok((then, self.apply_to_records(entry, callers, holds, epoch, actions)?))
     }
 
     fn finish(&mut self, (then, unserved): Self::Rest, actions: &mut Actions) {
@@ -128,6 +128,7 @@ impl Turn for Replica {
         }
         self.answer_confirmed_reads(actions);
         self.notice_lead(actions);
+        self.release_early(actions);
     }
 
     fn say_stopped(&mut self, reason: String, actions: &mut Actions) {
@@ -159,6 +160,7 @@ impl Replica {
         entry: &LogEntry,
         callers: Vec<Caller>,
         holds: BTreeMap<usize, Hold>,
+        epoch: RequestEpoch,
         actions: &mut Actions,
     ) -> Result<Vec<Caller>, String> {
         let mut outcomes = Outcomes {
@@ -183,7 +185,7 @@ impl Replica {
         }
         let unserved = callers.collect();
         for (caller, Again { request, missing, wish }) in again {
-            self.park_again(caller, request, wish, &missing, actions);
+            self.park_again(caller, request, epoch, wish, &missing, actions);
         }
         self.hold_answers(held, actions);
         Ok(unserved)
@@ -202,6 +204,8 @@ impl Replica {
                 self.finish_kicks(&rows, Vec::new(), actions);
                 self.shed_some();
             }
+            // It is about to be given back.
+            Then::Leased { .. } if self.is_handing_over() => {}
             Then::Leased { asked_ms } => {
                 self.writeback.lease.granted(asked_ms);
                 // Whoever waited for the right to write need not wait for the next tick as well.

@@ -6,7 +6,7 @@
 
 mod apply;
 
-use shardine_consensus::{Message, Restored, Role};
+use shardine_consensus::{ChangeRefused, Group, MembershipChange, Message, Restored, Role, TransferRefused};
 #[cfg(feature = "mutants")]
 pub use shardine_coord::Mutant;
 pub use shardine_coord::{
@@ -142,6 +142,12 @@ impl Replica {
         &self.coord
     }
 
+    /// Its part in the group, to be looked at: who takes part, how far they are, who may lead next.
+    #[must_use]
+    pub fn group(&self) -> &Group {
+        &self.member.group
+    }
+
     #[must_use]
     pub fn role(&self) -> Role {
         self.member.group.role()
@@ -273,11 +279,15 @@ impl Replica {
     /// Whether there is something for [`Replica::propose_gathered`] to do.
     #[must_use]
     pub fn wants_proposal(&self) -> bool {
-        self.out.wants_flush()
+        self.out.wants_flush() && !self.member.is_handing_over()
     }
 
-    /// Proposes what has gathered. The host calls it when its log is free to take the next write.
+    /// Proposes what has gathered. The host calls it when its log is free to take the next write. While the lead is being handed
+    /// over it stays gathered: if that fails it goes into the log, else it was certainly not executed.
     pub fn propose_gathered(&mut self, actions: &mut Actions) {
+        if self.member.is_handing_over() {
+            return;
+        }
         while let Some(entry) = self.out.take_entry() {
             #[cfg(feature = "mutants")]
             if self.expires_without_the_log(&entry) {
@@ -291,6 +301,35 @@ impl Replica {
             }
         }
         self.drain(actions);
+    }
+
+    /// Begins to hand the lead over, to the best heir if none is named. Says to whom. It is over when this replica no longer
+    /// leads, or when [`Replica::is_handing_over`] says no.
+    pub fn hand_over(&mut self, to: Option<ReplicaId>, actions: &mut Actions) -> Result<ReplicaId, TransferRefused> {
+        let to =
+            to.or(self.member.group.heirs().first().copied()).ok_or(TransferRefused::NoHeir(self.options.replica))?;
+        self.propose_gathered(actions);
+        self.member.group.transfer_leader(to)?;
+        self.drain(actions);
+        Ok(to)
+    }
+
+    #[must_use]
+    pub fn is_handing_over(&self) -> bool {
+        self.member.is_handing_over()
+    }
+
+    /// Believes no longer that somebody leads: its node is suspected of being dead. Whoever calls for votes is heard then.
+    pub fn forget_leader(&mut self, actions: &mut Actions) {
+        self.member.group.forget_leader();
+        self.drain(actions);
+    }
+
+    /// Proposes a change of members. It is done when [`Replica::group`] says so, here or on whoever leads then.
+    pub fn change_members(&mut self, change: &MembershipChange, actions: &mut Actions) -> Result<(), ChangeRefused> {
+        self.member.group.propose_membership(change)?;
+        self.drain(actions);
+        Ok(())
     }
 
     /// Cuts now, so that the log behind this group can go.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashTable;
 use shardine_model::entry::open_commands;
-use shardine_model::{Request, RowKey, RowKeyBuf, Timestamp, Version, limits};
+use shardine_model::{Request, RequestEpoch, RowKey, RowKeyBuf, Timestamp, Version, limits};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::actions::Caller;
@@ -47,8 +47,9 @@ pub(crate) fn fingerprint(row: RowKey<'_>) -> u64 {
 }
 
 /// An entry of commands that is not yet proposed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Gathered {
+    pub epoch: RequestEpoch,
     pub bytes: Vec<u8>,
     pub callers: Vec<Caller>,
     /// Answers that wait for SQL, by the place of their caller.
@@ -56,7 +57,16 @@ pub(crate) struct Gathered {
     pub touched: Touched,
 }
 
-/// Entries being gathered: all but the last are full.
+impl Gathered {
+    fn open(now: Timestamp, epoch: RequestEpoch) -> Self {
+        let mut bytes = Vec::new();
+        open_commands(&mut bytes, now, epoch);
+        let (callers, holds, touched) = Default::default();
+        Self { epoch, bytes, callers, holds, touched }
+    }
+}
+
+/// Entries being gathered: all but the last are full, or were followed by a request of another epoch.
 #[derive(Debug, Default)]
 pub(crate) struct Gathering {
     entries: VecDeque<Gathered>,
@@ -78,8 +88,16 @@ impl Gathering {
     }
 
     #[inline]
-    pub fn add(&mut self, now: Timestamp, caller: Caller, request: &Request<'_>, hold: Option<Hold>) {
-        let entry = self.open(now, caller);
+    pub fn add(
+        &mut self,
+        now: Timestamp,
+        epoch: RequestEpoch,
+        caller: Caller,
+        request: &Request<'_>,
+        hold: Option<Hold>,
+    ) {
+        let entry = self.open(now, epoch);
+        entry.callers.push(caller);
         if let Some(hold) = hold {
             entry.holds.insert(entry.callers.len() - 1, hold);
         }
@@ -92,15 +110,13 @@ impl Gathering {
         self.bytes += added;
     }
 
-    fn open(&mut self, now: Timestamp, caller: Caller) -> &mut Gathered {
-        if self.entries.back().is_none_or(|entry| entry.bytes.len() >= limits::ENTRY_BYTES_MAX) {
-            let mut entry = Gathered::default();
-            open_commands(&mut entry.bytes, now);
-            self.entries.push_back(entry);
+    #[inline]
+    fn open(&mut self, now: Timestamp, epoch: RequestEpoch) -> &mut Gathered {
+        let takes = |entry: &Gathered| entry.epoch == epoch && entry.bytes.len() < limits::ENTRY_BYTES_MAX;
+        if !self.entries.back().is_some_and(takes) {
+            self.entries.push_back(Gathered::open(now, epoch));
         }
-        let entry = self.entries.back_mut().expect("just made if there was none");
-        entry.callers.push(caller);
-        entry
+        self.entries.back_mut().expect("just made if there was none")
     }
 
     pub fn take(&mut self) -> Option<Gathered> {
@@ -118,6 +134,8 @@ pub(crate) struct Proposal {
     pub callers: Vec<Caller>,
     pub holds: BTreeMap<usize, Hold>,
     pub touched: Touched,
+    /// By which its requests were routed and read.
+    pub epoch: RequestEpoch,
     pub then: Then,
 }
 

@@ -14,28 +14,34 @@ mod replica;
 
 mod submit;
 mod gather;
+mod early;
 mod apply;
 mod reads;
 mod stale;
+mod freshness;
 
 mod loads;
 mod hold;
 mod writeback;
 mod evict;
 mod upkeep;
+mod handover;
 
 pub mod coord;
 
 mod row_map;
 
 pub use actions::{
-    Actions, Caller, Class, FlushResult, FlushRow, LoadedRow, Persist, Question, SnapshotPart, SqlLoad, SqlPurge,
-    SqlWrite, Time, Trouble,
+    Actions, Caller, Class, FlushResult, FlushRow, LoadedRow, LogProgress, Persist, Question, SnapshotPart, SqlLoad,
+    SqlPurge, SqlWrite, Time, Trouble,
 };
 pub use evict::MemoryLimits;
-pub use reads::ReadNow;
+pub use reads::{ReadBarrier, ReadNow};
 pub use replica::{Options, Replica, Status};
-pub use shardine_consensus::{Message, Restored, Role};
+pub use shardine_consensus::{
+    ChangeRefused, Group, MembershipChange, Message, Progress, ProgressState, Pulse, Removed, Restored, Role, Step,
+    TransferRefused,
+};
 pub use shardine_records::Dirty;
 #[cfg(feature = "mutants")]
 pub use shardine_records::Mutant;

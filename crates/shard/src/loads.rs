@@ -8,7 +8,7 @@ mod questions;
 use std::collections::BTreeMap;
 
 use shardine_model::codec::Reader;
-use shardine_model::{Answer, Entry, ErrorCode, Request, RowKey, RowKeyBuf, TableId, Timestamp, limits};
+use shardine_model::{Answer, Entry, ErrorCode, Request, RequestEpoch, RowKey, RowKeyBuf, TableId, Timestamp, limits};
 use shardine_records::Lookup;
 
 use self::questions::Questions;
@@ -28,8 +28,8 @@ struct Parked {
 #[derive(Debug)]
 enum ParkedWork {
     Read(RowKeyBuf),
-    /// An encoded request, and when it wants to be answered.
-    Request(Box<[u8]>, Wish),
+    /// An encoded request, what it was routed and read by, and when it wants to be answered.
+    Request(Box<[u8]>, RequestEpoch, Wish),
 }
 
 /// Who waits for which row. A request that needs several rows waits for one of them at a time, in that row's queue, and
@@ -124,6 +124,7 @@ impl Replica {
         &mut self,
         caller: Caller,
         request: &Request<'_>,
+        epoch: RequestEpoch,
         wish: Wish,
         actions: &mut Actions,
     ) -> bool {
@@ -139,7 +140,8 @@ impl Replica {
         let mut bytes = Vec::new();
         request.encode(&mut bytes);
         let rows: Vec<RowKeyBuf> = request.rows().map(RowKey::to_owned).collect();
-        self.park(&needed.to_owned(), &rows, Parked { caller, what: ParkedWork::Request(bytes.into(), wish) }, actions);
+        let what = ParkedWork::Request(bytes.into(), epoch, wish);
+        self.park(&needed.to_owned(), &rows, Parked { caller, what }, actions);
         true
     }
 
@@ -153,6 +155,7 @@ impl Replica {
         &mut self,
         caller: Caller,
         request: Box<[u8]>,
+        epoch: RequestEpoch,
         wish: Wish,
         missing: &[RowKeyBuf],
         actions: &mut Actions,
@@ -162,7 +165,7 @@ impl Replica {
         }
         let needed = missing.first().expect("something was missing");
         let rows: Vec<RowKeyBuf> = decode(&request).rows().map(RowKey::to_owned).collect();
-        self.park(needed, &rows, Parked { caller, what: ParkedWork::Request(request, wish) }, actions);
+        self.park(needed, &rows, Parked { caller, what: ParkedWork::Request(request, epoch, wish) }, actions);
     }
 
     fn park(&mut self, needed: &RowKeyBuf, rows: &[RowKeyBuf], parked: Parked, actions: &mut Actions) {
@@ -294,7 +297,9 @@ impl Replica {
             for parked in self.loads.take(row) {
                 match parked.what {
                     ParkedWork::Read(row) => self.read(parked.caller, row.as_ref(), actions),
-                    ParkedWork::Request(bytes, wish) => self.take(parked.caller, &decode(&bytes), wish, actions),
+                    ParkedWork::Request(bytes, epoch, wish) => {
+                        self.take(parked.caller, &decode(&bytes), epoch, wish, actions);
+                    }
                 }
             }
         }

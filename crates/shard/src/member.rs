@@ -4,17 +4,19 @@
 //! Knows nothing of requests and answers: what an entry means, and who is told of it, is each replica's own ([`turn::Turn`]).
 
 mod cutting;
+pub(crate) mod deferred;
 mod machine;
 pub(crate) mod proposals;
 pub(crate) mod turn;
 mod writes;
 
-use shardine_consensus::{Group, Message, Options as GroupOptions, Ready, Restored, Role};
+use shardine_consensus::{Group, Message, Options as GroupOptions, Ready, Refused, Restored, Role, WhyRefused};
 use shardine_model::log::LogEntry;
 use shardine_model::{ReplicaId, ShardId};
 
 use crate::actions::{Persist, SnapshotPart};
 use cutting::Cutting;
+use deferred::Deferred;
 use machine::Machine;
 use proposals::Proposals;
 use writes::Writes;
@@ -34,8 +36,11 @@ pub(crate) struct Options {
 pub(crate) struct Member<T> {
     pub group: Group,
     pub proposals: Proposals<T>,
+    deferred: Deferred<T>,
     options: Options,
     applied: At,
+    /// The last applied entry of an earlier term than that of `applied`.
+    inherited: u64,
     writes: Writes,
     cutting: Cutting,
     /// The term in which it took over what only a leader does; 0 while it has not.
@@ -78,8 +83,10 @@ impl<T> Member<T> {
         Self {
             group: Group::new(group_options, restored),
             proposals: Proposals::default(),
+            deferred: Deferred::default(),
             options,
             applied,
+            inherited: applied.index,
             writes: Writes::default(),
             cutting: Cutting::new(applied.index, log_bytes),
             led_term: 0,
@@ -89,6 +96,12 @@ impl<T> Member<T> {
 
     pub fn applied(&self) -> u64 {
         self.applied.index
+    }
+
+    /// The last entry that a serving leader found in its log when it was elected: everything that was committed before it is
+    /// in there.
+    pub fn inherited(&self) -> u64 {
+        self.inherited
     }
 
     /// The newest snapshot on disk.
@@ -136,15 +149,20 @@ impl<T> Member<T> {
         self.led_term = 0;
     }
 
-    /// Proposes an entry, and remembers what belongs to it until it is applied. Given back if this member does not lead.
+    /// Proposes an entry, and remembers what belongs to it until it is applied. While the lead is being handed over the entry
+    /// waits here for how that ends; given back is what belongs to it only if this member does not lead.
     pub fn propose(&mut self, bytes: Vec<u8>, now_ms: u64, load: T) -> Result<(), T> {
         match self.group.propose(bytes) {
-            Some(proposed) => {
-                self.proposals.push(proposed, now_ms, load);
-                Ok(())
-            }
-            None => Err(load),
+            Ok(proposed) => self.proposals.push(proposed, now_ms, load),
+            Err(Refused { why: WhyRefused::HandingOver, data }) => self.deferred.push(data, load),
+            Err(Refused { why: WhyRefused::NotLeader, .. }) => return Err(load),
         }
+        Ok(())
+    }
+
+    /// Whether what is proposed now would have to wait for how a hand-over ends.
+    pub fn is_handing_over(&self) -> bool {
+        self.group.transferee().is_some()
     }
 
     /// What belongs to proposals whose fate has stayed open for too long after the lead was lost (records 34). They
@@ -167,7 +185,16 @@ impl<T> Member<T> {
         self.writes.take((self.options.shard, self.options.replica), ready, &mut self.group, out);
     }
 
+    /// Makes a change of members count. What fails here is an entry that only a newer version of this program can read.
+    fn change_members(&mut self, entry: &LogEntry) -> Result<(), String> {
+        let changed = self.group.apply_membership(entry);
+        changed.map_err(|error| format!("entry {} of term {}: {error}", entry.index, entry.term))
+    }
+
     fn note_applied(&mut self, entry: &LogEntry) {
+        if entry.term != self.applied.term {
+            self.inherited = entry.index - 1;
+        }
         self.applied = At { index: entry.index, term: entry.term };
         self.group.applied(entry.index);
     }

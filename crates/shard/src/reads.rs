@@ -1,4 +1,5 @@
 //! Linearizable reads, the default: at once where this replica alone is the majority, else one read-index round for all that wait.
+//! Whoever looks at many rows, as a scan does, takes the same round ([`Replica::read_barrier`]), and looks when it is through.
 
 use std::collections::VecDeque;
 
@@ -22,6 +23,16 @@ pub enum ReadNow<'a> {
     Later,
 }
 
+/// Whether somebody may look at the records who must not see a past state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadBarrier {
+    /// At once.
+    Passed,
+    /// When the caller stands in [`Actions::passed`]; not at all if the caller is answered instead.
+    Waiting,
+    Refused(ErrorCode),
+}
+
 /// What somebody waits for who must not be told of a past state.
 #[derive(Debug)]
 enum Wanted {
@@ -33,6 +44,8 @@ enum Wanted {
     },
     /// A version that somebody was told by a leader.
     InSql(Token),
+    /// A look at the records.
+    Look,
 }
 
 /// A version of a row that SQL is to have, and how long that is waited for.
@@ -84,7 +97,7 @@ impl Replica {
     /// Reads a row on the spot if nothing stands in the way. Ownership and leadership are checked here, at the answer.
     #[inline]
     pub fn read_now(&self, position: Position, row: RowKey<'_>) -> ReadNow<'_> {
-        if !self.may_read_at_once() || !self.options.interval.contains(position) || self.is_touched(row) {
+        if !self.may_read_at_once() || !self.records.interval().contains(position) || self.is_touched(row) {
             return ReadNow::Later;
         }
         match self.records.get(position, row) {
@@ -104,7 +117,17 @@ impl Replica {
         if self.options.mutant == Some(shardine_records::Mutant::LocalReads) {
             return self.is_serving();
         }
-        self.is_serving() && self.member.group.is_alone() && !self.records.is_suspended()
+        self.is_serving() && self.is_alone() && !self.records.is_suspended()
+    }
+
+    /// Whether nobody else could have been elected without this replica's vote.
+    #[inline]
+    fn is_alone(&self) -> bool {
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(shardine_records::Mutant::OutgoingNotCounted) {
+            return self.member.group.membership().voters == [self.options.replica];
+        }
+        self.member.group.is_alone()
     }
 
     /// Whether a change of the row is on its way, or waits for a load: a read must not overtake it (records 52, 58).
@@ -113,6 +136,7 @@ impl Replica {
         self.gathering.touches(row)
             || self.member.proposals.iter().any(|proposal| proposal.touched.contains(row))
             || self.loads.holds(row)
+            || self.early.touches(row)
     }
 
     /// Reads a row, waiting for whatever it takes. The answer is one reply with the whole row.
@@ -123,7 +147,7 @@ impl Replica {
         if self.records.is_suspended() {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::Suspended)));
         }
-        if !self.options.interval.contains(row.position()) {
+        if !self.records.interval().contains(row.position()) {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::StaleRoute)));
         }
         let expired = match self.records.get(row.position(), row) {
@@ -135,7 +159,8 @@ impl Replica {
         self.evictor.touch(row);
         if expired || self.is_touched(row) {
             // Through the log, behind the change: an expiry is decided by an entry, never by looking at a clock.
-            return self.submit(caller, &Request { origin: None, body: Body::Read(row) }, actions);
+            let request = Request { origin: None, body: Body::Read(row) };
+            return self.submit(caller, &request, self.records.epoch(), actions);
         }
         if self.may_read_at_once() {
             let reply = read_reply(self.records.get(row.position(), row));
@@ -144,8 +169,33 @@ impl Replica {
         self.reads.gathered.push((caller, Wanted::Row(row.to_owned())));
     }
 
-    /// One round for all reads that have gathered.
-    pub(crate) fn start_read_round(&mut self) {
+    /// Lets somebody look at all records, as they are when a majority has confirmed that this replica leads. Whether the shard is
+    /// suspended is not looked at: that is for those who serve clients.
+    pub fn read_barrier(&mut self, caller: Caller) -> ReadBarrier {
+        if !self.is_serving() {
+            return ReadBarrier::Refused(self.absent_leader());
+        }
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(shardine_records::Mutant::LocalScans) {
+            return ReadBarrier::Passed;
+        }
+        if self.is_alone() {
+            return ReadBarrier::Passed;
+        }
+        self.reads.gathered.push((caller, Wanted::Look));
+        ReadBarrier::Waiting
+    }
+
+    /// Whether somebody waits for a round that has not begun.
+    #[inline]
+    #[must_use]
+    pub fn wants_read_round(&self) -> bool {
+        self.reads.wants_round()
+    }
+
+    /// Begins one round for all reads that have gathered. The host calls it at the end of every turn, whether or not its log is
+    /// free: a read waits for the peers, not for the disk.
+    pub fn begin_read_round(&mut self, actions: &mut Actions) {
         if self.reads.gathered.is_empty() || self.member.group.role() != Role::Leader {
             return;
         }
@@ -153,6 +203,7 @@ impl Replica {
         if self.member.group.read_index(context) {
             let waiting = std::mem::take(&mut self.reads.gathered);
             self.reads.rounds.push_back((context, waiting));
+            self.drain(actions);
         }
     }
 
@@ -182,6 +233,7 @@ impl Replica {
                 Wanted::Row(_) if self.records.is_suspended() => {
                     actions.answers.push((caller, Answer::Failed(ErrorCode::Suspended)));
                 }
+                Wanted::Look => actions.passed.push(caller),
                 Wanted::Row(row) => match self.records.get(row.as_ref().position(), row.as_ref()) {
                     Lookup::NotResident => self.park_read(caller, row.as_ref(), actions),
                     found => actions.answers.push((caller, Answer::One(read_reply(found)))),
@@ -203,7 +255,7 @@ impl Replica {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
         }
         let row = row.map(RowKey::to_owned);
-        if !self.member.group.is_alone() {
+        if !self.is_alone() {
             return self.reads.gathered.push((caller, Wanted::Flush { row, table }));
         }
         self.begin_flush(caller, row, table, actions);
@@ -226,7 +278,7 @@ impl Replica {
         let until_ms = within_ms.map_or(u64::MAX, |within| self.time.monotonic_ms.saturating_add(within));
         let token = Token { row: row.to_owned(), version, until_ms };
         // A leader that was replaced may not know of the version, and would take the row for one that SQL has.
-        if !self.member.group.is_alone() {
+        if !self.is_alone() {
             return self.reads.gathered.push((caller, Wanted::InSql(token)));
         }
         self.begin_wait(caller, token, actions);

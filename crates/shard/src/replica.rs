@@ -1,17 +1,19 @@
 //! The replica: what it holds, how it begins, what happens to it, and what a change of the lead means.
 
-use shardine_consensus::{Message, Restored, Role};
+use shardine_consensus::{Group, Message, Restored, Role};
 use shardine_model::key::Interval;
 use shardine_model::{Answer, ErrorCode, ReplicaId, ShardId, Timestamp};
 use shardine_records::Records;
 
 use crate::actions::{Actions, Caller, Time};
+use crate::early::Early;
 use crate::evict::{Evictor, MemoryLimits};
+use crate::freshness::Freshness;
 use crate::gather::{Gathering, Proposal};
+use crate::handover::HandOver;
 use crate::loads::Loads;
-use crate::member::{self, Lead, Member, turn};
+use crate::member::{self, Lead, Member, deferred, turn};
 use crate::reads::Reads;
-use crate::stale::Touch;
 use crate::upkeep::Upkeep;
 use crate::writeback::{DirtyLimits, Writeback};
 
@@ -19,7 +21,6 @@ use crate::writeback::{DirtyLimits, Writeback};
 pub struct Options {
     pub replica: ReplicaId,
     pub shard: ShardId,
-    pub interval: Interval,
     /// Grows with every start of the process.
     pub incarnation: u64,
     pub seed: u64,
@@ -39,11 +40,10 @@ pub struct Options {
 
 impl Options {
     #[must_use]
-    pub fn new(replica: ReplicaId, shard: ShardId, interval: Interval) -> Self {
+    pub fn new(replica: ReplicaId, shard: ShardId) -> Self {
         Self {
             replica,
             shard,
-            interval,
             incarnation: 1,
             seed: 0,
             snapshot_log_bytes: 64 << 20,
@@ -75,13 +75,15 @@ pub struct Replica {
     pub(crate) member: Member<Proposal>,
     pub(crate) records: Records,
     pub(crate) time: Time,
+    pub(crate) early: Early,
     pub(crate) gathering: Gathering,
     pub(crate) reads: Reads,
     pub(crate) loads: Loads,
     pub(crate) writeback: Writeback,
     pub(crate) upkeep: Upkeep,
-    pub(crate) touch: Touch,
+    pub(crate) freshness: Freshness,
     pub(crate) evictor: Evictor,
+    pub(crate) handover: Option<HandOver>,
 }
 
 /// The replica in numbers, for `status`.
@@ -112,13 +114,15 @@ impl Replica {
             member: Member::new(options.of_member(), restored),
             records,
             time: Time::default(),
+            early: Early::default(),
             gathering: Gathering::default(),
             reads: Reads::new(options.incarnation),
             loads: Loads::default(),
             writeback: Writeback::default(),
             upkeep: Upkeep::default(),
-            touch: Touch::default(),
+            freshness: Freshness::new(options.incarnation),
             evictor: Evictor::new(options.memory),
+            handover: None,
         }
     }
 
@@ -134,7 +138,7 @@ impl Replica {
 
     #[must_use]
     pub fn interval(&self) -> Interval {
-        self.options.interval
+        self.records.interval()
     }
 
     #[must_use]
@@ -150,6 +154,12 @@ impl Replica {
     #[must_use]
     pub fn committed(&self) -> u64 {
         self.member.group.commit()
+    }
+
+    /// Its part in the group, to be looked at: who takes part, how far they are, who may lead next.
+    #[must_use]
+    pub fn group(&self) -> &Group {
+        &self.member.group
     }
 
     #[must_use]
@@ -212,6 +222,7 @@ impl Replica {
         self.member.group.tick();
         self.drain(actions);
         self.fail_overdue(actions);
+        self.fail_early(actions);
         self.end_overdue_waits(actions);
         // A follower may ask for a snapshot while nothing is written.
         self.member.cut_if_due(&mut self.records);
@@ -221,6 +232,7 @@ impl Replica {
         self.purge_in_sql(actions);
         self.try_kicks(actions);
         self.drain(actions);
+        self.advance_hand_over(actions);
     }
 
     /// Stands for election at once, for a group of one.
@@ -248,7 +260,11 @@ impl Replica {
 
     /// Takes everything the group has ready: sends, writes, applies.
     pub(crate) fn drain(&mut self, actions: &mut Actions) {
+        deferred::settle(self, self.time.monotonic_ms, actions);
         turn::drain(self, actions);
+        // The lead may have been lost in this turn.
+        deferred::settle(self, self.time.monotonic_ms, actions);
+        self.stamp_messages(actions);
     }
 
     /// Cuts now, so that the log behind this shard can go.
@@ -292,9 +308,11 @@ impl Replica {
 
     /// What was not yet proposed was certainly not executed; what was proposed may yet be applied, and is answered then.
     pub(crate) fn step_down(&mut self, actions: &mut Actions) {
+        self.handover = None;
         while let Some(entry) = self.gathering.take() {
             fail(actions, entry.callers, ErrorCode::NotLeader);
         }
+        fail(actions, self.early.give_up(), ErrorCode::NotLeader);
         fail(actions, self.reads.give_up(), ErrorCode::NotLeader);
         fail(actions, self.loads.give_up(), ErrorCode::NotLeader);
         fail(actions, self.writeback.let_go(), ErrorCode::NotLeader);

@@ -1,26 +1,13 @@
-//! Reads that may be a little old (records 36): any replica in touch answers at once, from what it has applied.
-//!
-//! In touch means: it has heard from its leader, or as leader from a majority, within the age that the reader accepts, by
-//! its own clock, and has applied everything that it was told is committed. The time that a message took to arrive is not
-//! known and not counted.
+//! Reads that may be a little old (records 36): any replica answers at once, from what it has applied, if that is not older
+//! than the reader accepts. Its age counts, by this replica's own clock, from a moment at which what it has applied was
+//! certainly all that was committed anywhere ([`crate::freshness`]).
 
-use std::collections::BTreeMap;
-
-use shardine_consensus::{Message, Role};
+use shardine_consensus::{Message, Pulse, Role};
 use shardine_model::{ErrorCode, ReplicaId, RowKey};
 use shardine_records::Lookup;
 
+use crate::actions::Actions;
 use crate::replica::Replica;
-
-/// Whom this replica has heard from, and what it was told.
-#[derive(Debug, Default)]
-pub(crate) struct Touch {
-    term: u64,
-    /// By replica, in the present term.
-    heard_ms: BTreeMap<ReplicaId, u64>,
-    /// The newest entry that a leader called committed.
-    committed: u64,
-}
 
 /// What a read with a bound on its age finds.
 #[derive(Debug)]
@@ -45,7 +32,7 @@ impl Replica {
         if self.records.is_suspended() {
             return ReadStale::Refused(ErrorCode::Suspended);
         }
-        if !self.options.interval.contains(row.position()) {
+        if !self.records.interval().contains(row.position()) {
             return ReadStale::Refused(ErrorCode::StaleRoute);
         }
         let (found, leads) = (self.records.get(row.position(), row), self.is_serving());
@@ -68,40 +55,89 @@ impl Replica {
         if self.options.mutant == Some(shardine_records::Mutant::StaleWithoutBound) {
             return true;
         }
-        let is_fresh = |replica: ReplicaId| {
-            let now = self.time.monotonic_ms;
-            self.touch.heard_ms.get(&replica).is_some_and(|heard| now.saturating_sub(*heard) <= max_age_ms)
-        };
+        self.as_of_ms().is_some_and(|as_of_ms| self.time.monotonic_ms.saturating_sub(as_of_ms) <= max_age_ms)
+    }
+
+    /// As of when what this replica has applied was all that was committed anywhere, if that is known.
+    fn as_of_ms(&self) -> Option<u64> {
         match self.member.group.role() {
-            Role::Leader if self.member.group.is_alone() => self.is_serving(),
-            Role::Leader => {
-                let own = self.options.replica;
-                let has_quorum = self.member.group.membership().is_quorum(|voter| voter == own || is_fresh(voter));
-                self.is_serving() && self.touch.term == self.term() && has_quorum
+            // Followers may have applied what its own disk does not hold yet.
+            Role::Leader if self.is_serving() && self.applied() < self.member.group.commit() => {
+                self.freshness.of_follower_ms(self.applied())
             }
-            Role::Follower => {
-                let is_told = self.touch.term == self.term() && self.applied() >= self.touch.committed;
-                is_told && self.member.group.leader().is_some_and(is_fresh)
-            }
-            Role::Candidate => false,
+            Role::Leader if self.is_serving() => self.followed_ms(),
+            Role::Leader => None,
+            Role::Follower | Role::Candidate => self.freshness.of_follower_ms(self.applied()),
         }
     }
 
-    /// Steps the group and notes who was heard.
+    /// Until when a majority certainly followed this leader.
+    fn followed_ms(&self) -> Option<u64> {
+        let now_ms = self.time.monotonic_ms;
+        if self.member.group.is_alone() {
+            return Some(now_ms);
+        }
+        self.freshness.of_leader_ms(self.options.replica, self.term(), self.member.group.membership(), now_ms)
+    }
+
+    /// Steps the group, and notes what the message says of time.
     pub(crate) fn step_group(&mut self, message: Message) {
-        let (from, term, committed) = (message.from(), message.term(), message.commit());
+        let (from, term, committed, stamps) = (message.from(), message.term(), message.committed(), message.stamps());
         self.member.group.step(message);
-        let is_leader = self.member.group.leader() == Some(from);
-        if term != self.term() || !(is_leader || self.member.group.role() == Role::Leader) {
+        self.freshness.hear(from, stamps);
+        if term != self.term() {
             return;
         }
-        if self.touch.term != term {
-            self.touch.term = term;
-            self.touch.heard_ms.clear();
+        match committed {
+            #[cfg(feature = "mutants")]
+            Some(committed) if self.options.mutant == Some(shardine_records::Mutant::StaleByTouch) => {
+                self.freshness.note_leader(committed.min(self.applied()), self.time.monotonic_ms);
+            }
+            Some(committed) => self.freshness.hear_leader(committed, stamps),
+            None if self.member.leads() => self.freshness.hear_follower(from, term, stamps),
+            None => {}
         }
-        self.touch.heard_ms.insert(from, self.time.monotonic_ms);
-        if is_leader {
-            self.touch.committed = self.touch.committed.max(committed);
+    }
+
+    /// What this leader tells the nodes of its followers when it has nothing else to say to them, and how long before a
+    /// majority certainly followed it.
+    #[must_use]
+    pub fn pulse(&self) -> Option<(Pulse, u64)> {
+        let followed_ms = self.followed_ms().filter(|_| self.is_serving())?;
+        Some((self.member.group.pulse()?, self.time.monotonic_ms.saturating_sub(followed_ms)))
+    }
+
+    /// Takes what a leader told by a pulse of its node. `as_of_ms`, by this replica's clock, is not later than the moment as of
+    /// which a majority followed it: the host knows what its peers had heard when they sent a pulse.
+    pub fn hear_pulse(&mut self, pulse: Pulse, as_of_ms: u64) {
+        if pulse.term == self.term() {
+            self.freshness.note_leader(pulse.committed, as_of_ms);
+        }
+    }
+
+    /// The same for a leader: a follower of a group that sleeps followed in this term at that moment.
+    pub fn hear_sleeper(&mut self, follower: ReplicaId, term: u64, as_of_ms: u64) {
+        if term == self.term() && self.member.leads() {
+            self.freshness.note_follower(follower, term, as_of_ms);
+        }
+    }
+
+    /// Puts this replica's time on what it sends.
+    pub(crate) fn stamp_messages(&mut self, actions: &mut Actions) {
+        if actions.messages.is_empty() {
+            return;
+        }
+        self.freshness.note_applied(self.applied());
+        let now_ms = self.time.monotonic_ms;
+        let followed_ms = if self.member.leads() { self.followed_ms() } else { None };
+        let age_ms = followed_ms.map(|followed_ms| now_ms.saturating_sub(followed_ms));
+        // What it tells the others holds for itself, too.
+        if let Some(followed_ms) = followed_ms.filter(|_| self.is_serving()) {
+            self.freshness.note_leader(self.member.group.commit(), followed_ms);
+        }
+        // Those before them were sent in an earlier turn.
+        for message in actions.messages.iter_mut().rev().take_while(|message| message.stamps().sent == 0) {
+            message.stamp(self.freshness.stamps(message.to(), now_ms, age_ms));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Changes on their way into the log: which are refused on the spot, which wait for their rows, and how the others are
 //! gathered and proposed.
 
-use shardine_model::{Ack, Answer, Entry, ErrorCode, Request, limits};
+use shardine_model::{Ack, Answer, Entry, ErrorCode, Request, RequestEpoch, limits};
+use shardine_records::EpochFit;
 
 use crate::actions::{Actions, Caller};
 use crate::gather::{Gathered, Proposal, Then};
@@ -12,33 +13,54 @@ impl Replica {
     /// Proposes a change. The answer comes under `caller`, in order of application; where the table is written through,
     /// when SQL has it.
     #[inline]
-    pub fn submit(&mut self, caller: Caller, request: &Request<'_>, actions: &mut Actions) {
-        self.submit_with(caller, request, Ack::default(), actions);
+    pub fn submit(&mut self, caller: Caller, request: &Request<'_>, epoch: RequestEpoch, actions: &mut Actions) {
+        self.submit_with(caller, request, epoch, Ack::default(), actions);
     }
 
     /// The same for a change that says when it wants to be answered.
     #[inline]
-    pub fn submit_with(&mut self, caller: Caller, request: &Request<'_>, ack: Ack, actions: &mut Actions) {
-        self.take(caller, request, self.wish(ack), actions);
+    pub fn submit_with(
+        &mut self,
+        caller: Caller,
+        request: &Request<'_>,
+        epoch: RequestEpoch,
+        ack: Ack,
+        actions: &mut Actions,
+    ) {
+        self.take(caller, request, epoch, self.wish(ack), actions);
     }
 
     #[inline]
-    pub(crate) fn take(&mut self, caller: Caller, request: &Request<'_>, wish: Wish, actions: &mut Actions) {
+    pub(crate) fn take(
+        &mut self,
+        caller: Caller,
+        request: &Request<'_>,
+        epoch: RequestEpoch,
+        wish: Wish,
+        actions: &mut Actions,
+    ) {
         if let Some(code) = self.refusal(request) {
             actions.answers.push((caller, Answer::Failed(code)));
             return;
+        }
+        // What is decided here saves a way through the log; what counts is decided when the entry is applied.
+        match self.records.epoch_fits(epoch) {
+            EpochFit::Stale => return actions.answers.push((caller, Answer::Failed(ErrorCode::StaleRoute))),
+            EpochFit::Ahead => return self.keep_early(caller, request, epoch, wish, actions),
+            EpochFit::Fits if !self.early.is_empty() => return self.keep_early(caller, request, epoch, wish, actions),
+            EpochFit::Fits => {}
         }
         let hold = self.hold_for(request, wish);
         if hold.is_some() && self.writeback.waits.len() >= limits::SQL_WAITS_MAX {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::Busy)));
         }
-        if self.park_if_not_resident(caller, request, wish, actions) {
+        if self.park_if_not_resident(caller, request, epoch, wish, actions) {
             return;
         }
         if self.evictor.is_watching() {
             request.rows().for_each(|row| self.evictor.touch(row));
         }
-        self.gathering.add(self.stamp(), caller, request, hold);
+        self.gathering.add(self.stamp(), epoch, caller, request, hold);
     }
 
     #[inline]
@@ -56,17 +78,20 @@ impl Replica {
             return Some(ErrorCode::DirtyLimit);
         }
         let mut rows = request.rows();
-        let strays = rows.any(|row| !self.options.interval.contains(row.position()));
+        let strays = rows.any(|row| !self.records.interval().contains(row.position()));
         strays.then_some(ErrorCode::StaleRoute)
     }
 
-    /// Proposes what has gathered. The host calls it when its log is free to take the next write.
+    /// Proposes what has gathered. The host calls it when its log is free to take the next write. While the lead is being handed
+    /// over it stays gathered: if that fails it goes into the log, else it was certainly not executed.
     pub fn propose_gathered(&mut self, actions: &mut Actions) {
-        self.start_read_round();
+        if self.must_wait() {
+            return;
+        }
         self.propose_news();
         while let Some(entry) = self.gathering.take() {
-            let Gathered { bytes, callers, holds, touched } = entry;
-            let proposal = Proposal { callers, holds, touched, then: Then::Answer };
+            let Gathered { epoch, bytes, callers, holds, touched } = entry;
+            let proposal = Proposal { callers, holds, touched, epoch, then: Then::Answer };
             if let Err(refused) = self.member.propose(bytes, self.time.monotonic_ms, proposal) {
                 fail(actions, refused.callers, ErrorCode::NotLeader);
             }
@@ -77,7 +102,16 @@ impl Replica {
     /// Whether there is something for [`Replica::propose_gathered`] to do.
     #[must_use]
     pub fn wants_proposal(&self) -> bool {
-        !self.gathering.is_empty() || self.reads.wants_round() || self.loads.has_news()
+        (!self.gathering.is_empty() || self.loads.has_news()) && !self.must_wait()
+    }
+
+    /// Whether what has gathered waits for how a hand-over of the lead ends.
+    fn must_wait(&self) -> bool {
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(shardine_records::Mutant::ForgottenProposal) {
+            return false;
+        }
+        self.member.is_handing_over()
     }
 
     /// Proposes an entry of the replica's own making.
@@ -87,8 +121,12 @@ impl Replica {
 
     /// The same for an entry that borrowed from the records while it was made.
     pub(crate) fn propose_bytes(&mut self, bytes: Vec<u8>, callers: Vec<Caller>, then: Then) -> bool {
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(shardine_records::Mutant::ForgottenProposal) && self.member.is_handing_over() {
+            return false;
+        }
         let (holds, touched) = Default::default();
-        let proposal = Proposal { callers, holds, touched, then };
+        let proposal = Proposal { callers, holds, touched, epoch: self.records.epoch(), then };
         self.member.propose(bytes, self.time.monotonic_ms, proposal).is_ok()
     }
 

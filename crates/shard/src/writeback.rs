@@ -91,6 +91,11 @@ impl Writeback {
         self.tables.values().map(|queue| queue.len() as u64).sum()
     }
 
+    /// Whether SQL has been sent something of which nothing was heard yet.
+    pub fn is_under_way(&self) -> bool {
+        self.tables.values().any(|queue| queue.under_way() > 0) || self.purges.are_under_way()
+    }
+
     /// Forgets what only a leader may know, and gives back whose wish cannot be done here any more.
     pub fn let_go(&mut self) -> Vec<Caller> {
         self.lease.let_go();

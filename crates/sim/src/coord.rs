@@ -69,6 +69,10 @@ impl Tenant for Coordination {
     type Event = Event;
     type Fault = Fault;
 
+    fn shard(group: usize) -> ShardId {
+        ShardId(ShardId::FIRST_COORDINATION.0 + group as u32)
+    }
+
     fn plan(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         plan::draw(seed, mutant)
     }
@@ -103,7 +107,7 @@ impl Tenant for Coordination {
             snapshot_log_bytes: world.ground.snapshot_log_bytes,
             window_entries: world.ground.window_entries,
             mutant,
-            ..Options::new(ReplicaId(seat.node as u64 + 1), ShardId(seat.group as u32))
+            ..Options::new(ReplicaId(seat.node as u64 + 1), Self::shard(seat.group))
         };
         Ok(Replica::new(options, coord, restored))
     }
@@ -138,14 +142,6 @@ impl Tenant for Coordination {
         match input {
             Input::Readable { wire } => u64::MAX - *wire as u64,
             Input::Call { .. } | Input::Sweep => 0,
-        }
-    }
-
-    fn heard(_world: &mut World<Self>, _node: usize, _group: usize, _from: usize) {}
-
-    fn end_turn(replica: &mut Replica, actions: &mut Actions, now_ms: u64) {
-        if replica.next_due_ms().is_some_and(|due_ms| due_ms <= now_ms) {
-            replica.run_timers(actions);
         }
     }
 
@@ -207,8 +203,8 @@ impl Tenant for Coordination {
         Ok(())
     }
 
-    fn judge(_world: &World<Self>) -> Result<u64, Violation> {
-        Ok(0)
+    fn judge(_world: &World<Self>) -> Result<(), Violation> {
+        Ok(())
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {

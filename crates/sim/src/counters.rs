@@ -36,4 +36,5 @@ counters! {
     messages_lost: "messages lost",
     messages_copied: "messages delivered twice",
     entries_shown: "entries looked at",
+    states_compared: "states compared with what others had at the same entry",
 }

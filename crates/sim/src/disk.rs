@@ -1,13 +1,16 @@
 //! A node's disk: one log for all its groups and a snapshot for each. A crash keeps what was synced, and of what was not
 //! a prefix of random length.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
+use shardine_host::{Batch, Receipt};
+use shardine_model::ShardId;
 use shardine_model::codec::Reader;
-use shardine_model::log::{HardState, LogEntry, SnapshotMeta};
-use shardine_shard::{Persist, Restored};
+use shardine_model::log::{HardState, Install, LogEntry, LogOp, LogWrite, SnapshotMeta};
+use shardine_shard::Restored;
 
 use crate::chance::Chance;
+use crate::ground::Ground;
 
 /// What is safely stored of one group. Invariant: `entries` follow the snapshot without a gap; only a planted bug of the
 /// host can break it, and [`Stored::restore`] then says so.
@@ -19,19 +22,24 @@ pub struct Stored {
     pub hard_state: HardState,
 }
 
+/// Batches on their way, and what is safely there.
 #[derive(Debug)]
 pub struct Disk {
     groups: Vec<Stored>,
-    queue: VecDeque<(usize, Persist)>,
-    /// How many writes at the front of the queue the running sync covers.
-    syncing: usize,
+    shards: Vec<ShardId>,
+    /// By lane.
+    under_way: Vec<Option<Batch>>,
 }
 
 impl Disk {
     #[must_use]
-    pub fn new(groups: usize, first: SnapshotMeta) -> Self {
+    pub fn new<F>(ground: &Ground<F>, first: SnapshotMeta, shard: impl Fn(usize) -> ShardId) -> Self {
         let stored = Stored { snapshot: first, ..Stored::default() };
-        Self { groups: vec![stored; groups], queue: VecDeque::new(), syncing: 0 }
+        Self {
+            groups: vec![stored; ground.groups],
+            shards: (0..ground.groups).map(shard).collect(),
+            under_way: (0..ground.lanes).map(|_| None).collect(),
+        }
     }
 
     #[must_use]
@@ -39,43 +47,32 @@ impl Disk {
         &self.groups[group]
     }
 
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.syncing == 0
+    pub fn begin(&mut self, lane: usize, batch: Batch) {
+        let before = self.under_way[lane].replace(batch);
+        assert!(before.is_none(), "one batch of a lane is under way at most");
     }
 
-    pub fn push(&mut self, group: usize, persist: Persist) {
-        self.queue.push_back((group, persist));
+    /// A batch is on disk; its receipt is for the lane.
+    pub fn finish(&mut self, lane: usize) -> Receipt {
+        let Batch { ops, receipt } = self.under_way[lane].take().expect("it was begun");
+        ops.into_iter().for_each(|op| self.take(op));
+        receipt
     }
 
-    /// Begins to sync everything that waits. False if there is nothing to do or a sync is running.
-    pub fn start_sync(&mut self) -> bool {
-        if self.syncing > 0 || self.queue.is_empty() {
-            return false;
-        }
-        self.syncing = self.queue.len();
-        true
+    fn take(&mut self, op: LogOp) {
+        let group = self.shards.iter().position(|shard| *shard == op.shard()).expect("one of these");
+        self.groups[group].take(op);
     }
 
-    /// The running sync is done: gives, for each group that took part, the newest write that is now safe.
-    pub fn finish_sync(&mut self) -> BTreeMap<usize, u64> {
-        let mut done = BTreeMap::new();
-        for _ in 0..std::mem::take(&mut self.syncing) {
-            let (group, persist) = self.queue.pop_front().expect("the sync covered it");
-            done.insert(group, persist.number);
-            self.groups[group].take(persist);
-        }
-        done
-    }
-
-    /// Loses a random part of what was not synced; says how many writes.
+    /// Loses a random part of what was on its way; says how many operations.
     pub fn crash(&mut self, chance: &mut Chance) -> usize {
-        let kept = chance.index(self.queue.len() + 1);
-        let lost = self.queue.len() - kept;
-        for (group, persist) in self.queue.drain(..).take(kept) {
-            self.groups[group].take(persist);
+        let mut lost = 0;
+        for lane in 0..self.under_way.len() {
+            let Some(batch) = self.under_way[lane].take() else { continue };
+            let kept = chance.index(batch.ops.len() + 1);
+            lost += batch.ops.len() - kept;
+            batch.ops.into_iter().take(kept).for_each(|op| self.take(op));
         }
-        self.syncing = 0;
         lost
     }
 
@@ -88,45 +85,59 @@ impl Disk {
         }
     }
 
-    /// Cuts the log up to an index.
+    /// Cuts the log up to an index, as a planted bug does.
     pub fn truncate(&mut self, group: usize, up_to: u64) {
-        let entries = &mut self.groups[group].entries;
-        while entries.front().is_some_and(|entry| entry.index <= up_to) {
-            entries.pop_front();
-        }
+        self.groups[group].truncate(up_to + 1);
     }
 }
 
 impl Stored {
     /// What a starting node finds. An error means that the log has a hole.
     pub fn restore(&self) -> Result<(Vec<Vec<u8>>, Restored), String> {
-        for (place, entry) in self.entries.iter().enumerate() {
-            let expected = self.snapshot.index + 1 + place as u64;
+        let behind = self.entries.iter().filter(|entry| entry.index > self.snapshot.index);
+        let entries: Vec<LogEntry> = behind.cloned().collect();
+        for (entry, expected) in entries.iter().zip(self.snapshot.index + 1..) {
             if entry.index != expected {
                 return Err(format!("the log has a hole: entry {} stands where {expected} should", entry.index));
             }
         }
-        let (snapshot, entries) = (self.snapshot.clone(), self.entries.iter().cloned().collect());
+        let snapshot = self.snapshot.clone();
         Ok((self.chunks.clone(), Restored { snapshot, hard_state: self.hard_state, entries }))
     }
 
-    fn take(&mut self, persist: Persist) {
-        if let Some((meta, data)) = persist.install {
-            self.chunks = split_chunks(&data);
-            self.snapshot = meta;
-            self.entries.clear();
+    fn take(&mut self, op: LogOp) {
+        match op {
+            LogOp::Write(write) => self.write(write),
+            LogOp::Install(install) => {
+                let Install { meta, data, write } = *install;
+                self.chunks = split_chunks(&data);
+                self.snapshot = meta;
+                self.entries.clear();
+                self.write(write);
+            }
+            LogOp::Truncate { below, .. } => self.truncate(below),
+            LogOp::Remove { .. } => *self = Self::default(),
         }
-        if let Some(hard_state) = persist.write.hard_state {
+    }
+
+    fn write(&mut self, write: LogWrite) {
+        if let Some(hard_state) = write.hard_state {
             assert!(hard_state.term >= self.hard_state.term, "a term on disk never goes back (reliability I4)");
             self.hard_state = hard_state;
         }
-        if let Some(first) = persist.write.entries.first() {
+        if let Some(first) = write.entries.first() {
             while self.entries.back().is_some_and(|entry| entry.index >= first.index) {
                 self.entries.pop_back();
             }
         }
         let behind = self.snapshot.index;
-        self.entries.extend(persist.write.entries.into_iter().filter(|entry| entry.index > behind));
+        self.entries.extend(write.entries.into_iter().filter(|entry| entry.index > behind));
+    }
+
+    fn truncate(&mut self, below: u64) {
+        while self.entries.front().is_some_and(|entry| entry.index < below) {
+            self.entries.pop_front();
+        }
     }
 
     /// Whether the entry of this index and term is here, as itself or within the snapshot.

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use shardine_host::Receipt;
 use shardine_model::log::SnapshotMeta;
 use shardine_shard::Message;
 
@@ -14,9 +15,10 @@ pub enum Input<I> {
         group: usize,
         message: Message,
     },
-    /// Writes up to these numbers are on disk, by group.
+    /// A lane's batch is on disk.
     Synced {
-        writes: Vec<(usize, u64)>,
+        lane: usize,
+        receipt: Receipt,
     },
     SnapshotSaved {
         group: usize,
@@ -24,7 +26,7 @@ pub enum Input<I> {
     },
     /// The next pieces of a snapshot may be cut.
     Cut {
-        group: usize,
+        lane: usize,
     },
     /// Of the tenant's own.
     Own(I),
@@ -46,6 +48,7 @@ pub enum Event<I, E> {
     DiskSynced {
         node: usize,
         life: u64,
+        lane: usize,
     },
     SnapshotWritten {
         node: usize,

@@ -25,8 +25,8 @@ pub struct Ground<F> {
     pub window_entries: u64,
     /// Wall clocks of nodes stay within this of the truth.
     pub skew_ms: u64,
-    /// Whether gathered requests are proposed at once or wait for the log, as in the server.
-    pub eager: bool,
+    /// Threads of a node that own groups and share its log.
+    pub lanes: usize,
     /// A planted bug of the host: the log is cut before its snapshot is on disk.
     pub cuts_log_early: bool,
     pub net: NetPlan,

@@ -1,7 +1,8 @@
 //! What a node does around its replicas, as the server would: feeds them events and performs their actions in order.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use shardine_host::{Batch, Host, Part};
 use shardine_model::log::SnapshotMeta;
 use shardine_shard::SnapshotPart;
 
@@ -9,11 +10,9 @@ use crate::chance::Chance;
 use crate::check::{Violation, acknowledged_is_durable, replicas_agree};
 use crate::event::{Event, Input};
 use crate::ground::MS;
-use crate::tenant::{ActionsOf, InputOf, Member, Seat, Tenant, Work};
+use crate::replicas::Replicas;
+use crate::tenant::{ActionsOf, InputOf, Seat, Tenant};
 use crate::world::{Node, World};
-
-/// Bytes of a snapshot that are cut in one go: little, so that changes come between.
-const CUT_BYTES: usize = 64;
 
 impl<T: Tenant> World<T> {
     /// Starts a node from what its disk holds.
@@ -40,7 +39,7 @@ impl<T: Tenant> World<T> {
                 }
             }
         }
-        self.nodes[node].replicas = replicas;
+        self.nodes[node].replicas = Replicas::seated(self.ground.lanes, replicas);
         self.watch.forget_node(node);
         T::started(self, node);
         let first = self.chance.below(self.nodes[node].tick_us);
@@ -94,83 +93,95 @@ impl<T: Tenant> World<T> {
     fn take_in(&mut self, node: usize, input: InputOf<T>) {
         match input {
             Input::Tick => {
-                let time = self.nodes[node].clock.read(self.now);
-                for group in 0..self.ground.groups {
-                    self.drive(node, group, |replica, actions| replica.tick(time, actions));
+                for lane in 0..self.ground.lanes {
+                    self.turn(node, lane, Host::tick);
                 }
             }
             Input::Message { group, message } => {
                 self.note(&[3, node as u64, group as u64, message.term(), message.from().0], || {
                     format!("node {} group {group} gets {}", node + 1, message.summary())
                 });
-                T::heard(self, node, group, message.from().0 as usize - 1);
-                self.drive(node, group, |replica, actions| replica.step(message, actions));
+                let lane = self.nodes[node].replicas.lane_of(group);
+                self.turn(node, lane, |host| host.step(T::shard(group), message));
             }
-            Input::Synced { writes } => {
-                for (group, number) in writes {
-                    self.drive(node, group, |replica, actions| replica.persisted(number, actions));
-                }
-                // The log is free: whatever gathered meanwhile goes into the next write, of every group.
-                for group in 0..self.ground.groups {
-                    self.drive(node, group, |_, _| {});
-                }
-            }
+            Input::Synced { lane, receipt } => self.turn(node, lane, |host| host.finish_batch(receipt)),
             Input::SnapshotSaved { group, index } => {
-                self.drive(node, group, |replica, _| replica.snapshot_saved(index));
+                let (lane, seat) = self.nodes[node].place_of(group);
+                self.turn(node, lane, |host| host.snapshot_saved(seat, index));
             }
-            Input::Cut { group } => {
-                self.nodes[node].cut_asked[group] = false;
-                self.drive(node, group, |replica, actions| replica.snapshot_step(CUT_BYTES, actions));
+            Input::Cut { lane } => {
+                self.nodes[node].cut_asked[lane] = false;
+                self.turn(node, lane, Host::cut_some);
             }
             Input::Own(input) => T::take_in(self, node, input),
         }
     }
 
-    /// One turn of a replica: tell it the time, do the work, propose if the log is free, perform what it asks for.
+    /// One turn in which a replica does something.
     pub fn drive(&mut self, node: usize, group: usize, work: impl FnOnce(&mut T::Replica, &mut ActionsOf<T>)) {
+        if self.nodes[node].replicas.get(group).is_none() {
+            return;
+        }
+        let (lane, seat) = self.nodes[node].place_of(group);
+        self.turn(node, lane, |host| {
+            host.act(seat, work);
+        });
+    }
+
+    /// One turn of a lane: tell it the time, do the work, perform what it asks for, and take a batch to the disk if none is on
+    /// its way there. The same as a lane of the server does.
+    fn turn(&mut self, node: usize, lane: usize, work: impl FnOnce(&mut Host<T::Replica>)) {
         if self.violation.is_some() {
             return;
         }
-        let mut actions = std::mem::take(&mut self.spare_actions);
-        let Node { replicas, clock, disk, cut_asked, .. } = &mut self.nodes[node];
-        let Some(replica) = replicas.get_mut(group) else { return };
-        let now = clock.read(self.now);
-        replica.set_time(now);
-        work(replica, &mut actions);
-        if replica.wants_proposal() && (self.ground.eager || disk.is_idle()) {
-            replica.propose_gathered(&mut actions);
+        let Node { replicas, clock, .. } = &mut self.nodes[node];
+        let Some(host) = replicas.hosts.get_mut(lane) else { return };
+        host.set_time(clock.read(self.now));
+        work(host);
+        host.run_due();
+        let mut acted = self.perform(node, lane);
+        while let Some(batch) = self.host(node, lane).begin_batch() {
+            self.begin_write(node, lane, batch);
+            acted.extend(self.perform(node, lane));
         }
-        T::end_turn(replica, &mut actions, now.monotonic_ms);
-        let wants_cut = replica.is_cutting() && !cut_asked[group];
-        self.perform(node, group, &mut actions);
-        self.spare_actions = actions;
-        if wants_cut {
-            self.nodes[node].cut_asked[group] = true;
+        if self.host(node, lane).is_cutting() && !self.nodes[node].cut_asked[lane] {
+            self.nodes[node].cut_asked[lane] = true;
             let (life, delay) = (self.nodes[node].life, self.chance.between((200, 5 * MS)));
-            self.later(delay, Event::Own { node, life, input: Input::Cut { group } });
+            self.later(delay, Event::Own { node, life, input: Input::Cut { lane } });
         }
-        self.observe(node, group);
+        for group in acted {
+            self.observe(node, group);
+        }
     }
 
-    fn perform(&mut self, node: usize, group: usize, actions: &mut ActionsOf<T>) {
-        let Work { persists, messages, .. } = T::Replica::work(actions);
-        for persist in persists.drain(..) {
-            self.counters.snapshot_installs += u64::from(persist.install.is_some());
-            self.watch_persist(node, group, &persist);
-            self.nodes[node].disk.push(group, persist);
+    fn host(&mut self, node: usize, lane: usize) -> &mut Host<T::Replica> {
+        &mut self.nodes[node].replicas.hosts[lane]
+    }
+
+    /// Does what the replicas of a lane ask for. Says which of them something has happened to.
+    fn perform(&mut self, node: usize, lane: usize) -> BTreeSet<usize> {
+        let mut acted = BTreeSet::new();
+        self.host(node, lane).end_turn();
+        while let Some((seat, actions)) = self.host(node, lane).next_acted() {
+            let mut actions = std::mem::take(actions);
+            let group = self.nodes[node].replicas.group_at(lane, seat).expect("nobody leaves");
+            T::perform(self, node, group, &mut actions);
+            acted.insert(group);
         }
-        self.start_sync(node);
-        for message in messages.drain(..) {
+        for (shard, message) in std::mem::take(&mut self.host(node, lane).messages) {
+            let group = (0..self.ground.groups).find(|group| T::shard(*group) == shard).expect("one of these");
             self.send(node, group, message);
         }
-        T::perform(self, node, group, actions);
-        let Work { snapshot, stop, .. } = T::Replica::work(actions);
-        for part in snapshot.drain(..) {
+        for Part { seat, part, .. } in std::mem::take(&mut self.host(node, lane).parts) {
+            let group = self.nodes[node].replicas.group_at(lane, seat).expect("nobody leaves");
             self.store_part(node, group, part);
         }
-        if let Some(reason) = stop.take() {
+        for seat in std::mem::take(&mut self.host(node, lane).stopped) {
+            let seat = self.host(node, lane).seat(seat).expect("nobody leaves");
+            let reason = seat.replica.as_ref().err().cloned().unwrap_or_default();
             self.demand(Err(Violation::new(replicas_agree::NAME, format!("node {}: {reason}", node + 1))));
         }
+        acted
     }
 
     fn send(&mut self, node: usize, group: usize, message: shardine_shard::Message) {
@@ -191,10 +202,12 @@ impl<T: Tenant> World<T> {
         }
     }
 
-    fn start_sync(&mut self, node: usize) {
-        if !self.nodes[node].disk.start_sync() {
-            return;
+    fn begin_write(&mut self, node: usize, lane: usize, batch: Batch) {
+        for op in &batch.ops {
+            let group = (0..self.ground.groups).find(|group| T::shard(*group) == op.shard()).expect("one of these");
+            self.watch_op(node, group, op);
         }
+        self.nodes[node].disk.begin(lane, batch);
         let mut delay = self.chance.between(self.ground.disk.sync);
         if self.now < self.nodes[node].slow_until {
             delay += self.chance.between(self.ground.disk.stall);
@@ -204,18 +217,17 @@ impl<T: Tenant> World<T> {
             let when = self.chance.below(delay);
             self.later(when, Event::Crash { node, life, down });
         }
-        self.later(delay, Event::DiskSynced { node, life });
+        self.later(delay, Event::DiskSynced { node, life, lane });
     }
 
     /// The disk is done whether or not the process is there to hear it.
-    pub fn disk_synced(&mut self, node: usize, life: u64) {
+    pub fn disk_synced(&mut self, node: usize, life: u64, lane: usize) {
         if !self.lives(node, life) {
             return;
         }
-        let writes: Vec<(usize, u64)> = self.nodes[node].disk.finish_sync().into_iter().collect();
-        self.note(&[4, node as u64, writes.len() as u64], || format!("node {} synced {writes:?}", node + 1));
-        self.start_sync(node);
-        self.reach(node, Input::Synced { writes });
+        let receipt = self.nodes[node].disk.finish(lane);
+        self.note(&[4, node as u64, lane as u64], || format!("node {} lane {lane} has synced", node + 1));
+        self.reach(node, Input::Synced { lane, receipt });
     }
 
     fn store_part(&mut self, node: usize, group: usize, part: SnapshotPart) {
@@ -248,7 +260,6 @@ impl<T: Tenant> World<T> {
             format!("node {} group {group} has its snapshot at {index} on disk", node + 1)
         });
         self.nodes[node].disk.save_snapshot(group, meta, chunks);
-        self.nodes[node].disk.truncate(group, index);
         self.reach(node, Input::SnapshotSaved { group, index });
     }
 }

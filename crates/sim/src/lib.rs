@@ -12,6 +12,7 @@ mod ground;
 mod tenant;
 mod world;
 
+mod replicas;
 mod host;
 mod nemesis;
 mod watch;

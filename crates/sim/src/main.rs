@@ -99,7 +99,6 @@ struct Total {
     failures: u64,
     events: u64,
     virtual_us: u64,
-    left_open: u64,
     counts: Vec<(&'static str, u64)>,
 }
 
@@ -109,7 +108,6 @@ impl Total {
         self.failures += u64::from(outcome.violation.is_some());
         self.events += outcome.events;
         self.virtual_us += outcome.virtual_us;
-        self.left_open += outcome.left_open;
         if self.counts.is_empty() {
             self.counts = outcome.counts.iter().map(|(words, _)| (*words, 0)).collect();
         }
@@ -157,7 +155,6 @@ fn tell_counters(total: &Total) {
     for (words, count) in &total.counts {
         println!("{count:>12}  {words}");
     }
-    println!("{:>12}  histories that were too large to search", total.left_open);
 }
 
 /// Runs in which something never happened prove nothing about it.

@@ -2,6 +2,7 @@
 
 use crate::event::Event;
 use crate::ground::{Fault, MS, SECOND};
+use crate::replicas::Replicas;
 use crate::tenant::Tenant;
 use crate::world::{Trap, World};
 
@@ -109,7 +110,7 @@ impl<T: Tenant> World<T> {
             self.note(&[12, node as u64, lost as u64], || format!("node {} crashes, {lost} writes lost", node + 1));
             self.counters.crashes += 1;
             self.counters.lossy_crashes += u64::from(lost > 0);
-            self.nodes[node].replicas.clear();
+            self.nodes[node].replicas = Replicas::none();
             self.nodes[node].backlog.clear();
             self.nodes[node].cut_asked.fill(false);
             for cut in &mut self.nodes[node].cuts {

@@ -9,6 +9,7 @@ mod clients;
 mod draw;
 mod history;
 mod model;
+mod truth;
 
 mod sql;
 mod statements;
@@ -26,6 +27,7 @@ mod member;
 
 use std::rc::Rc;
 
+use shardine_model::key::Interval;
 use shardine_model::log::LogEntry;
 use shardine_model::{ReplicaId, ShardId};
 use shardine_shard::{Actions, Caller, Class, Mutant, Options, Replica, Restored, Trouble};
@@ -34,7 +36,6 @@ use crate::check::Violation;
 use crate::ground::{Ground, MS};
 use crate::tenant::{Draws, Seat, Tenant};
 use crate::world::World;
-use ask::Job;
 use clients::Client;
 use counters::Counters;
 use event::{Event, Input};
@@ -42,26 +43,18 @@ use faults::Fault;
 use history::History;
 use plan::Plan;
 use sql::Sql;
+use truth::Truth;
 use universe::Universe;
 use watch::Watch;
 
 /// The caller of what the run itself proposes; nobody waits for the answer.
 pub const NOBODY: Caller = Caller { source: u64::MAX, sequence: 0 };
 
-/// A request on its way: whose it is and which operation it is an attempt at.
-#[derive(Clone, Copy, Debug)]
-pub struct Attempt {
-    pub client: usize,
-    pub operation: usize,
-    pub node: usize,
-}
-
 pub struct Records {
     plan: Plan,
     universe: Rc<Universe>,
     sql: Sql,
     clients: Vec<Client>,
-    attempts: Vec<Attempt>,
     history: History,
     watch: Watch,
     counters: Counters,
@@ -81,6 +74,10 @@ impl Tenant for Records {
     type Event = Event;
     type Fault = Fault;
 
+    fn shard(group: usize) -> ShardId {
+        ShardId(group as u32 + 1)
+    }
+
     fn plan(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         plan::draw(seed, mutant)
     }
@@ -89,14 +86,15 @@ impl Tenant for Records {
         let universe = Universe::new(plan.shards, &mut draws.place);
         let nodes = ground.voters as usize;
         let sql = Sql::new(plan.sql, plan.mutant, nodes, &universe.rows, draws.surroundings);
+        let agreed = universe.intervals.iter().map(|interval| empty(ground.seed, &plan, *interval)).collect();
+        let truth = Truth::new(agreed, &universe.rows);
         let people = &mut draws.people;
         let clients = (0..plan.clients).map(|number| Client::new(number, &plan, &universe, people)).collect();
         Self {
             sql,
             clients,
-            attempts: Vec::new(),
             history: History::default(),
-            watch: Watch::new(nodes, universe.rows.len()),
+            watch: Watch::new(nodes, truth),
             counters: Counters::default(),
             next_value: 1_000,
             acknowledged: vec![0; universe.rows.len()],
@@ -106,7 +104,8 @@ impl Tenant for Records {
     }
 
     fn restore(world: &World<Self>, seat: Seat, chunks: &[Vec<u8>], restored: Restored) -> Result<Replica, String> {
-        let mut records = shardine_records::Records::new(world.ground.seed);
+        let interval = world.tenant.universe.intervals[seat.group];
+        let mut records = empty(world.ground.seed, &world.tenant.plan, interval);
         for chunk in chunks {
             records.restore_chunk(chunk).map_err(|error| format!("a snapshot cannot be read: {error}"))?;
         }
@@ -166,14 +165,6 @@ impl Tenant for Records {
         if matches!(input, Input::Request { .. }) { u64::MAX } else { 0 }
     }
 
-    fn heard(world: &mut World<Self>, node: usize, group: usize, from: usize) {
-        world.tenant.watch.stale.hear(node, group, from, world.now);
-    }
-
-    fn end_turn(replica: &mut Replica, actions: &mut Actions, _now_ms: u64) {
-        replica.ask_sql(actions);
-    }
-
     fn perform(world: &mut World<Self>, node: usize, group: usize, actions: &mut Actions) {
         for (caller, answer) in actions.answers.drain(..).filter(|(caller, _)| *caller != NOBODY) {
             world.answer(node, caller.sequence, answer);
@@ -189,9 +180,9 @@ impl Tenant for Records {
         }
     }
 
-    fn entry_applied(world: &mut World<Self>, _group: usize, entry: &LogEntry) -> Result<(), Violation> {
+    fn entry_applied(world: &mut World<Self>, group: usize, entry: &LogEntry) -> Result<(), Violation> {
         world.count_entry(entry);
-        Ok(())
+        world.follow_entry(group, entry)
     }
 
     fn look(world: &mut World<Self>, node: usize, group: usize, has_applied: bool) -> Result<(), Violation> {
@@ -234,7 +225,7 @@ impl Tenant for Records {
         world.compare_with_sql()
     }
 
-    fn judge(world: &World<Self>) -> Result<u64, Violation> {
+    fn judge(world: &World<Self>) -> Result<(), Violation> {
         world.judge_history()
     }
 
@@ -248,17 +239,14 @@ impl Tenant for Records {
     }
 }
 
-impl World<Records> {
-    /// The job that an attempt is about.
-    fn job_of(&self, attempt: u64) -> &Job {
-        &self.tenant.history.operations[self.tenant.attempts[attempt as usize].operation].job
-    }
+/// A shard before its first entry.
+fn empty(seed: u64, plan: &Plan, interval: Interval) -> shardine_records::Records {
+    shardine_records::Records::new(seed).owning(interval).with_mutant(plan.mutant)
 }
 
 fn options(world: &World<Records>, seat: Seat) -> Options {
     let plan = &world.tenant.plan;
-    let interval = world.tenant.universe.intervals[seat.group];
-    let mut options = Options::new(ReplicaId(seat.node as u64 + 1), ShardId(seat.group as u32), interval);
+    let mut options = Options::new(ReplicaId(seat.node as u64 + 1), Records::shard(seat.group));
     options.incarnation = seat.life;
     options.seed = world.ground.seed;
     options.snapshot_log_bytes = world.ground.snapshot_log_bytes;

@@ -3,8 +3,10 @@
 
 use std::fmt::Debug;
 
+use shardine_host::GroupReplica;
+use shardine_model::ShardId;
 use shardine_model::log::LogEntry;
-use shardine_shard::{Message, Persist, Restored, Role, SnapshotPart, Time};
+use shardine_shard::Restored;
 
 use crate::chance::Chance;
 use crate::check::Violation;
@@ -12,38 +14,10 @@ use crate::event::{Event, Input};
 use crate::ground::Ground;
 use crate::world::World;
 
-/// A replica as its host sees it, whichever state machine it holds.
-pub trait Member {
-    type Actions: Default;
-
-    fn set_time(&mut self, time: Time);
-    fn tick(&mut self, time: Time, actions: &mut Self::Actions);
-    fn step(&mut self, message: Message, actions: &mut Self::Actions);
-    fn persisted(&mut self, number: u64, actions: &mut Self::Actions);
-    fn wants_proposal(&self) -> bool;
-    fn propose_gathered(&mut self, actions: &mut Self::Actions);
-    fn is_cutting(&self) -> bool;
-    fn snapshot_step(&mut self, bytes: usize, actions: &mut Self::Actions);
-    fn snapshot_saved(&mut self, index: u64);
-
-    fn role(&self) -> Role;
-    fn term(&self) -> u64;
-    fn applied(&self) -> u64;
-    fn committed(&self) -> u64;
-    fn is_serving(&self) -> bool;
+/// A replica that can be compared with others.
+pub trait Member: GroupReplica {
     /// Equal for two replicas that hold the same.
     fn state_hash(&self) -> u64;
-
-    /// What every replica asks of its host.
-    fn work(actions: &mut Self::Actions) -> Work<'_>;
-}
-
-/// The part of the actions that has nothing to do with the state machine.
-pub struct Work<'a> {
-    pub persists: &'a mut Vec<Persist>,
-    pub messages: &'a mut Vec<Message>,
-    pub snapshot: &'a mut Vec<SnapshotPart>,
-    pub stop: &'a mut Option<String>,
 }
 
 /// Streams of chance for what a tenant brings along.
@@ -53,7 +27,7 @@ pub struct Draws {
     pub people: Chance,
 }
 
-pub type ActionsOf<T> = <<T as Tenant>::Replica as Member>::Actions;
+pub type ActionsOf<T> = <<T as Tenant>::Replica as GroupReplica>::Actions;
 pub type InputOf<T> = Input<<T as Tenant>::Input>;
 pub type EventOf<T> = Event<<T as Tenant>::Input, <T as Tenant>::Event>;
 
@@ -73,6 +47,9 @@ pub trait Tenant: Sized {
     /// What may go wrong for this tenant only.
     type Fault: Own;
 
+    /// The number of a group.
+    fn shard(group: usize) -> ShardId;
+
     fn plan(seed: u64, mutant: Option<Self::Mutant>) -> (Ground<Self::Fault>, Self::Plan);
     fn new(ground: &Ground<Self::Fault>, plan: Self::Plan, draws: Draws) -> Self;
 
@@ -90,12 +67,7 @@ pub trait Tenant: Sized {
     fn take_in(world: &mut World<Self>, node: usize, input: Self::Input);
     /// Inputs of one source may be taken in order, and before or after all others, by a process that was paused.
     fn source_of(input: &Self::Input) -> u64;
-    /// A message of a peer has come.
-    fn heard(world: &mut World<Self>, node: usize, group: usize, from: usize);
-
-    /// The last thing in every turn of a replica.
-    fn end_turn(replica: &mut Self::Replica, actions: &mut ActionsOf<Self>, now_ms: u64);
-    /// What is not every replica's [`Work`].
+    /// What is not every replica's [`shardine_host::Work`].
     fn perform(world: &mut World<Self>, node: usize, group: usize, actions: &mut ActionsOf<Self>);
 
     /// An entry is applied for the first time anywhere.
@@ -116,8 +88,8 @@ pub trait Tenant: Sized {
     /// Begins what clients do when everything is at rest for the first time.
     fn last_words(world: &mut World<Self>);
     fn compare(world: &mut World<Self>) -> Result<(), Violation>;
-    /// Says how many histories were too large to search.
-    fn judge(world: &World<Self>) -> Result<u64, Violation>;
+    /// What can be said only when everything is over.
+    fn judge(world: &World<Self>) -> Result<(), Violation>;
 
     fn counts(&self) -> Vec<(&'static str, u64)>;
 }

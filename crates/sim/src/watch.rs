@@ -1,7 +1,8 @@
 //! The view from above: looks at every replica after every turn, with knowledge that no node has.
 
-use shardine_model::log::LogEntry;
-use shardine_shard::{Persist, Role};
+use shardine_host::GroupReplica;
+use shardine_model::log::{LogEntry, LogOp};
+use shardine_shard::Role;
 
 use crate::chance::mix;
 use crate::check::every_entry_is_shown::Ledger;
@@ -32,6 +33,17 @@ impl Watch {
         }
     }
 
+    /// Whether states at this entry are looked at.
+    #[must_use]
+    pub fn is_compared(&self, index: u64) -> bool {
+        mix(index).is_multiple_of(HASH_EVERY)
+    }
+
+    /// What the log itself comes to at an entry.
+    pub fn agreed_state(&mut self, group: usize, index: u64, hash: u64) -> Result<(), Violation> {
+        self.groups[group].state(None, index, hash).map(drop)
+    }
+
     /// A node has begun a new life and may know less than before: even its term, if that was not on disk yet.
     pub fn forget_node(&mut self, node: usize) {
         self.applied[node].fill(0);
@@ -47,12 +59,18 @@ impl<T: Tenant> World<T> {
     }
 
     /// A replica asks its host to write something.
-    pub fn watch_persist(&mut self, node: usize, group: usize, persist: &Persist) {
+    pub fn watch_op(&mut self, node: usize, group: usize, op: &LogOp) {
         let ledger = &mut self.watch.ledgers[group];
-        if persist.install.is_some() {
-            ledger.install(node);
-        }
-        let verdict = ledger.append(node, &persist.write.entries);
+        let entries = match op {
+            LogOp::Write(write) => &write.entries,
+            LogOp::Install(install) => {
+                self.counters.snapshot_installs += 1;
+                ledger.install(node);
+                &install.write.entries
+            }
+            LogOp::Truncate { .. } | LogOp::Remove { .. } => return,
+        };
+        let verdict = ledger.append(node, entries);
         self.demand(verdict);
     }
 
@@ -86,7 +104,7 @@ impl<T: Tenant> World<T> {
                 format!("node {} group {group} has applied {applied} in term {term}", node + 1)
             });
             self.look_at_entries(node, group, before + 1, applied)?;
-            if mix(applied).is_multiple_of(HASH_EVERY) {
+            if self.watch.is_compared(applied) {
                 self.compare_state(node, group)?;
             }
         }
@@ -109,7 +127,8 @@ impl<T: Tenant> World<T> {
     pub fn compare_state(&mut self, node: usize, group: usize) -> Result<(), Violation> {
         let replica = &self.nodes[node].replicas[group];
         let (applied, hash) = (replica.applied(), replica.state_hash());
-        self.watch.groups[group].state(node, applied, hash)
+        self.counters.states_compared += u64::from(self.watch.groups[group].state(Some(node), applied, hash)?);
+        Ok(())
     }
 
     /// The node that leads, unless a newer leader has been seen: one that is alone may believe to lead for ever.

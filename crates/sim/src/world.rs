@@ -1,6 +1,7 @@
 //! The world of one run: nodes, network, disks, their tenant and the one queue of events that moves them. What a node does
 //! with an event is in `host`, who strikes in `nemesis`, who watches in `watch`; clients are the tenant's.
 
+use shardine_host::SeatId;
 use shardine_model::ReplicaId;
 use shardine_model::log::{Membership, SnapshotMeta};
 
@@ -12,7 +13,8 @@ use crate::disk::Disk;
 use crate::event::{Event, Schedule};
 use crate::ground::{Ground, MS};
 use crate::net::Net;
-use crate::tenant::{ActionsOf, Draws, EventOf, InputOf, Tenant};
+use crate::replicas::Replicas;
+use crate::tenant::{Draws, EventOf, InputOf, Tenant};
 use crate::trace::Trace;
 use crate::watch::Watch;
 
@@ -20,7 +22,7 @@ use crate::watch::Watch;
 pub struct Node<T: Tenant> {
     /// Grows with every start.
     pub life: u64,
-    pub replicas: Vec<T::Replica>,
+    pub replicas: Replicas<T::Replica>,
     pub disk: Disk,
     pub clock: Clock,
     pub tick_us: u64,
@@ -35,6 +37,7 @@ pub struct Node<T: Tenant> {
     pub slow_until: u64,
     /// Snapshots on their way out, and whether the next pieces have been asked for.
     pub cuts: Vec<Option<(SnapshotMeta, Vec<Vec<u8>>)>>,
+    /// By lane.
     pub cut_asked: Vec<bool>,
 }
 
@@ -44,8 +47,8 @@ impl<T: Tenant> Node<T> {
         let first = SnapshotMeta { membership, ..SnapshotMeta::default() };
         Self {
             life: 0,
-            replicas: Vec::new(),
-            disk: Disk::new(ground.groups, first),
+            replicas: Replicas::none(),
+            disk: Disk::new(ground, first, T::shard),
             clock: Clock::new(ground.skew_ms, chance),
             tick_us: chance.between(((100 - ground.tick_skew_percent) * MS, (100 + ground.tick_skew_percent) * MS)),
             paused_until: 0,
@@ -55,8 +58,14 @@ impl<T: Tenant> Node<T> {
             backlog: Vec::new(),
             slow_until: 0,
             cuts: (0..ground.groups).map(|_| None).collect(),
-            cut_asked: vec![false; ground.groups],
+            cut_asked: vec![false; ground.lanes],
         }
+    }
+
+    /// The lane of a group, and its seat there.
+    #[must_use]
+    pub fn place_of(&self, group: usize) -> (usize, SeatId) {
+        (self.replicas.lane_of(group), self.replicas.seat_of(group).expect("the node is up"))
     }
 
     #[must_use]
@@ -86,7 +95,6 @@ pub struct World<T: Tenant> {
     pub violation: Option<Violation>,
     /// Whether faults still strike and clients still begin new operations.
     pub faults_on: bool,
-    pub spare_actions: ActionsOf<T>,
     pub tenant: T,
 }
 
@@ -112,7 +120,6 @@ impl<T: Tenant> World<T> {
             trace: Trace::new(lines_kept),
             violation: None,
             faults_on: false,
-            spare_actions: ActionsOf::<T>::default(),
             ground,
         };
         (0..count).for_each(|node| world.start(node));
@@ -137,7 +144,7 @@ impl<T: Tenant> World<T> {
                     self.reach(node, input);
                 }
             }
-            Event::DiskSynced { node, life } => self.disk_synced(node, life),
+            Event::DiskSynced { node, life, lane } => self.disk_synced(node, life, lane),
             Event::SnapshotWritten { node, life, group, meta, chunks } => {
                 self.snapshot_written(node, life, group, meta, chunks);
             }

@@ -345,6 +345,7 @@ fn make_data(kind: Kind, dir: &Dir, account: &Account) -> Result<()> {
             let mut command = account.command("mariadb-install-db");
             command.args(["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal"]);
             command.arg(format!("--datadir={}", data.display()));
+            command.arg(own_tmpdir(dir));
             command
         }
     };
@@ -383,13 +384,17 @@ fn spawn(kind: Kind, dir: &Dir, port: &Port, settings: &[String], account: &Acco
             command.arg(format!("--datadir={}", data.display()));
             command.arg(format!("--socket={}", dir.join("socket").display()));
             command.arg(format!("--pid-file={}", dir.join("pid").display()));
-            // Two servers that share a folder for temporary tables delete each other's.
-            command.arg(format!("--tmpdir={}", dir.path().display()));
+            command.arg(own_tmpdir(dir));
             command.args(settings.iter().map(|setting| format!("--{setting}")));
             command
         }
     };
     Process::spawn(&format!("{kind:?}"), command.current_dir(dir.path()), &dir.join("server.log"))
+}
+
+/// Two servers that share a folder for temporary tables delete each other's, also while they make their first tables.
+fn own_tmpdir(dir: &Dir) -> String {
+    format!("--tmpdir={}", dir.path().display())
 }
 
 fn wait_until_serving(kind: Kind, process: &mut Process, port: &Port, dir: &Dir) -> Result<()> {

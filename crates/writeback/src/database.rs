@@ -6,6 +6,7 @@ use shardine_model::{FieldId, RowKeyBuf, Table, Version};
 
 use crate::error::Error;
 use crate::job::{Drift, FlushRow, Found, ScanJob};
+use crate::owner::{Line, Mark};
 
 /// A connection to a server that was not used for so long is asked whether it is still there before a job rests on it.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(1);
@@ -56,7 +57,8 @@ pub(crate) trait Database: Send {
 
     /// Writes all rows in one transaction, or none, each behind the version fence: a row changes only if that raises
     /// |version| (write-back 93, 94). Gives the version that SQL holds afterwards, row by row.
-    fn write(&mut self, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error>;
+    /// A mark goes with them, and where it may not follow the one that is there, nothing is written.
+    fn write(&mut self, table: &Table, rows: &[FlushRow], mark: Option<&Mark>) -> Result<Vec<Version>, Error>;
 
     /// Deletes each row that stands at exactly this version, below 0, all in one transaction (write-back 102).
     fn purge(&mut self, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error>;
@@ -69,6 +71,12 @@ pub(crate) trait Database: Send {
     fn create(&mut self, table: &Table) -> Result<(), Error>;
     fn add_field(&mut self, table: &Table, field: FieldId) -> Result<(), Error>;
     fn drop_table(&mut self, table: &Table) -> Result<(), Error>;
+
+    /// The lines of [`crate::owner::TABLE`]. Without such a table it is an error of the definition.
+    fn owners(&mut self) -> Result<Vec<Line>, Error>;
+
+    /// Makes that table if there is none and puts a line in place; if it is to be `alone`, all others go.
+    fn claim(&mut self, line: &Line, alone: bool) -> Result<(), Error>;
 }
 
 /// The database of `--sql none`: there is none, and whoever asks is told so.

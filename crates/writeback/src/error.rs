@@ -15,6 +15,9 @@ pub enum Class {
     ForeignKey,
     /// Not ours to mend: no permission, a damaged file, no database at all. Pause and tell the operator.
     Fatal,
+    /// The database is another cluster's, or has seen more of this one than this node has: nothing is written, and the
+    /// operator is told ([`crate::Owner`]).
+    Foreign,
     /// Its time was over before its turn came. Says nothing about the database.
     Busy,
 }
@@ -28,6 +31,7 @@ impl Class {
             Self::Row => "row",
             Self::ForeignKey => "foreign key",
             Self::Fatal => "fatal",
+            Self::Foreign => "foreign",
             Self::Busy => "busy",
         }
     }
@@ -67,6 +71,10 @@ impl Error {
 
     pub(crate) fn busy(message: impl Into<String>) -> Self {
         Self { class: Class::Busy, message: message.into() }
+    }
+
+    pub(crate) fn foreign(message: impl Into<String>) -> Self {
+        Self { class: Class::Foreign, message: message.into() }
     }
 
     pub(crate) fn fatal(message: impl Into<String>) -> Self {

@@ -7,18 +7,19 @@ use shardine_model::{RowKeyBuf, Version, limits};
 use crate::database::Database;
 use crate::error::{Class, Error};
 use crate::job::{FlushJob, FlushResult, FlushRow, PurgeJob};
+use crate::owner::Mark;
 
 pub(crate) type Results = Vec<(RowKeyBuf, FlushResult)>;
 
 /// Fails as a whole only for reasons that concern all rows. What was written by then stays: repeating it is harmless.
-pub(crate) fn write_all(database: &mut dyn Database, job: &FlushJob) -> Result<Results, Error> {
+pub(crate) fn write_all(database: &mut dyn Database, job: &FlushJob, mark: Option<&Mark>) -> Result<Results, Error> {
     let table = &job.table;
     if table.sql.is_read_only() {
         return Err(Error::definition(format!("table {} has no version column in SQL and is only read", table.name)));
     }
     let mut results = Vec::with_capacity(job.rows.len());
     for batch in job.rows.chunks(limits::FLUSH_ROWS_MAX) {
-        write_halving(database, job, batch, &mut results)?;
+        write_halving(database, job, batch, mark, &mut results)?;
     }
     Ok(results)
 }
@@ -27,10 +28,11 @@ fn write_halving(
     database: &mut dyn Database,
     job: &FlushJob,
     rows: &[FlushRow],
+    mark: Option<&Mark>,
     results: &mut Results,
 ) -> Result<(), Error> {
     check_time(job.begin_by)?;
-    match (database.write(&job.table, rows), rows) {
+    match (database.write(&job.table, rows, mark), rows) {
         (Ok(held), rows) => {
             assert_eq!(held.len(), rows.len(), "a write answers for every row");
             let outcomes = rows.iter().zip(held).map(|(row, held)| (row.row.clone(), result_of(row.version, held)));
@@ -46,8 +48,8 @@ fn write_halving(
         }
         (Err(error), rows) if error.is_of_one_row() => {
             let (left, right) = rows.split_at(rows.len() / 2);
-            write_halving(database, job, left, results)?;
-            write_halving(database, job, right, results)
+            write_halving(database, job, left, mark, results)?;
+            write_halving(database, job, right, mark, results)
         }
         (Err(error), _) => Err(error),
     }

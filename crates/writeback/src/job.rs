@@ -9,6 +9,7 @@ use shardine_model::{FieldId, RowImage, RowKeyBuf, Table, Version};
 use thiserror::Error as ThisError;
 
 use crate::error::Error;
+use crate::owner::LogProgress;
 
 /// Names a job among all jobs of one backend. Chosen by whoever submits it, returned with the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,6 +42,8 @@ pub struct FlushJob {
     pub rows: Vec<FlushRow>,
     /// When its turn comes later than this, it is not begun, and after this no further transaction of it (write-back 78).
     pub begin_by: Option<Instant>,
+    /// Kept in SQL beside the rows, where the backend has an [`crate::Owner`].
+    pub progress: LogProgress,
 }
 
 /// Deletes tombstones of one table that are old enough, each only if it stands there at exactly this version

@@ -5,6 +5,7 @@
 
 mod connection;
 mod fault;
+mod owner;
 mod read;
 mod schema;
 mod text;
@@ -19,6 +20,7 @@ use self::connection::Connection;
 use crate::database::{Connector, Database, Role};
 use crate::error::Error;
 use crate::job::{Drift, FlushRow, Found, ScanJob};
+use crate::owner::{Line, Mark};
 use crate::tls::Tls;
 
 pub(crate) struct Mysql {
@@ -54,8 +56,8 @@ impl Database for Connection {
         read::load(self, table, rows)
     }
 
-    fn write(&mut self, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
-        write::write(self, table, rows)
+    fn write(&mut self, table: &Table, rows: &[FlushRow], mark: Option<&Mark>) -> Result<Vec<Version>, Error> {
+        write::write(self, table, rows, mark)
     }
 
     fn purge(&mut self, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error> {
@@ -80,5 +82,13 @@ impl Database for Connection {
 
     fn drop_table(&mut self, table: &Table) -> Result<(), Error> {
         schema::drop_table(self, table)
+    }
+
+    fn owners(&mut self) -> Result<Vec<Line>, Error> {
+        owner::lines(self)
+    }
+
+    fn claim(&mut self, line: &Line, alone: bool) -> Result<(), Error> {
+        owner::claim(self, line, alone)
     }
 }

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::database::{Connector, Nothing, Role};
+use crate::database::{Connector, Database, Nothing, Role};
 use crate::error::{Class, Error};
 use crate::job::{Change, Job, JobOutcome};
 use crate::mysql::Mysql;
+use crate::owner::{Guard, Owner, Trace};
 use crate::postgres::Postgres;
 use crate::queue::Queue;
 use crate::sqlite::Sqlite;
@@ -35,6 +36,8 @@ pub struct Options {
     /// Jobs waiting for the workers of each kind. Each shard has a few under way at a time; more is a sign that SQL cannot keep up,
     /// and then it is better to join rows into larger jobs than to queue small ones.
     pub queue_jobs_max: usize,
+    /// Who writes, to be kept in SQL and compared with what is found there. Without one nobody asks whose the database is.
+    pub owner: Option<Owner>,
 }
 
 impl Options {
@@ -47,6 +50,7 @@ impl Options {
             busy_timeout: Duration::from_secs(4),
             statement_timeout: Duration::from_secs(4),
             queue_jobs_max: 1_024,
+            owner: None,
         }
     }
 }
@@ -55,17 +59,19 @@ impl Options {
 pub struct Backend;
 
 impl Backend {
-    /// Connects once before it returns, so that a wrong path or password is told to the one who typed it. A server that
-    /// is down at the moment is no reason not to start: what is in memory can be served without it. `notify` is called
-    /// on the workers' threads with the outcome of every accepted job; it should hand it over and return.
+    /// Connects once before it returns, so that a wrong path or password is told to the one who typed it, and so that a
+    /// database is not used that is another's ([`Class::Foreign`]). A server that is down at the moment is no reason not to
+    /// start: what is in memory can be served without it. `notify` is called on the workers' threads with the outcome of
+    /// every accepted job; it should hand it over and return.
     pub fn start(options: &Options, notify: impl Fn(JobOutcome) + Send + Sync + 'static) -> Result<Handle, Error> {
         let connector = connector(options);
         connector.prepare()?;
         let queue = || Arc::new(Queue::new(options.queue_jobs_max));
         let queues = Queues { writes: queue(), loads: queue(), scans: queue() };
+        let guard = options.owner.clone().map(|owner| Arc::new(Guard::new(owner)));
         let shared =
-            Arc::new(Shared { queues, threads: Mutex::default(), stopping: Arc::default(), counters: Arc::default() });
-        let handle = Handle { shared };
+            Shared { queues, threads: Mutex::default(), stopping: Arc::default(), counters: Arc::default(), guard };
+        let handle = Handle { shared: Arc::new(shared) };
         let notify: Arc<Notify> = Arc::new(notify);
         let writers = std::iter::repeat_n(Role::Writer, options.writers.max(1));
         for role in writers.chain([Role::Loader, Role::Scanner]) {
@@ -91,17 +97,14 @@ impl Handle {
         let shared = &self.shared;
         let connection = match connector.connect(role) {
             _ if options.url.is_none() => None,
-            Ok(connection) => Some(connection),
-            Err(error) if options.url.is_server() && error.class == Class::Retryable => {
-                shared.counters.failed(&error);
-                warn!(%error, "SQL cannot be reached and will be tried again");
-                None
-            }
+            Ok(connection) => self.let_in(role, connection)?,
+            Err(error) if options.url.is_server() && error.class == Class::Retryable => self.without(&error),
             Err(error) => return Err(error),
         };
         let worker = Worker {
             role,
             connector: Arc::clone(connector),
+            guard: shared.guard.clone(),
             connection,
             jobs: Arc::clone(shared.queues.of(role)),
             stopping: Arc::clone(&shared.stopping),
@@ -112,6 +115,23 @@ impl Handle {
         let thread = thread.map_err(|error| Error::fatal(format!("cannot start a thread for SQL: {error}")))?;
         shared.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
+    }
+
+    /// A database that is another's is not used. One that cannot be asked or claimed at the moment, because it is locked, full,
+    /// or only to be read, is like one that is down: the worker tries again with its first job.
+    fn let_in(&self, role: Role, mut connection: Box<dyn Database>) -> Result<Option<Box<dyn Database>>, Error> {
+        let Some(guard) = &self.shared.guard else { return Ok(Some(connection)) };
+        match guard.let_in(&mut *connection, role) {
+            Ok(()) => Ok(Some(connection)),
+            Err(error) if error.class == Class::Foreign => Err(error),
+            Err(error) => Ok(self.without(&error)),
+        }
+    }
+
+    fn without(&self, error: &Error) -> Option<Box<dyn Database>> {
+        self.shared.counters.failed(error);
+        warn!(%error, "SQL cannot be used and will be tried again");
+        None
     }
 }
 
@@ -141,6 +161,7 @@ struct Shared {
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: Arc<AtomicBool>,
     counters: Arc<Counters>,
+    guard: Option<Arc<Guard>>,
 }
 
 struct Queues {
@@ -179,6 +200,12 @@ impl Handle {
             // A panic outside of a job can only come from `notify`, which has been heard of by then.
             let _ = thread.join();
         }
+    }
+
+    /// How far SQL had seen the logs of this cluster's shards when this process first wrote there. Nothing before that.
+    #[must_use]
+    pub fn traces(&self) -> Vec<Trace> {
+        self.shared.guard.as_ref().map(|guard| guard.traces()).unwrap_or_default()
     }
 
     #[must_use]

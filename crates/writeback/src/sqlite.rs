@@ -5,6 +5,7 @@
 
 mod fault;
 mod identity;
+mod owner;
 mod read;
 mod scan;
 mod schema;
@@ -26,6 +27,7 @@ use self::identity::Identity;
 use crate::database::{Connector, Database, Role};
 use crate::error::Error;
 use crate::job::{Drift, FlushRow, Found, ScanJob};
+use crate::owner::{Line, Mark};
 
 /// Statements kept ready per connection. A table in steady use has one upsert and up to nine sizes of read.
 const STATEMENTS_MAX: usize = 256;
@@ -105,8 +107,8 @@ impl Database for File {
         read::load(&self.connection, table, rows)
     }
 
-    fn write(&mut self, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
-        write::write(&mut self.connection, table, rows)
+    fn write(&mut self, table: &Table, rows: &[FlushRow], mark: Option<&Mark>) -> Result<Vec<Version>, Error> {
+        write::write(&mut self.connection, table, rows, mark)
     }
 
     fn purge(&mut self, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error> {
@@ -131,5 +133,13 @@ impl Database for File {
 
     fn drop_table(&mut self, table: &Table) -> Result<(), Error> {
         schema::drop_table(&mut self.connection, table)
+    }
+
+    fn owners(&mut self) -> Result<Vec<Line>, Error> {
+        owner::lines(&self.connection)
+    }
+
+    fn claim(&mut self, line: &Line, alone: bool) -> Result<(), Error> {
+        owner::claim(&mut self.connection, line, alone)
     }
 }

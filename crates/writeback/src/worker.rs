@@ -13,6 +13,7 @@ use crate::error::{Class, Error};
 use crate::flush;
 use crate::job::{Change, Found, Job, JobId, JobOutcome, LoadJob, TableJob};
 use crate::key;
+use crate::owner::Guard;
 use crate::queue::Queue;
 use crate::status::Counters;
 
@@ -21,6 +22,7 @@ pub(crate) type Notify = dyn Fn(JobOutcome) + Send + Sync;
 pub(crate) struct Worker {
     pub(crate) role: Role,
     pub(crate) connector: Arc<dyn Connector>,
+    pub(crate) guard: Option<Arc<Guard>>,
     /// None before the first job and after an error that may have broken it.
     pub(crate) connection: Option<Box<dyn Database>>,
     pub(crate) jobs: Arc<Queue>,
@@ -88,6 +90,7 @@ impl Worker {
         if job.table().dynamic {
             return Err(Error::definition(format!("table {} is dynamic and has no SQL form", job.table().name)));
         }
+        let guard = self.guard.clone();
         let database = self.connected()?;
         Ok(match job {
             Job::Load(job) => {
@@ -95,7 +98,10 @@ impl Worker {
                 self.counters.count_statement();
                 JobOutcome::Loaded { ticket: job.ticket, found }
             }
-            Job::Flush(job) => JobOutcome::Flushed { ticket: job.ticket, rows: flush::write_all(database, job)? },
+            Job::Flush(job) => {
+                let mark = guard.map(|guard| guard.mark(job.table.id, &job.progress));
+                JobOutcome::Flushed { ticket: job.ticket, rows: flush::write_all(database, job, mark.as_ref())? }
+            }
             Job::Purge(job) => JobOutcome::Purged { ticket: job.ticket, kept: flush::purge_all(database, job)? },
             Job::Scan(job) => {
                 let (found, next) = database.scan(job)?;
@@ -108,7 +114,11 @@ impl Worker {
     fn connected(&mut self) -> Result<&mut dyn Database, Error> {
         if !self.connection.as_mut().is_some_and(|connection| connection.is_in_place()) {
             self.connection = None;
-            self.connection = Some(self.connector.connect(self.role)?);
+            let mut connection = self.connector.connect(self.role)?;
+            if let Some(guard) = &self.guard {
+                guard.let_in(&mut *connection, self.role)?;
+            }
+            self.connection = Some(connection);
             info!(role = self.role.name(), "connected to SQL");
         }
         let connection = self.connection.as_mut().expect("it was just made");
@@ -117,7 +127,7 @@ impl Worker {
 
     fn after(&mut self, error: &Error) {
         match error.class {
-            Class::Retryable | Class::Fatal => self.connection = None,
+            Class::Retryable | Class::Fatal | Class::Foreign => self.connection = None,
             Class::Definition | Class::Row | Class::ForeignKey | Class::Busy => {}
         }
         warn!(role = self.role.name(), class = error.class.name(), %error, "SQL job failed");

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use shardine_fuzz_targets::{chunks, replica};
+use shardine_model::codec::put_bytes;
 use shardine_model::command::{Batch, BatchItem, BatchMode, Body, Existence, Give, Operation, Operator, Origin, Ttl};
 use shardine_model::entry::{LoadedRow, RaisedRow, RefusedRow, SettledRow};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite, Membership, SnapshotMeta};
 use shardine_model::{
     Action, Answer, ClientId, Command, Entry, ErrorCode, FieldId, FieldRef, FieldValue, Outcome, ReplicaId, Reply,
-    Request, RowImage, RowKey, ShardId, Table, TableId, Timestamp, ValueRef, Version,
+    Request, RequestEpoch, RowImage, RowKey, ShardId, Table, TableId, Timestamp, ValueRef, Version,
 };
 use shardine_records::Nobody;
 use shardine_store::{LogStore, Options, SegmentLog, SnapshotWriter};
@@ -23,6 +24,7 @@ type Seeds = Vec<(String, Vec<u8>)>;
 fn main() -> Result<(), Box<dyn Error>> {
     write("commands", commands())?;
     write("log_entry", log_entries())?;
+    write("peer_message", peer_messages())?;
     write("resp_request", conversations())?;
     write("resp_session", conversations())?;
     write("state_chunk", state_chunks())?;
@@ -118,7 +120,8 @@ fn state_chunks() -> Seeds {
     let mut requests = Vec::new();
     commands().iter().for_each(|(_, bytes)| requests.extend_from_slice(bytes));
     let mut state = replica(1);
-    let entry = Entry::Commands { proposed_at: Timestamp(1), requests: &requests }.to_bytes();
+    let entry =
+        Entry::Commands { proposed_at: Timestamp(1), epoch: RequestEpoch::FIRST, requests: &requests }.to_bytes();
     state.apply(&entry, &mut Nobody).expect("requests of our own can be applied");
     let chunks = chunks(&mut state);
     let rows = chunks[1..].iter().find(|chunk| chunk.len() > 2).expect("there are rows");
@@ -264,12 +267,15 @@ fn log_entries() -> Seeds {
     let settled =
         SettledRow { row: ROW, expected: Version(5), version: Version(6), sql_version: Version(-2), fields: &packed };
     let entries = [
-        ("commands", Entry::Commands { proposed_at: Timestamp(1_700_000_000_000), requests: &run }),
+        (
+            "commands",
+            Entry::Commands { proposed_at: Timestamp(1_700_000_000_000), epoch: RequestEpoch::FIRST, requests: &run },
+        ),
         ("load", Entry::Load(vec![LoadedRow { row: ROW, version: Version(5), fields: &packed }])),
         ("kick", Entry::Kick(versions.clone())),
         ("lease", Entry::Lease { holder: ReplicaId(1), term: 7, length_ms: 5_000 }),
         ("written", Entry::Written(versions.clone())),
-        ("schema", Entry::Schema(Box::new(Table::kv()))),
+        ("schema", Entry::definition(Table::kv())),
         ("purge", Entry::Purge(versions)),
         ("expire", Entry::Expire { at: Timestamp(9), rows: vec![ROW, SORTED] }),
         ("clear", Entry::Clear { table: TableId(1) }),
@@ -284,6 +290,36 @@ fn log_entries() -> Seeds {
         ("floor", Entry::Floor { table: TableId(1), floor: 7 }),
     ];
     entries.into_iter().map(|(name, entry)| (name.to_owned(), entry.to_bytes())).collect()
+}
+
+/// One of each kind to the replica that the target plays (`docs/encoding.md`, messages between replicas).
+fn peer_messages() -> Seeds {
+    let of_raft = |kind: u8, from: u8, term: u8, rest: &[u8]| [&[1, kind, from, 2, term, 9, 7, 5][..], rest].concat();
+    let context = [8, 0, 0, 0, 1, 0, 0, 0, 2];
+    let kinds: [(&str, Vec<u8>); 13] = [
+        ("append", of_raft(1, 1, 5, &[6, 4, 3, 7, 2, 0, 1, b'x', 3, 4, 1, 1, 2, 9])),
+        ("append_response", of_raft(2, 1, 5, &[7, 6, 0])),
+        ("append_rejected", of_raft(2, 3, 5, &[7, 6, 1, 3, 2])),
+        ("vote", of_raft(3, 3, 5, &[7, 4, 6, 4, 1])),
+        ("vote_response", of_raft(4, 1, 5, &[6, 4, 1])),
+        ("pre_vote", of_raft(5, 3, 6, &[7, 4, 6, 4, 0])),
+        ("pre_vote_response", of_raft(6, 1, 6, &[0, 0, 0])),
+        ("heartbeat", of_raft(7, 1, 5, &[&[3, 7][..], &context].concat())),
+        ("heartbeat_response", of_raft(8, 3, 5, &[&[3][..], &context].concat())),
+        ("snapshot", of_raft(9, 1, 5, &[9, 4, 8, 9, 3, 1, 2, 3, 1, 9, 2, 2, 3, 0, 1, 1, b's'])),
+        ("timeout_now", of_raft(10, 1, 4, &[])),
+        ("inquiry", vec![1, 11, 9, 2, 1]),
+        ("excluded", vec![1, 12, 1, 2, 8]),
+    ];
+    let one_behind_its_length = |(name, bytes): &(&str, Vec<u8>)| {
+        let mut run = Vec::new();
+        put_bytes(&mut run, bytes);
+        ((*name).to_owned(), run)
+    };
+    let mut seeds: Seeds = kinds.iter().map(one_behind_its_length).collect();
+    let all = seeds.iter().flat_map(|(_, run)| run.clone()).collect();
+    seeds.push(("all".to_owned(), all));
+    seeds
 }
 
 fn answers() -> Seeds {

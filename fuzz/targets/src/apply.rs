@@ -1,13 +1,14 @@
 //! The state machine under requests that no door would let through, and under snapshots that no peer would send.
 
 use shardine_model::table::{Field, SortPart};
-use shardine_model::{Backing, Entry, FieldId, FieldType, Table, TableId, Timestamp};
+use shardine_model::{Backing, Entry, FieldId, FieldType, RequestEpoch, Table, TableId, Timestamp};
 use shardine_records::{CutStep, Nobody, Records};
 
 /// Requests as a peer might replicate them, applied by two replicas and carried over to a third by a snapshot. All three
 /// agree, whatever was asked.
 pub fn commands(data: &[u8]) {
-    let entry = Entry::Commands { proposed_at: Timestamp(1_000), requests: data }.to_bytes();
+    let entry =
+        Entry::Commands { proposed_at: Timestamp(1_000), epoch: RequestEpoch::FIRST, requests: data }.to_bytes();
     // The seed only spreads hash tables: it must not show.
     let (mut one, mut other) = (replica(1), replica(2));
     let outcome = one.apply(&entry, &mut Nobody);
@@ -49,7 +50,7 @@ pub fn chunks(state: &mut Records) -> Vec<Vec<u8>> {
 pub fn replica(seed: u64) -> Records {
     let mut state = Records::new(seed);
     for table in [typed(), sorted()] {
-        let entry = Entry::Schema(Box::new(table)).to_bytes();
+        let entry = Entry::definition(table).to_bytes();
         state.apply(&entry, &mut Nobody).expect("a definition of our own can be applied");
     }
     state

@@ -5,11 +5,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use shardine_model::{
-    Answer, Catalogue, Entry, ErrorCode, Position, Refusal, Request, RowKey, RowKeyBuf, TableId, Timestamp,
+    Answer, Catalogue, Entry, ErrorCode, Position, Refusal, Request, RequestEpoch, RowKey, RowKeyBuf, TableId,
+    Timestamp,
 };
 use shardine_records::{Lookup, Records, Scan, ScanFrom, Sink, read_reply};
 use shardine_resp::frame::{Args, Limits, Parsed, parse};
-use shardine_resp::{Flow, Options, RespConnection};
+use shardine_resp::{Flow, Options, Peer, RespConnection};
 use shardine_router::{Call, LocalEngine, Read, Response, ScanCall, ScanPage, ScannedRow, Ticket};
 
 use crate::replica;
@@ -57,7 +58,7 @@ pub fn resp_session(data: &[u8]) {
 
 fn conversation(data: &[u8], piece: usize) -> Vec<u8> {
     let mut room = OneShardEngine { state: replica(1), responses: VecDeque::new() };
-    let mut connection = RespConnection::new(1, Arc::new(Options::default()));
+    let mut connection = RespConnection::new(1, Peer::default(), Arc::new(Options::default()));
     let (mut said, mut out, mut start, mut end) = (Vec::new(), Vec::new(), 0, piece.min(data.len()));
     loop {
         let received = connection.receive(&data[start..end], &mut room, &mut out);
@@ -93,7 +94,7 @@ struct OneShardEngine {
 
 impl OneShardEngine {
     fn execute(&mut self, request: &[u8], ticket: Ticket) {
-        let entry = Entry::Commands { proposed_at: NOW, requests: request }.to_bytes();
+        let entry = Entry::Commands { proposed_at: NOW, epoch: RequestEpoch::FIRST, requests: request }.to_bytes();
         let mut caller = Caller { answer: None };
         self.state.apply(&entry, &mut caller).expect("what the door encodes can be applied");
         let answer = caller.answer.expect("every table is in memory, so every request is answered");

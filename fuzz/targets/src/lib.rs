@@ -3,12 +3,14 @@
 
 mod apply;
 mod door;
+mod peer;
 
 use shardine_model::codec::Reader;
 use shardine_model::{Answer, Entry, Request};
 
 pub use apply::{chunks, commands, replica, state_chunk};
 pub use door::{resp_request, resp_session};
+pub use peer::peer_message;
 
 /// A function under its name, which is also that of its program and of its folder of inputs.
 pub struct Target {
@@ -17,10 +19,11 @@ pub struct Target {
 }
 
 /// All targets, for the tests that replay the stored inputs.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target { name: "commands", run: commands },
     Target { name: "log_entry", run: log_entry },
     Target { name: "log_segment", run: log_segment },
+    Target { name: "peer_message", run: peer_message },
     Target { name: "resp_request", run: resp_request },
     Target { name: "resp_session", run: resp_session },
     Target { name: "snapshot", run: snapshot },

@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use shardine_model::command::Action;
 use shardine_model::entry::open_commands;
 use shardine_model::table::KV;
-use shardine_model::{Command, FieldRef, FieldValue, Request, RowKey, Timestamp, ValueRef};
+use shardine_model::{Command, FieldRef, FieldValue, Request, RequestEpoch, RowKey, Timestamp, ValueRef};
 use shardine_records::{CutStep, Nobody, Records};
 
 const RECORDS: u64 = 1_000_000;
@@ -126,7 +126,7 @@ fn write(records: &mut Records, number: u64) -> anyhow::Result<()> {
     let field = |name, value| FieldValue { field: FieldRef::Name(name), value: ValueRef::Blob(value) };
     let fields = [field(b"name", b"bob"), field(b"age", b"10"), field(b"city", b"london")];
     let mut entry = Vec::new();
-    open_commands(&mut entry, Timestamp(1));
+    open_commands(&mut entry, Timestamp(1), RequestEpoch::FIRST);
     Request::one(Command::plain(row, Action::Set(fields.into_iter().collect()))).encode(&mut entry);
     records.apply(&entry, &mut Nobody)?;
     Ok(())

@@ -21,7 +21,7 @@ pub struct Options {
     pub subject_bin: Option<PathBuf>,
 
     /// Rows to measure.
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "memory", "restart", "sql", "coord", "kit"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "typed", "groups", "memory", "restart", "sql", "coord", "kit"])]
     pub only: Vec<Work>,
 
     /// Of the rows in front of SQL only those whose name holds this text, such as `read-through PostgreSQL`.
@@ -87,6 +87,10 @@ pub enum Work {
     Hget,
     /// Synced writes, pipeline 1 and 16, with CPU time.
     Hset,
+    /// The same into a table with a definition and no SQL.
+    Typed,
+    /// Synced writes with a thousand groups on the node, against four.
+    Groups,
     /// Resident bytes per record.
     Memory,
     /// Time from start to serving.

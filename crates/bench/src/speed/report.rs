@@ -31,7 +31,7 @@ impl Report {
         let mut rows = Vec::new();
         for work in &options.only {
             rows.extend(match work {
-                Work::Hget | Work::Hset => throughput::measure(*work, &place, &options)?,
+                Work::Hget | Work::Hset | Work::Typed | Work::Groups => throughput::measure(*work, &place, &options)?,
                 Work::Memory => memory::measure(&place, &options)?,
                 Work::Restart => restart::measure(&place, &options)?,
                 Work::Sql => sql::measure(&place, &options)?,

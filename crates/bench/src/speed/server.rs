@@ -1,6 +1,6 @@
 //! A server under measurement, whichever it is: started on an empty folder, stopped, started again.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 use shardine_testkit::{Appendonly, Client, Doors, Port, RedisServer, Shardine, Sql};
 
@@ -58,6 +58,16 @@ impl Server {
         }
     }
 
+    /// Makes a table without SQL. Redis needs none.
+    pub fn create_table(&mut self, definition: &[&str]) -> Result<()> {
+        let Server::Shardine(server) = self else { return Ok(()) };
+        let output = server.command(&[&["table", "create"], definition, &["--backing", "none"]].concat()).output()?;
+        if !output.status.success() {
+            bail!("table create: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(())
+    }
+
     pub fn port(&self) -> &Port {
         match self {
             Server::Redis(server) => server.port(),
@@ -105,6 +115,21 @@ impl Pair {
         let reference = Server::start(Kind::Redis, promise, place, options)?;
         let subject = Server::start(options.subject, promise, place, options)?;
         Ok(Pair { reference, subject })
+    }
+
+    /// Two of the same kind with different numbers of groups.
+    pub fn of_groups(groups: [u32; 2], place: &Workplace, options: &Options) -> Result<Pair> {
+        let start = |groups: u32| -> Result<Server> {
+            let up = shardine_testkit::Options {
+                sql: Sql::None,
+                doors: Doors::Redis,
+                args: vec!["--shards".to_owned(), groups.to_string()],
+                binary: options.subject_bin.clone(),
+                ..Default::default()
+            };
+            Ok(Server::Shardine(Shardine::start_in(place.dir()?, up)?))
+        };
+        Ok(Pair { reference: start(groups[0])?, subject: start(groups[1])? })
     }
 
     /// Measures both, next to each other. Who is first changes from round to round, so that neither side always finds the

@@ -17,6 +17,14 @@ pub struct Expected {
     pub asked: i64,
 }
 
+impl Expected {
+    /// Whether any write of the key was answered. If none was, the key need not be there: its first write may have ended with
+    /// the server that it was sent to.
+    pub fn was_answered(self) -> bool {
+        self.acknowledged > 0
+    }
+}
+
 /// Clients that each own their keys and count them up, whatever happens to the server.
 pub struct Writers {
     stop: Arc<AtomicBool>,
@@ -77,13 +85,20 @@ fn write_once(
     let before = expected.lock().unwrap().get(key).copied().unwrap_or_default();
     // After an answer that was lost nobody knows the value; it is read again first.
     if before.asked != before.acknowledged {
-        let Ok(Reply::Bulk(found)) = connected.call(&["HGET", &name, "age"]) else {
-            *client = None;
-            return None;
+        let found: i64 = match connected.call(&["HGET", &name, "age"]) {
+            Ok(Reply::Bulk(found)) => String::from_utf8_lossy(&found).parse().unwrap(),
+            // There is no such record, and 0 is what no record holds.
+            Ok(Reply::Nil) => 0,
+            // The row is not in memory and SQL is away: to be asked again.
+            Ok(Reply::Error(text)) if text.contains("backend_unavailable") => return None,
+            Ok(other) => panic!("{key}: {other:?}"),
+            Err(_) => {
+                *client = None;
+                return None;
+            }
         };
-        let found: i64 = String::from_utf8_lossy(&found).parse().unwrap();
         assert!([before.acknowledged, before.asked].contains(&found), "{key}: {found}, expected {before:?}");
-        expected.lock().unwrap().insert(key.into(), Expected { acknowledged: found, asked: found });
+        settle(expected, key, found);
         return None;
     }
     let next = before.acknowledged + 1;
@@ -91,20 +106,14 @@ fn write_once(
     let (age, title) = (next.to_string(), format!("n{turn}"));
     let set = ["HSET", &name, "age", &age, "name", &title];
     let reply = if turn % 7 == 6 { replace(connected, &name, &set) } else { connected.call(&set) };
-    let mut expected = expected.lock().unwrap();
     match reply {
         Ok(Reply::Int(_)) => {
-            expected.insert(key.into(), Expected { acknowledged: next, asked: next });
+            settle(expected, key, next);
             Some(true)
         }
         // Refused and not executed: the row is not in memory and SQL is away.
         Ok(Reply::Error(text)) if text.contains("backend_unavailable") => {
-            if before.asked == 0 {
-                // Never written: there is no row to be found in the end.
-                expected.remove(key);
-            } else {
-                expected.insert(key.into(), before);
-            }
+            settle(expected, key, before.acknowledged);
             Some(false)
         }
         Ok(other) => panic!("{key}: {other:?}"),
@@ -113,6 +122,15 @@ fn write_once(
             None
         }
     }
+}
+
+/// Notes what the key is now known to hold. One that was never written has no row in the end.
+fn settle(expected: &Mutex<BTreeMap<String, Expected>>, key: &str, value: i64) {
+    let mut expected = expected.lock().unwrap();
+    match value {
+        0 => expected.remove(key),
+        value => expected.insert(key.into(), Expected { acknowledged: value, asked: value }),
+    };
 }
 
 /// Deletes and makes anew in one batch: the row passes through a tombstone's version on its way.

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use shardine_model::entry::{LoadedRow, open_commands};
-use shardine_model::{Entry, Timestamp, Version};
+use shardine_model::{Entry, RequestEpoch, Timestamp, Version};
 use shardine_records::{CutStep, Records};
 
 use crate::history::{Leader, Outcomes, chunks, replay, requests, rest_of_cut, restore, steps, tables};
@@ -151,7 +151,7 @@ fn derived(records: &Records) -> (u64, shardine_records::Dirty, u64, usize, Opti
 fn empty(seed: u64) -> Records {
     let mut records = Records::new(seed);
     for table in tables() {
-        let entry = Entry::Schema(Box::new(table)).to_bytes();
+        let entry = Entry::definition(table).to_bytes();
         records.apply(&entry, &mut Outcomes::default()).unwrap();
     }
     records
@@ -161,7 +161,7 @@ fn empty(seed: u64) -> Records {
 fn fill(records: &mut Records, many: usize) {
     let first = records.live_count(None);
     let mut entry = Vec::new();
-    open_commands(&mut entry, records.clock());
+    open_commands(&mut entry, records.clock(), RequestEpoch::FIRST);
     for number in first..first + many as u64 {
         let line = format!("set kv:fill{number} n=1");
         crate::words::request(records.catalogue(), &line).unwrap().encode(&mut entry);

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use shardine_model::entry::{LoadedRow, open_commands};
 use shardine_model::{
-    Answer, Backing, Entry, FieldId, Request, RowImage, RowKey, RowKeyBuf, Table, Timestamp, Version,
+    Answer, Backing, Entry, FieldId, Request, RequestEpoch, RowImage, RowKey, RowKeyBuf, Table, Timestamp, Version,
 };
 use shardine_records::{CutStep, Lookup, Nobody, Records, Sink};
 
@@ -86,7 +86,7 @@ impl Leader {
             now: Timestamp(1_000),
         };
         for table in tables() {
-            leader.enter(Entry::Schema(Box::new(table)).to_bytes());
+            leader.enter(Entry::definition(table).to_bytes());
         }
         leader
     }
@@ -144,7 +144,7 @@ impl Leader {
 
     pub fn entry(&self, lines: &[String]) -> Vec<u8> {
         let mut entry = Vec::new();
-        open_commands(&mut entry, self.now);
+        open_commands(&mut entry, self.now, RequestEpoch::FIRST);
         for line in lines {
             self.request(line).encode(&mut entry);
         }

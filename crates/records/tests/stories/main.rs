@@ -38,6 +38,7 @@ stories! {
     changed_counts
     batches
     sessions
+    numbered_requests
     time_to_live
     merging
     load
@@ -48,6 +49,7 @@ stories! {
     dead_letters
     quarrels_with_sql
     definitions
+    stale_routes
     unknown_entries
     snapshot_replaces
     cut_while_writes_go_on

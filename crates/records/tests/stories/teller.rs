@@ -5,23 +5,26 @@ use std::collections::VecDeque;
 
 use shardine_model::entry::{LoadedRow, RaisedRow, RefusedRow, SettledRow, open_commands};
 use shardine_model::{
-    Answer, Catalogue, Entry, Position, ReplicaId, Request, RowImage, RowKey, RowKeyBuf, Timestamp, Version,
+    Answer, Catalogue, Entry, Position, ReplicaId, Request, RequestEpoch, RowImage, RowKey, RowKeyBuf, Timestamp,
+    Version,
 };
 use shardine_records::{CutStep, Nobody, Records, Scan, ScanFrom, Sink};
 
 use crate::support::script::Teller;
-use crate::support::{show, words};
+use crate::support::{epochs, show, words};
 
 pub struct Shard {
     records: Records,
     follower: Records,
-    /// The stamp of the leader's next entry.
+    /// The stamp of the leader's next entry, and what its requests were routed and read by.
     now: Timestamp,
+    epoch: RequestEpoch,
 }
 
 impl Default for Shard {
     fn default() -> Self {
-        Self { records: Records::new(1), follower: Records::new(2), now: Timestamp(1_000) }
+        let (records, follower) = (Records::new(1), Records::new(2));
+        Self { records, follower, now: Timestamp(1_000), epoch: RequestEpoch::FIRST }
     }
 }
 
@@ -89,6 +92,11 @@ impl Shard {
                 self.now = Timestamp(words[1].parse().expect("a time in milliseconds"));
                 Vec::new()
             }
+            "epoch" => {
+                self.epoch = epochs::epoch(words[1]);
+                Vec::new()
+            }
+            "shard" => self.open_again(words[1]),
             "get" => vec![self.get(words[1])],
             "raw" => self.apply(&bytes(&words[1..]), &[]),
             "cut" => self.cut(),
@@ -104,6 +112,14 @@ impl Shard {
                 None => self.commands(&[line]),
             },
         }
+    }
+
+    /// A story about epochs begins by saying in which one the shard is.
+    fn open_again(&mut self, epoch: &str) -> Vec<String> {
+        let epoch = epochs::epoch(epoch);
+        let open = |seed| Records::new(seed).at_epoch(epoch.generation, epoch.range);
+        *self = Self { records: open(1), follower: open(2), epoch, ..Self::default() };
+        Vec::new()
     }
 
     fn letters(&self) -> Vec<String> {
@@ -125,8 +141,7 @@ impl Shard {
         };
         let entry = match words[0] {
             "table" => {
-                let table = words::table(&catalogue, &words[1..]);
-                self.apply(&Entry::Schema(Box::new(table)).to_bytes(), &[]);
+                self.apply(&epochs::definition(&catalogue, &words[1..]).to_bytes(), &[]);
                 return Some(vec![self.definition(words[1])]);
             }
             "load" => {
@@ -179,7 +194,7 @@ impl Shard {
         let parse = |line: &&str| words::request(&catalogue, line).unwrap_or_else(|| panic!("{line:?} says nothing"));
         let requests: Vec<Request<'static>> = lines.iter().map(parse).collect();
         let mut entry = Vec::new();
-        open_commands(&mut entry, self.now);
+        open_commands(&mut entry, self.now, self.epoch);
         requests.iter().for_each(|request| request.encode(&mut entry));
         self.apply(&entry, &requests)
     }

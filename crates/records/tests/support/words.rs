@@ -3,7 +3,7 @@
 //! Everything parsed is leaked: commands borrow their bytes, and the process of a test does not live long.
 
 use shardine_model::command::{
-    Batch, BatchItem, BatchMode, Body, Existence, Fields, Give, Operation, Operations, Operator, Origin, Ttl,
+    Attempt, Batch, BatchItem, BatchMode, Body, Existence, Fields, Give, Operation, Operations, Operator, Origin, Ttl,
 };
 use shardine_model::{
     Action, Backing, Catalogue, ClientId, Command, Conflict, Field, FieldId, FieldRef, FieldType, FieldValue, Request,
@@ -124,7 +124,7 @@ fn field(id: FieldId, name: &str, rest: &str) -> Field {
 }
 
 /// A request: one command, or `batch all|each [when ADDRESS=vN …]: COMMAND ; COMMAND ; read ADDRESS`. A word
-/// `as=CLIENT/SEQUENCE` numbers it.
+/// `as=CLIENT/SEQUENCE` or `as=CLIENT/SEQUENCE/LOWEST` numbers it, `again=…` says that it was sent before.
 pub fn request(catalogue: &Catalogue, line: &str) -> Option<Request<'static>> {
     let (line, origin) = take_origin(line);
     let body = match line.strip_prefix("batch ") {
@@ -138,15 +138,22 @@ fn take_origin(line: &str) -> (String, Option<Origin>) {
     let mut origin = None;
     let mut kept = Vec::new();
     for word in line.split_whitespace() {
-        let Some(numbers) = word.strip_prefix("as=") else {
-            kept.push(word);
-            continue;
-        };
-        let (client, sequence) = numbers.split_once('/').expect("as=CLIENT/SEQUENCE");
-        let number = |text: &str| text.parse::<u64>().expect("clients and sequences are numbers");
-        origin = Some(Origin { client: ClientId(number(client)), sequence: number(sequence) });
+        match word.split_once('=') {
+            Some(("as", numbers)) => origin = Some(numbered(numbers)),
+            Some(("again", numbers)) => origin = Some(Origin { attempt: Attempt::Again, ..numbered(numbers) }),
+            _ => kept.push(word),
+        }
     }
     (kept.join(" "), origin)
+}
+
+fn numbered(text: &str) -> Origin {
+    let numbers: Vec<u64> = text.split('/').map(|number| number.parse().expect("as=CLIENT/SEQUENCE")).collect();
+    match numbers[..] {
+        [client, sequence] => Origin::new(ClientId(client), sequence),
+        [client, sequence, lowest] => Origin { lowest, ..Origin::new(ClientId(client), sequence) },
+        _ => panic!("{text:?} is not CLIENT/SEQUENCE or CLIENT/SEQUENCE/LOWEST"),
+    }
 }
 
 fn batch(catalogue: &Catalogue, text: &str) -> Batch<'static> {

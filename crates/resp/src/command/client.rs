@@ -1,5 +1,7 @@
 //! `CLIENT …`: what a connection says about itself. Knows no other connection.
 
+use std::net::SocketAddr;
+
 use crate::connection::RespConnection;
 use crate::failure::{Failure, SYNTAX};
 use crate::frame::Line;
@@ -12,7 +14,7 @@ const NAME_BYTES_MAX: usize = 256;
 pub(super) fn answer(connection: &mut RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     let (what, words) = (line.word(1), line.len());
     match words {
-        2 if is(what, "ID") => wire::integer(out, i64::from(connection.connection)),
+        2 if is(what, "ID") => wire::integer(out, connection.peer.number()),
         2 if is(what, "GETNAME") && connection.name.is_empty() => wire::null(out, connection.protocol),
         2 if is(what, "GETNAME") => wire::bulk(out, &connection.name),
         2 if is(what, "INFO") => wire::text(out, &describe(connection), connection.protocol),
@@ -58,15 +60,21 @@ fn checked(text: &[u8], what: &str) -> Result<Vec<u8>, Failure> {
     Err(Failure::line(format!("ERR {what} cannot contain spaces, newlines or special characters. (bad_request)")))
 }
 
+fn address(address: Option<SocketAddr>) -> String {
+    address.map_or_else(|| "?:0".to_owned(), |address| address.to_string())
+}
+
 /// The line of `CLIENT LIST`. Libraries expect every name that Redis has; what the connection cannot know is zero, and so is
 /// what waits to be sent, which would only tell how the network cut the commands before this one.
 fn describe(connection: &RespConnection) -> String {
     let [library, version] = &connection.library;
     format!(
-        "id={} addr=?:0 laddr=?:0 fd=0 name={} age=0 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi={} watch={} qbuf=0 \
+        "id={} addr={} laddr={} fd=0 name={} age=0 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi={} watch={} qbuf=0 \
          qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=rw cmd=client user=default \
          redir=-1 resp={} lib-name={} lib-ver={}\n",
-        connection.connection,
+        connection.peer.id,
+        address(connection.peer.address),
+        address(connection.peer.local),
         String::from_utf8_lossy(&connection.name),
         connection.transaction.as_ref().map_or(-1, |transaction| transaction.len() as i64),
         connection.watched.len(),

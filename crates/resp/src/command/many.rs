@@ -21,9 +21,12 @@ use crate::wire;
 
 type Places<'a> = SmallVec<[ResolvedKey<'a>; 2]>;
 
-/// The rows that a command names. All must be well addressed, or nothing is done.
+/// The rows that a command names, in and out of transactions. All must be well addressed and complete, or nothing is done.
 pub(crate) fn places<'a, H: LocalEngine>(verb: Verb, line: Line<'a>, engine: &H) -> Result<Places<'a>, Failure> {
     let step = verb.keys().step.max(1) as usize;
+    if !(line.len() - 1).is_multiple_of(step) {
+        return Err(wrong_arity(verb.name()));
+    }
     let keys = line.words(1).step_by(step);
     keys.map(|key| address::parse(key, engine.catalogue()).map_err(Failure::from)).collect()
 }
@@ -77,8 +80,7 @@ fn read_elements<H: LocalEngine>(
 ) -> Step {
     let context = connection.context(engine);
     let id = connection.queue.next_id();
-    let mut elements = Elements { chunks: vec![Vec::new()], tables: Vec::new(), missing: 0 };
-    wire::array(&mut elements.chunks[0], places.len());
+    let mut elements = Elements::new(places.len(), context.reply_bytes_max);
     for (part, place) in places.iter().enumerate() {
         let found = match engine.read(place.row()) {
             Read::Live(view) => Found::Live(view),
@@ -93,7 +95,7 @@ fn read_elements<H: LocalEngine>(
         elements.write(ask, found, context);
     }
     if elements.missing == 0 {
-        connection.queue.reply(out, |out| out.extend_from_slice(&elements.chunks[0]));
+        connection.queue.reply_bytes(out, elements.finish());
     } else {
         connection.queue.wait(connection.protocol, Waiting::Elements(Box::new(elements)));
     }
@@ -107,9 +109,6 @@ pub(crate) fn change<H: LocalEngine>(
     engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
-    if verb == Verb::Mset && line.len().is_multiple_of(2) {
-        return connection.fail(&wrong_arity(verb.name()), out);
-    }
     let places = match places(verb, line, engine) {
         Ok(places) => places,
         Err(failure) => return connection.fail(&failure, out),
@@ -194,9 +193,17 @@ pub(crate) struct Elements {
     /// For each open part: its number, its chunk, and the table that it is printed by.
     tables: Vec<(usize, usize, Option<Arc<Table>>)>,
     missing: usize,
+    bytes: usize,
+    bytes_max: usize,
 }
 
 impl Elements {
+    fn new(count: usize, bytes_max: usize) -> Self {
+        let mut head = Vec::new();
+        wire::array(&mut head, count);
+        Self { chunks: vec![head], tables: Vec::new(), missing: 0, bytes: 0, bytes_max }
+    }
+
     fn leave_open(&mut self, part: usize, table: Option<Arc<Table>>) {
         self.tables.push((part, self.chunks.len(), table));
         self.chunks.push(Vec::new());
@@ -205,24 +212,46 @@ impl Elements {
     }
 
     fn write(&mut self, ask: Ask<'_>, found: Found<'_>, context: Context) {
-        let last = self.chunks.len() - 1;
-        write_element(ask, found, context, &mut self.chunks[last]);
+        self.write_into(self.chunks.len() - 1, |out| write_element(ask, found, context, out));
+    }
+
+    /// Once the reply would be too long nothing more is kept of it: all that is left is to wait for what was asked for, so
+    /// that it is not taken for the answer to something else.
+    fn write_into(&mut self, chunk: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.bytes > self.bytes_max {
+            return;
+        }
+        let before = self.chunks[chunk].len();
+        write(&mut self.chunks[chunk]);
+        self.bytes += self.chunks[chunk].len() - before;
+        if self.bytes > self.bytes_max {
+            self.chunks.iter_mut().for_each(|chunk| *chunk = Vec::new());
+        }
+    }
+
+    fn finish(&mut self) -> Vec<u8> {
+        if self.bytes > self.bytes_max {
+            return Failure::too_long(self.bytes_max).to_bytes();
+        }
+        match &mut self.chunks[..] {
+            [whole] => std::mem::take(whole),
+            chunks => chunks.concat(),
+        }
     }
 
     pub(crate) fn advance(&mut self, part: usize, response: &Response, context: Context) -> Progress {
         let Ok(index) = self.tables.binary_search_by_key(&part, |(part, _, _)| *part) else { return Progress::Wait };
         let (_, chunk, table) = &self.tables[index];
-        let element = &mut self.chunks[*chunk];
-        match found_in(response) {
+        let (chunk, table) = (*chunk, table.clone());
+        self.write_into(chunk, |element| match found_in(response) {
             Ok(found) => {
                 let table = table.as_deref().filter(|table| !table.dynamic);
-                let ask = Ask { verb: Verb::Mget, line: Line::EMPTY, table };
-                write_element(ask, found, context, element);
+                write_element(Ask { verb: Verb::Mget, line: Line::EMPTY, table }, found, context, element);
             }
             Err(failure) => failure.write(element),
-        }
+        });
         self.missing -= 1;
-        if self.missing > 0 { Progress::Wait } else { Progress::Reply(self.chunks.concat()) }
+        if self.missing > 0 { Progress::Wait } else { Progress::Reply(self.finish()) }
     }
 }
 

@@ -134,7 +134,7 @@ fn greet(connection: &RespConnection, out: &mut Vec<u8>) {
     wire::bulk(out, b"proto");
     wire::integer(out, connection.protocol.number());
     wire::bulk(out, b"id");
-    wire::integer(out, i64::from(connection.connection));
+    wire::integer(out, connection.peer.number());
     wire::bulk(out, b"modules");
     wire::array(out, 0);
 }

@@ -44,6 +44,20 @@ pub(crate) struct Context {
     pub(crate) chance: u64,
     /// How far the log was applied in the state that a stale read saw.
     pub(crate) applied: Option<u64>,
+    pub(crate) reply_bytes_max: usize,
+    /// Bytes of the same reply that are written already.
+    pub(crate) reply_bytes_used: usize,
+}
+
+impl Context {
+    /// Whether what has so many bytes may go on growing.
+    #[inline]
+    pub(crate) fn check_size(&self, bytes: usize) -> Result<(), Failure> {
+        if self.reply_bytes_used + bytes <= self.reply_bytes_max {
+            return Ok(());
+        }
+        Err(Failure::too_long(self.reply_bytes_max))
+    }
 }
 
 /// A read command, checked for its number of words. `table` is the definition; `None` in the dynamic table.

@@ -71,19 +71,26 @@ pub(crate) fn get(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Ve
     if let Some((first, count)) = options.names {
         ask.line.words(first).take(count).try_for_each(|name| Slot::find(ask.table, name).map(|_| ()))?;
     }
-    write_found(ask, found, &options, context, out);
-    Ok(())
+    write_found(ask, found, &options, context, out)
 }
 
-fn write_found(ask: Ask<'_>, found: Found<'_>, options: &GetOptions, context: Context, out: &mut Vec<u8>) {
+fn write_found(
+    ask: Ask<'_>,
+    found: Found<'_>,
+    options: &GetOptions,
+    context: Context,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
     let (GetOptions { known, names, max_age_ms }, protocol) = (options, context.protocol);
     let (version, sql_version, fields) = match found {
         Found::Live(view) => (view.version, view.sql_version, Some(view.fields)),
         Found::Absent { version, sql_version } => (version, sql_version, None),
     };
     if *known == Some(version) && fields.is_some() {
-        return wire::simple(out, "UNCHANGED");
+        wire::simple(out, "UNCHANGED");
+        return Ok(());
     }
+    let start = out.len();
     wire::array(out, if max_age_ms.is_some() { 4 } else { 3 });
     wire::integer(out, version.0);
     wire::integer(out, sql_version.0);
@@ -93,6 +100,7 @@ fn write_found(ask: Ask<'_>, found: Found<'_>, options: &GetOptions, context: Co
         (Some(fields), Some((first, count))) => {
             wire::map(out, count, protocol);
             for name in ask.line.words(first).take(count) {
+                context.check_size(out.len() - start)?;
                 wire::bulk(out, name);
                 match Slot::find(ask.table, name).ok().and_then(|slot| slot.read(&fields)) {
                     Some(value) => write_bulk(out, value),
@@ -106,6 +114,7 @@ fn write_found(ask: Ask<'_>, found: Found<'_>, options: &GetOptions, context: Co
         (Some(_), Some(applied)) => wire::integer(out, i64::try_from(applied).unwrap_or(i64::MAX)),
         (Some(_), None) => wire::null(out, protocol),
     }
+    context.check_size(out.len() - start)
 }
 
 fn write_view(fields: &FieldsView<'_>, table: Option<&Table>, protocol: Protocol, out: &mut Vec<u8>) {

@@ -133,7 +133,7 @@ impl FakeHall {
                 Some(code) => Response::Refused(Refusal::new(code, "SQL is away")),
                 None => Response::Done,
             },
-            Call::Submit { request, ack } => {
+            Call::Submit { request, ack, .. } => {
                 let request = Request::decode(&mut Reader::new(&request)).expect("the door encodes what decodes");
                 let mut answer = self.state.submit(&request);
                 if let (Answer::One(reply), AckAfter::Sql, None) = (&mut answer, ack.after, self.flush_failure) {
@@ -175,11 +175,12 @@ impl LocalEngine for FakeHall {
     }
 
     fn submit(&mut self, request: &Request<'_>, ticket: Ticket) {
-        let answer = match self.failure {
-            Some(code) => Answer::Failed(code),
-            None => self.state.submit(request),
+        let response = match self.failure.map_or_else(|| self.state.submit(request), Answer::Failed) {
+            // As lanes have it.
+            Answer::Many(replies) if replies.is_empty() => Response::Done,
+            answer => Response::Answer(answer),
         };
-        self.responses.push((ticket.sequence, Response::Answer(answer)));
+        self.responses.push((ticket.sequence, response));
     }
 
     fn call(&mut self, call: Call, ticket: Ticket) {

@@ -88,6 +88,26 @@ fn a_typed_hash_has_all_its_fields() {
     ]);
 }
 
+/// redis-cluster A-51: what a client of Redis Cluster writes around a key to find its slot is no part of the key.
+#[test]
+fn braces_around_a_key_of_a_typed_table_are_no_part_of_it() {
+    Door::open().script(&[
+        ("HSET users:{42} name Lili", ":1|"),
+        ("HGET users:42 name", "$4|Lili|"),
+        ("HSET users:{{42}} name Bob", ":1|"),
+        ("HGET users:{42} name", "$4|Lili|"),
+        ("HSET users:{42}:x name Eve", ":1|"),
+        ("HSET messages:{42}@7 text hi", ":1|"),
+        ("HGET messages:42@7 text", "$2|hi|"),
+        ("REC.SCAN messages:{42}", "*2|$-1|*1|*4|$13|messages:42@7|…"),
+        ("SET {42} v", "+OK|"),
+        ("GET 42", "$-1|"),
+        ("KEYS users:*", "*3|$8|users:42|$12|users:{{42}}|$12|users:{42}:x|"),
+        ("KEYS {*", "*1|$4|{42}|"),
+        ("DEL users:{{42}} users:{42}:x users:42", ":3|"),
+    ]);
+}
+
 #[test]
 fn a_typed_hash_refuses_what_does_not_fit() {
     Door::open().script(&[

@@ -17,6 +17,47 @@ fn a_claimed_length_costs_nothing() {
     assert_eq!(door.out.capacity(), 0);
 }
 
+/// One reply has a limit, whatever it is made of: several records, one field again and again, or a transaction.
+#[test]
+fn a_reply_above_its_limit_is_refused_and_the_connection_lives() {
+    for is_late in [false, true] {
+        let mut door = Door::with(Options { reply_bytes_max: 2_000, ..Options::default() });
+        let (value, refused) = ("x".repeat(900), "-ERR too_large: the reply would hold more than 2000 bytes…");
+        door.script(&[(&format!("SET {{t}}a {value}"), "+OK|"), (&format!("HSET {{t}}h f {value}"), ":1|")]);
+        door.engine.is_late = is_late;
+
+        door.script(&[
+            ("MGET {t}a {t}a", "*2|$900|…"),
+            ("MGET {t}a {t}a {t}a", refused),
+            ("MGET {t}b {t}a {t}a {t}a {t}a", refused),
+            ("HMGET {t}h f f", "*2|$900|…"),
+            ("HMGET {t}h f f f", refused),
+            ("HRANDFIELD {t}h -3 WITHVALUES", refused),
+            ("REC.GET {t}h FIELDS 2 f f", "*3|:1|:0|*4|$1|f|…"),
+            ("REC.GET {t}h FIELDS 3 f f f", refused),
+            ("PING", "+PONG|"),
+        ]);
+        assert_eq!((door.connection.waiting(), door.connection.held_bytes()), (0, 0));
+    }
+}
+
+/// A transaction has been executed when its reply turns out to be too long: the parts that do not fit say so, each for itself.
+#[test]
+fn a_transaction_above_the_limit_tells_what_fits() {
+    let mut door = Door::with(Options { reply_bytes_max: 2_000, ..Options::default() });
+    let value = "x".repeat(900);
+    door.say(&format!("SET {{t}}a {value}"));
+    let lines = ["MULTI", "GET {t}a", "MGET {t}a {t}a", "GETSET {t}a 1", "HSET {t}h f 1", "GET {t}a"];
+    for line in lines {
+        door.say(line);
+    }
+
+    let told = door.say("EXEC");
+
+    let refused = "-ERR too_large: the reply would hold more than 2000 bytes: ask for fewer records or fields at once|";
+    assert_eq!(told, format!("*5|$900|{value}|{refused}$900|{value}|:1|$1|1|"));
+}
+
 #[test]
 fn keys_above_the_limit_are_refused() {
     let mut door = Door::with(Options { keys_rows_max: 3, ..Options::default() });

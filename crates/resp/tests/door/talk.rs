@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardine_resp::{Flow, Options, Received, RespConnection};
+use shardine_resp::{Flow, Options, Peer, Received, RespConnection};
 
 use crate::engine::FakeHall;
 
@@ -34,7 +34,11 @@ impl Door {
     }
 
     pub fn with(options: Options) -> Self {
-        Self { connection: RespConnection::new(7, Arc::new(options)), engine: FakeHall::new(), out: Vec::new() }
+        Self {
+            connection: RespConnection::new(7, Peer { id: 7, ..Peer::default() }, Arc::new(options)),
+            engine: FakeHall::new(),
+            out: Vec::new(),
+        }
     }
 
     pub fn late() -> Self {

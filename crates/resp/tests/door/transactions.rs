@@ -23,6 +23,20 @@ fn queued_commands_are_executed_at_once() {
     ]);
 }
 
+/// redis-cluster A-53: one slot for the client, one partition here.
+#[test]
+fn rows_of_one_tag_in_several_tables_change_together() {
+    Door::open().script(&[
+        ("MULTI", "+OK|"),
+        ("HSET users:{42} name Lili", "+QUEUED|"),
+        ("SET notes:{42} x", "+QUEUED|"),
+        ("HSET messages:{42}@1 text hi", "+QUEUED|"),
+        ("SET cart:{42} y", "+QUEUED|"),
+        ("EXEC", "*4|:1|+OK|:1|+OK|"),
+        ("GET notes:42", "$1|x|"),
+    ]);
+}
+
 #[test]
 fn a_transaction_sees_the_end_that_it_gave_a_record() {
     Door::open().script(&[
@@ -179,4 +193,58 @@ fn the_queue_has_a_limit() {
 
     assert!(door.say("GET a").starts_with("-ERR too_large: "));
     assert!(door.say("EXEC").starts_with("-EXECABORT"));
+}
+
+/// What is refused outside a transaction is refused inside one, by the same code: an odd `MSET` once emptied its last key.
+#[test]
+fn commands_over_several_keys_are_checked_inside_as_outside() {
+    let mut door = Door::open();
+    door.script(&[
+        ("SET {t}b keep", "+OK|"),
+        ("MSET {t}a 1 {t}b", "-ERR wrong number of arguments for 'mset' command…"),
+        ("MULTI", "+OK|"),
+        ("MSET {t}a 1 {t}b", "+QUEUED|"),
+        ("SET {t}c 1", "+QUEUED|"),
+        ("EXEC", "*2|-ERR wrong number of arguments for 'mset' command…"),
+        ("MGET {t}a {t}b {t}c", "*3|$-1|$4|keep|$1|1|"),
+    ]);
+    let lines = [
+        "MGET users:1",
+        "EXISTS users:1 users:1",
+        "DEL users:1 users:1",
+        "MGET messages:c",
+        "DEL messages:c",
+        "MSET users:1 x",
+    ];
+    for line in lines {
+        let outside = door.say(line);
+        door.script(&[("MULTI", "+OK|"), (line, "+QUEUED|")]);
+
+        assert_eq!(door.say("EXEC"), format!("*1|{outside}"), "{line}");
+    }
+}
+
+/// A transaction may name no row: nothing of it has to be agreed upon but what is watched.
+#[test]
+fn a_transaction_without_rows_is_answered() {
+    for late in [false, true] {
+        let mut door = Door::open();
+        door.engine.is_late = late;
+        let unharmed =
+            [("PING", "*1|+PONG|"), ("ECHO a", "*1|$1|a|"), ("SET x 1 EX nan", "*1|-ERR value is not an integer…")];
+        for (line, reply) in unharmed {
+            door.script(&[("MULTI", "+OK|"), (line, "+QUEUED|"), ("EXEC", reply)]);
+            door.script(&[("WATCH x", "+OK|"), ("MULTI", "+OK|"), (line, "+QUEUED|"), ("EXEC", reply)]);
+            door.script(&[
+                ("WATCH x", "+OK|"),
+                ("INCR x", "…"),
+                ("MULTI", "+OK|"),
+                (line, "+QUEUED|"),
+                ("EXEC", "*-1|"),
+            ]);
+        }
+        door.script(&[("WATCH x", "+OK|"), ("MULTI", "+OK|"), ("EXEC", "*0|")]);
+        door.script(&[("WATCH x", "+OK|"), ("INCR x", "…"), ("MULTI", "+OK|"), ("EXEC", "*-1|")]);
+        door.script(&[("MULTI", "+OK|"), ("TIME", "+QUEUED|"), ("EXEC", "*1|*2|…")]);
+    }
 }

@@ -7,19 +7,17 @@ use shardine_records::{Lookup, read_reply};
 use shardine_router::{Call, Explanation, FlushScope, Residence, Response};
 use shardine_shard::{Caller, ReadStale};
 
-use super::core::{Core, OUTSIDE, Outside};
-use crate::exchange::{cursor_position, refused, scan_position};
+use super::core::{Core, Outside};
+use super::looks::Look;
+use crate::exchange::{cursor_position, refused, request_position, scan_position};
 use crate::lane_message::{Respond, ShardCall, ShardDone};
 
 impl Core {
     pub fn call_from_outside(&mut self, call: Call, done: Respond) {
         self.counters.calls += 1;
-        let place = self.outside.insert(Outside::Call(done));
-        let caller = Caller { source: OUTSIDE, sequence: place as u64 };
-        if let Some(response) = self.call_here(call, caller)
-            && let Some(Outside::Call(done)) = self.outside.try_remove(place)
-        {
-            done(response);
+        let caller = self.outside.enter(Outside::Call(done));
+        if let Some(response) = self.call_here(call, caller) {
+            self.respond_to(caller, response);
         }
     }
 
@@ -34,10 +32,10 @@ impl Core {
             Call::Flush(FlushScope::Row(row))
             | Call::RetryDeadLetters(FlushScope::Row(row))
             | Call::DiscardDeadLetter { row } => row.as_ref().position(),
-            Call::Submit { request, .. } => {
-                let request = Request::decode(&mut Reader::new(request)).ok()?;
-                request.first_row()?.position()
-            }
+            Call::Submit { request, .. } => match request_position(request) {
+                Ok(position) => position,
+                Err(refusal) => return Some(Response::Refused(refusal)),
+            },
             Call::Scan(scan) => scan_position(scan),
             Call::Verify(verify) => cursor_position(verify.cursor.as_deref()),
             Call::Flush(FlushScope::Table(_) | FlushScope::All)
@@ -62,11 +60,12 @@ impl Core {
                 self.host.act(seat, |replica, actions| replica.read(caller, row.as_ref(), actions));
             }
             Call::ReadStale { row, max_age_ms } => return self.read_stale(seat, row.as_ref(), max_age_ms, caller),
-            Call::Submit { request, ack } => {
+            Call::Submit { request, catalogue, ack } => {
                 let Ok(request) = Request::decode(&mut Reader::new(&request)) else {
                     return Some(refused(ErrorCode::BadRequest));
                 };
-                self.host.act(seat, |replica, actions| replica.submit_with(caller, &request, ack, actions));
+                let epoch = self.epoch(catalogue);
+                self.host.act(seat, |replica, actions| replica.submit_with(caller, &request, epoch, ack, actions));
             }
             Call::Kick { row, nowait } => {
                 self.host.act(seat, |replica, actions| replica.kick(caller, row.as_ref(), nowait, actions));
@@ -90,8 +89,8 @@ impl Core {
             Call::DiscardDeadLetter { row } => {
                 self.host.act(seat, |replica, actions| replica.discard_dead_letter(caller, row.as_ref(), actions));
             }
-            Call::Scan(scan) => return self.scan(seat, &scan, caller),
-            Call::Verify(verify) => return self.verify(seat, &verify, caller),
+            Call::Scan(scan) => return self.look(seat, Look::Scan(scan), caller),
+            Call::Verify(verify) => return self.look(seat, Look::Verify(verify), caller),
             Call::Explain { row } => return Some(self.explain(seat, &row)),
             _ => unreachable!("sorted out above"),
         }
@@ -115,12 +114,16 @@ impl Core {
         let Some(seat) = self.host.seat_of(shard) else {
             return done(Err(ErrorCode::StaleRoute));
         };
-        let Some(replica) = self.host.replica(seat) else { return done(Err(ErrorCode::NoLeader)) };
-        if let ShardCall::Count(table) = what {
-            return done(Ok(replica.records().live_count(table)));
+        if self.host.replica(seat).is_none() {
+            return done(Err(ErrorCode::NoLeader));
         }
-        let place = self.outside.insert(Outside::Shard(done));
-        let caller = Caller { source: OUTSIDE, sequence: place as u64 };
+        let caller = self.outside.enter(Outside::Shard(done));
+        if let ShardCall::Count(table) = what {
+            if let Some(response) = self.look(seat, Look::Count(table), caller) {
+                self.respond_to(caller, response);
+            }
+            return;
+        }
         self.host.act(seat, |replica, actions| match what {
             ShardCall::Flush(table) => replica.flush_rows(caller, None, table, actions),
             ShardCall::RetryDeadLetters(table) => replica.retry_dead_letters(caller, None, table, actions),

@@ -1,33 +1,67 @@
 //! What a lane owns besides its connections: its shards, the way to the log, and who waits for what.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shardine_host::{Host, SeatId};
 use shardine_model::key::Interval;
 use shardine_model::{
-    Ack, Answer, Backing, Catalogue, ErrorCode, Position, Refusal, Request, RowKey, ShardId, TableId, Timestamp,
+    Ack, Answer, Backing, Catalogue, CatalogueVersion, ErrorCode, Position, Refusal, Request, RequestEpoch, RowKey,
+    ShardId, TableId, Timestamp,
 };
 use shardine_router::{
     Call, DeadLetterLine, LocalEngine, Read, Response, ShardPlace, ShardStatus, TableWriteback, Ticket,
 };
 use shardine_shard::{Actions, Caller, ReadNow, Replica, Time};
-use slab::Slab;
 
+use super::looks::Look;
+use super::numbered::Numbered;
 use super::sql::SqlJobs;
 use crate::clock::Clock;
-use crate::exchange::{Exchange, refused};
+use crate::exchange::{Exchange, scattered};
 use crate::journal::{Journal, Written};
 use crate::lane_message::{LaneMessage, LaneStatus, Respond, ShardDone};
 use crate::log_thread::{LogThread, Synced};
 use crate::snapshot_thread::{SnapshotNews, SnapshotThread};
 
-/// Callers from outside the lane have this source; their sequence is a place in `Core::outside`.
-pub(crate) const OUTSIDE: u64 = u64::MAX;
+/// This bit in its source tells a caller from outside the lane from a connection. The others are its place among those that
+/// wait, and its sequence is its number.
+const OUTSIDE: u64 = 1 << 63;
 
 /// Who gets an answer that leaves the lane.
 pub(crate) enum Outside {
     Call(Respond),
     Shard(ShardDone),
+}
+
+/// Those outside who wait. An answer that comes twice, or after its caller was answered, finds nobody.
+#[derive(Default)]
+pub(super) struct Waiting {
+    callers: Numbered<Outside>,
+    numbers: u64,
+}
+
+impl Waiting {
+    pub fn enter(&mut self, outside: Outside) -> Caller {
+        self.numbers += 1;
+        let place = self.callers.insert(self.numbers, outside);
+        Caller { source: OUTSIDE | place as u64, sequence: self.numbers }
+    }
+
+    pub fn leave(&mut self, caller: Caller) -> Option<Outside> {
+        self.callers.remove((caller.source & !OUTSIDE) as usize, caller.sequence)
+    }
+}
+
+/// The connection that a caller is, unless it is outside.
+#[inline]
+fn ticket_of(caller: Caller) -> Option<Ticket> {
+    (caller.source & OUTSIDE == 0).then_some(Ticket { connection: caller.source, sequence: caller.sequence })
+}
+
+#[inline]
+fn caller_of(ticket: Ticket) -> Caller {
+    Caller { source: ticket.connection, sequence: ticket.sequence }
 }
 
 #[derive(Default)]
@@ -52,7 +86,9 @@ pub(crate) struct Core {
     memory_max: u64,
     pub(super) exchange: Arc<Exchange>,
     pub(super) catalogue: Arc<Catalogue>,
-    pub(super) outside: Slab<Outside>,
+    pub(super) outside: Waiting,
+    /// Who waits for a shard to be known to lead, and for what.
+    pub(super) looks: BTreeMap<Caller, (SeatId, Look)>,
     pub(super) sql: SqlJobs,
     pub(super) counters: Counters,
     journal: Journal,
@@ -86,7 +122,8 @@ impl Core {
             memory_max,
             exchange,
             catalogue: Arc::default(),
-            outside: Slab::new(),
+            outside: Waiting::default(),
+            looks: BTreeMap::new(),
             sql: SqlJobs::new(number, clock),
             counters: Counters::default(),
             journal: Journal::new(&log),
@@ -180,13 +217,15 @@ impl Core {
         }
         self.host.end_turn();
         while let Some((seat, actions)) = self.host.next_acted() {
-            let Actions { answers, loads, writes, purges, .. } = actions;
+            let Actions { answers, passed, loads, writes, purges, .. } = actions;
+            let passed = std::mem::take(passed);
             let (loads, writes, purges) = (std::mem::take(loads), std::mem::take(writes), std::mem::take(purges));
             let mut answers = std::mem::replace(answers, std::mem::take(&mut self.spare_answers));
             for (caller, answer) in answers.drain(..) {
                 self.answer(caller, answer);
             }
             self.spare_answers = answers;
+            self.passed(passed);
             self.start_sql(seat, loads, writes);
             self.start_purges(seat, purges);
         }
@@ -209,23 +248,29 @@ impl Core {
 
     /// Gives a caller a response that is no answer of a replica.
     pub(super) fn respond_to(&mut self, caller: Caller, response: Response) {
-        if caller.source != OUTSIDE {
-            let ticket = Ticket { connection: caller.source as u32, sequence: caller.sequence };
+        if let Some(ticket) = ticket_of(caller) {
             return self.answers.push((ticket, response));
         }
-        if let Some(Outside::Call(done)) = self.outside.try_remove(caller.sequence as usize) {
-            done(response);
+        match self.outside.leave(caller) {
+            Some(Outside::Call(done)) => done(response),
+            Some(Outside::Shard(done)) => done(match response {
+                Response::Count(count) => Ok(count),
+                Response::Refused(refusal) => Err(refusal.code),
+                _ => Ok(0),
+            }),
+            None => {}
         }
     }
 
     #[inline]
     fn answer(&mut self, caller: Caller, answer: Answer) {
-        if caller.source != OUTSIDE {
-            let ticket = Ticket { connection: caller.source as u32, sequence: caller.sequence };
-            self.answers.push((ticket, response(answer)));
-            return;
+        if !self.looks.is_empty() {
+            self.looks.remove(&caller);
         }
-        match self.outside.try_remove(caller.sequence as usize) {
+        if let Some(ticket) = ticket_of(caller) {
+            return self.answers.push((ticket, response(answer)));
+        }
+        match self.outside.leave(caller) {
             Some(Outside::Call(done)) => done(response(answer)),
             Some(Outside::Shard(done)) => done(match answer {
                 Answer::Failed(code) => Err(code),
@@ -403,19 +448,21 @@ impl LocalEngine for Core {
         let Some(first) = rows.next() else { return self.respond(ticket, Response::Answer(Answer::Many(Vec::new()))) };
         let position = first.position();
         if rows.any(|row| row.position() != position) {
-            return self.respond(ticket, refused(ErrorCode::BadRequest));
+            return self.respond(ticket, Response::Refused(scattered()));
         }
-        let caller = Caller { source: super::source_of(ticket), sequence: ticket.sequence };
+        let caller = caller_of(ticket);
+        let epoch = self.epoch(self.catalogue.version());
         match self.seat_of(position) {
             Some(seat) => {
-                if self.host.act(seat, |replica, actions| replica.submit(caller, request, actions)).is_none() {
+                if self.host.act(seat, |replica, actions| replica.submit(caller, request, epoch, actions)).is_none() {
                     self.respond(ticket, self.stopped(position));
                 }
             }
             None => {
                 let mut bytes = Vec::new();
                 request.encode(&mut bytes);
-                self.call_elsewhere(Call::Submit { request: bytes.into(), ack: Ack::default() }, ticket);
+                let (request, catalogue, ack) = (bytes.into(), epoch.catalogue, Ack::default());
+                self.call_elsewhere(Call::Submit { request, catalogue, ack }, ticket);
             }
         }
     }
@@ -425,7 +472,7 @@ impl LocalEngine for Core {
         if self.exchange.lane_of(&call) != Some(self.number) {
             return self.call_elsewhere(call, ticket);
         }
-        let caller = Caller { source: super::source_of(ticket), sequence: ticket.sequence };
+        let caller = caller_of(ticket);
         if let Some(response) = self.call_here(call, caller) {
             self.respond(ticket, response);
         }
@@ -439,6 +486,11 @@ impl Core {
         let shard = self.exchange.map.find(position).shard;
         let message = format!("shard {shard} has stopped, the others serve; `shardine shards` says why and what to do");
         Response::Refused(Refusal::new(ErrorCode::NoLeader, message))
+    }
+
+    /// What a request is routed by, and what it was read by. There is one map for the time being.
+    pub(super) fn epoch(&self, catalogue: CatalogueVersion) -> RequestEpoch {
+        RequestEpoch { catalogue, ..RequestEpoch::FIRST }
     }
 
     fn call_elsewhere(&mut self, call: Call, ticket: Ticket) {

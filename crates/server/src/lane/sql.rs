@@ -7,7 +7,7 @@ use shardine_host::SeatId;
 use shardine_model::{ErrorCode, Refusal, RowKeyBuf, Table, TableId, Version};
 use shardine_router::Response;
 use shardine_shard::{Class, FlushResult, LoadedRow, Question, SqlLoad, SqlPurge, SqlWrite, Trouble};
-use shardine_writeback::{FlushJob, FlushRow, Job, JobId, JobOutcome, LoadJob, PurgeJob, Why};
+use shardine_writeback::{FlushJob, FlushRow, Job, JobId, JobOutcome, LoadJob, LogProgress, PurgeJob, Why};
 
 use super::core::Core;
 use super::scan;
@@ -120,7 +120,9 @@ impl Core {
             let rows =
                 rows.map(|flush| FlushRow { row: flush.row, version: flush.version, fields: flush.fields }).collect();
             let begin_by = Some(self.sql.clock.moment(write.begin_by_ms));
-            let job = table.map(|table| Job::Flush(FlushJob { ticket, table, rows, begin_by }));
+            let shard = self.host.seat(seat).map(|seat| seat.shard).unwrap_or_default();
+            let progress = LogProgress { shard, applied: 0, inherited: u64::MAX };
+            let job = table.map(|table| Job::Flush(FlushJob { ticket, table, rows, begin_by, progress }));
             self.submit_sql(ticket, job);
         }
     }
@@ -278,7 +280,7 @@ fn class_of(class: shardine_writeback::Class) -> Class {
         shardine_writeback::Class::Retryable => Class::Retryable,
         shardine_writeback::Class::Definition => Class::Definition,
         shardine_writeback::Class::Row | shardine_writeback::Class::ForeignKey => Class::Row,
-        shardine_writeback::Class::Fatal => Class::Fatal,
+        shardine_writeback::Class::Fatal | shardine_writeback::Class::Foreign => Class::Fatal,
         shardine_writeback::Class::Busy => Class::Busy,
     }
 }

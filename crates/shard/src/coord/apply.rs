@@ -8,7 +8,7 @@ use shardine_model::log::LogEntry;
 use super::{Actions, Elected, Refusal, Replica, StatusCode};
 use crate::member::proposals::Fate;
 use crate::member::turn::{self, Turn};
-use crate::member::{Lead, Member, Outbox};
+use crate::member::{Lead, Member, Outbox, deferred};
 
 impl Turn for Replica {
     type Machine = Coord;
@@ -70,7 +70,10 @@ impl Turn for Replica {
 impl Replica {
     /// Takes everything the group has ready: sends, writes, applies.
     pub(super) fn drain(&mut self, actions: &mut Actions) {
+        deferred::settle(self, self.now_ms, actions);
         turn::drain(self, actions);
+        // The lead may have been lost in this turn.
+        deferred::settle(self, self.now_ms, actions);
         self.hand_out(actions);
     }
 

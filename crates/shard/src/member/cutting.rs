@@ -68,7 +68,12 @@ impl Cutting {
             return;
         }
         machine.begin_cut();
-        let meta = SnapshotMeta { index: at.index, term: at.term, membership: group.membership(), conf_index: 0 };
+        let meta = SnapshotMeta {
+            index: at.index,
+            term: at.term,
+            membership: group.membership().clone(),
+            conf_index: group.conf_index(),
+        };
         let for_peers = wanted_by_peer.then(Vec::new);
         self.running = Some(Running { meta, begun: false, log_bytes: self.log_bytes, for_peers });
     }

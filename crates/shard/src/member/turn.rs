@@ -88,9 +88,12 @@ fn next_ready<R: Turn>(replica: &mut R) -> Option<Ready> {
 fn apply<R: Turn>(replica: &mut R, entry: &LogEntry, actions: &mut R::Actions) {
     assert_eq!(entry.index, replica.member().applied.index + 1, "entries are applied without gaps");
     let own = take_own(replica, entry, actions);
-    // A new leader's first entry is empty, and a change of members is the group's alone.
-    let says_something = !entry.data.is_empty() && entry.kind == LogEntryKind::Normal;
-    let executed = says_something.then(|| replica.execute(entry, own, actions)).transpose();
+    let executed = match entry.kind {
+        LogEntryKind::Membership => replica.member().change_members(entry).map(|()| None),
+        // A new leader's first entry.
+        LogEntryKind::Normal if entry.data.is_empty() => Ok(None),
+        LogEntryKind::Normal => replica.execute(entry, own, actions).map(Some),
+    };
     replica.member().note_applied(entry);
     match executed {
         Err(reason) => return stop(replica, reason, actions),

@@ -47,7 +47,7 @@ impl Replica {
     /// Asks for the lease when there is something to write and the old one is over (write-back 77-80).
     pub(crate) fn pursue_lease(&mut self) {
         let now = self.time.monotonic_ms;
-        if !self.is_serving() || self.upkeep.leasing || !self.wants_lease() {
+        if !self.is_serving() || self.is_handing_over() || self.upkeep.leasing || !self.wants_lease() {
             return;
         }
         // Renewed when half of the trust is used up, so that writing never pauses.

@@ -34,6 +34,10 @@ impl Purges {
         !self.under_way.is_empty() && self.under_way.contains_key(&row.to_owned())
     }
 
+    pub fn are_under_way(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
     fn keeps(&self, row: RowKey<'_>, now_ms: u64) -> bool {
         !self.kept.is_empty() && self.kept.get(&row.to_owned()).is_some_and(|until| now_ms < *until)
     }
@@ -121,6 +125,7 @@ impl Replica {
             self.writeback.purges.under_way.clear();
         }
         self.drain(actions);
+        self.advance_hand_over(actions);
     }
 
     /// Rows of other tables refer to these, so SQL keeps them: children go before their parents (write-back 107).

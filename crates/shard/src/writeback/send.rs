@@ -5,7 +5,7 @@ use shardine_records::{Lookup, Records};
 
 use super::dead_letters::Rejections;
 use super::queue::{Queue, Sent, Urgency};
-use crate::actions::{Actions, FlushResult, FlushRow, SqlWrite, Trouble};
+use crate::actions::{Actions, FlushResult, FlushRow, LogProgress, SqlWrite, Trouble};
 use crate::gather::Then;
 use crate::replica::Replica;
 
@@ -32,9 +32,16 @@ impl Replica {
             if !rows.is_empty() {
                 self.writeback.health.sent();
                 let begin_by_ms = self.writeback.lease.trusted_until_ms();
-                actions.writes.push(SqlWrite { term: self.term(), table, rows, begin_by_ms });
+                let progress = self.log_progress();
+                actions.writes.push(SqlWrite { term: self.term(), table, rows, begin_by_ms, progress });
             }
         }
+    }
+
+    /// How far this leader's log has come, and how far it had come without it.
+    #[must_use]
+    pub fn log_progress(&self) -> LogProgress {
+        LogProgress { applied: self.applied(), inherited: self.member.inherited() }
     }
 
     /// The next rows of a table, within its batch and the limits of rows and bytes.
@@ -120,6 +127,7 @@ impl Replica {
         self.take_up(rejections, actions);
         self.drain(actions);
         self.write_back(actions);
+        self.advance_hand_over(actions);
     }
 
     /// The whole batch failed, or nobody knows whether it did: it is written again, which is harmless (write-back 93). One

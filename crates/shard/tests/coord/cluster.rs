@@ -164,6 +164,11 @@ impl Cluster {
         self.with(id, |replica, actions| replica.ask(stream, ask, actions));
     }
 
+    pub fn hand_over(&mut self, id: u64, to: u64) {
+        let to = ReplicaId(to);
+        self.with(id, |replica, actions| assert_eq!(replica.hand_over(Some(to), actions), Ok(to)));
+    }
+
     pub fn heard(&self, stream: StreamId) -> &[StreamMessage] {
         self.heard.get(&stream).map_or(&[], Vec::as_slice)
     }

@@ -122,3 +122,38 @@ fn only_the_leader_takes_streams() {
 
     assert_eq!(failed_with(cluster.heard(stream)), Some(StatusCode::Unavailable));
 }
+
+/// CLUSTER 8: a hand-over that fails costs nobody anything: what came meanwhile is done, and streams stay.
+#[test]
+fn a_hand_over_that_fails_leaves_nothing_behind() {
+    let mut cluster = Cluster::led_by(1);
+    cluster.make_node();
+    let stream = cluster.start(1, SessionId(0), 60_000);
+    cluster.cut_off(3);
+
+    cluster.hand_over(1, 3);
+    cluster.ask(1, stream, &create("door"));
+    let heard = cluster.heard(stream).len();
+    cluster.run(20);
+
+    assert!(!cluster.replica(1).is_handing_over() && cluster.replica(1).is_serving());
+    assert_eq!(failed_with(cluster.heard(stream)), None, "nobody is sent away");
+    assert!(cluster.heard(stream).len() > heard, "what was asked meanwhile is answered");
+    assert!(cluster.replica(1).coord().describe(cluster.node(1), "door", true, false).is_some());
+}
+
+/// Whoever is connected is sent to the heir.
+#[test]
+fn a_hand_over_sends_streams_away() {
+    let mut cluster = Cluster::led_by(1);
+    cluster.make_node();
+    let stream = cluster.start(1, SessionId(0), 60_000);
+    let session = cluster.session_of(stream);
+
+    cluster.hand_over(1, 2);
+
+    assert_eq!(cluster.leader(), 2);
+    assert_eq!(failed_with(cluster.heard(stream)), Some(StatusCode::Unavailable));
+    let second = cluster.start(2, session, 60_000);
+    assert_eq!(cluster.session_of(second), session);
+}

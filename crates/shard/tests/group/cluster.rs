@@ -2,13 +2,14 @@
 //! a test holds back.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 
-use shardine_model::key::Interval;
 use shardine_model::log::{Membership, SnapshotMeta};
-use shardine_model::{Answer, Entry, ReplicaId, Request, RowKey, RowKeyBuf, ShardId, Timestamp};
+use shardine_model::{Answer, Entry, ReplicaId, Request, RequestEpoch, RowKey, RowKeyBuf, ShardId, Timestamp};
 use shardine_records::{Lookup, Records};
 use shardine_shard::{
-    Actions, Caller, LoadedRow, Message, Options, Replica, Restored, Role, SnapshotPart, SqlLoad, SqlWrite, Time,
+    Actions, Caller, FlushResult, LoadedRow, Message, Options, Replica, Restored, Role, SnapshotPart, SqlLoad,
+    SqlWrite, Time,
 };
 
 use crate::words;
@@ -20,6 +21,11 @@ pub struct Cluster {
     network: VecDeque<Message>,
     /// Nodes whose messages, both ways, are lost.
     cut_off: BTreeSet<u64>,
+    /// Messages that are lost besides.
+    loses: Box<dyn Fn(&Message) -> bool>,
+    /// Nodes to which messages take long, and those on their way.
+    slow: BTreeSet<u64>,
+    held: Vec<Message>,
     /// Nodes whose disks have stopped confirming, and what waits there.
     stuck_disks: BTreeSet<u64>,
     unconfirmed: Vec<(u64, u64)>,
@@ -28,6 +34,8 @@ pub struct Cluster {
     time: Time,
     next_caller: u64,
     pub answers: Vec<(Caller, Answer)>,
+    /// Who may look at the records.
+    pub passed: Vec<Caller>,
     /// Short lines of everything that was sent, for counting rounds.
     pub sent: Vec<String>,
     /// What SQL was asked for, and by whom.
@@ -36,6 +44,8 @@ pub struct Cluster {
     pub writes: Vec<(u64, SqlWrite)>,
     pub stops: Vec<String>,
     cuts: Vec<Option<u64>>,
+    /// What the snapshots that were cut say of themselves.
+    pub cut_metas: Vec<SnapshotMeta>,
 }
 
 impl Cluster {
@@ -45,28 +55,38 @@ impl Cluster {
     }
 
     pub fn with(change: impl Fn(&mut Options)) -> Self {
-        let membership = Membership::of([1, 2, 3].map(ReplicaId));
+        Self::of(3, change)
+    }
+
+    /// So many replicas of which node 1 leads.
+    pub fn of(nodes: u64, change: impl Fn(&mut Options)) -> Self {
+        let membership = Membership::of((1..=nodes).map(ReplicaId));
         let replica = |node: u64| {
-            let mut options = Options::new(ReplicaId(node), ShardId(1), Interval::ALL);
+            let mut options = Options::new(ReplicaId(node), ShardId(1));
             change(&mut options);
             let snapshot = SnapshotMeta { membership: membership.clone(), ..Default::default() };
             Replica::new(options, Records::new(node), Restored { snapshot, ..Default::default() })
         };
         let mut cluster = Self {
-            replicas: (1..=3).map(replica).collect(),
+            replicas: (1..=nodes).map(replica).collect(),
             network: VecDeque::new(),
             cut_off: BTreeSet::new(),
+            loses: Box::new(|_| false),
+            slow: BTreeSet::new(),
+            held: Vec::new(),
             stuck_disks: BTreeSet::new(),
             unconfirmed: Vec::new(),
             busy_hosts: BTreeSet::new(),
             time: Time { monotonic_ms: 1_000, wall: Timestamp(1_000) },
             next_caller: 0,
             answers: Vec::new(),
+            passed: Vec::new(),
             sent: Vec::new(),
             loads: Vec::new(),
             writes: Vec::new(),
             stops: Vec::new(),
-            cuts: vec![None; 3],
+            cuts: vec![None; nodes as usize],
+            cut_metas: Vec::new(),
         };
         cluster.on(1, |replica, actions| replica.campaign(actions));
         cluster.settle();
@@ -78,8 +98,12 @@ impl Cluster {
         &self.replicas[node as usize - 1]
     }
 
+    fn nodes(&self) -> RangeInclusive<u64> {
+        1..=self.replicas.len() as u64
+    }
+
     pub fn leader(&self) -> u64 {
-        let serving = (1..=3).filter(|node| self.node(*node).is_serving());
+        let serving = self.nodes().filter(|node| self.node(*node).is_serving());
         serving.max_by_key(|node| self.node(*node).term()).expect("somebody leads")
     }
 
@@ -92,12 +116,16 @@ impl Cluster {
         self.network.extend(actions.messages);
         self.unconfirmed.extend(actions.persists.iter().map(|persist| (node, persist.number)));
         self.answers.extend(actions.answers);
+        self.passed.extend(actions.passed);
         self.loads.extend(actions.loads.into_iter().map(|load| (node, load)));
         self.writes.extend(actions.writes.into_iter().map(|write| (node, write)));
         self.stops.extend(actions.stop);
         for part in actions.snapshot {
             match part {
-                SnapshotPart::Begin(meta) => self.cuts[node as usize - 1] = Some(meta.index),
+                SnapshotPart::Begin(meta) => {
+                    self.cuts[node as usize - 1] = Some(meta.index);
+                    self.cut_metas.push(meta);
+                }
                 SnapshotPart::Chunk(_) => {}
                 SnapshotPart::End => {
                     let index = self.cuts[node as usize - 1].take().expect("a snapshot begins before it ends");
@@ -124,7 +152,10 @@ impl Cluster {
 
     fn deliver_one(&mut self) -> bool {
         let Some(message) = self.network.pop_front() else { return false };
-        if !self.cut_off.contains(&message.from().0) && !self.cut_off.contains(&message.to().0) {
+        let is_cut = self.cut_off.contains(&message.from().0) || self.cut_off.contains(&message.to().0);
+        if self.slow.contains(&message.to().0) {
+            self.held.push(message);
+        } else if !is_cut && !(self.loses)(&message) && self.nodes().contains(&message.to().0) {
             self.on(message.to().0, |replica, actions| replica.step(message, actions));
         }
         true
@@ -140,11 +171,15 @@ impl Cluster {
 
     fn turn(&mut self) -> bool {
         let mut moved = false;
-        for node in 1..=3 {
+        for node in self.nodes() {
             let is_free = !self.stuck_disks.contains(&node) && !self.busy_hosts.contains(&node);
             if self.node(node).wants_proposal() && is_free {
                 moved = true;
                 self.on(node, |replica, actions| replica.propose_gathered(actions));
+            }
+            if self.node(node).wants_read_round() {
+                moved = true;
+                self.on(node, |replica, actions| replica.begin_read_round(actions));
             }
             if self.node(node).wants_sql() {
                 moved = true;
@@ -190,7 +225,7 @@ impl Cluster {
         self.time.monotonic_ms += TICK_MS;
         self.time.wall = self.time.wall.plus_ms(TICK_MS);
         let time = self.time;
-        for node in 1..=3 {
+        for node in self.nodes() {
             self.on(node, |replica, actions| replica.tick(time, actions));
         }
     }
@@ -201,6 +236,40 @@ impl Cluster {
 
     pub fn heal(&mut self) {
         self.cut_off.clear();
+        self.loses = Box::new(|_| false);
+    }
+
+    /// From now on such messages are lost.
+    pub fn lose(&mut self, loses: impl Fn(&Message) -> bool + 'static) {
+        self.loses = Box::new(loses);
+    }
+
+    /// From now on messages to the node stay on their way.
+    pub fn hold(&mut self, node: u64) {
+        self.slow.insert(node);
+    }
+
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The oldest of the messages that were held arrive, all at once; the others never do.
+    pub fn release(&mut self, count: usize) {
+        self.slow.clear();
+        for message in std::mem::take(&mut self.held).into_iter().take(count) {
+            self.on(message.to().0, |replica, actions| replica.step(message, actions));
+        }
+    }
+
+    /// Makes a node lead while the one before does not know of it: everybody else forgets that one.
+    pub fn depose_unseen(&mut self, leader: u64, by: u64) {
+        self.cut_off(leader);
+        for node in self.nodes().filter(|node| *node != leader) {
+            self.on(node, |replica, actions| replica.forget_leader(actions));
+        }
+        self.on(by, |replica, actions| replica.campaign(actions));
+        self.settle();
+        assert!(self.node(by).is_serving() && self.node(leader).is_serving(), "both believe that they lead");
     }
 
     pub fn stick_disk(&mut self, node: u64) {
@@ -225,7 +294,7 @@ impl Cluster {
         let caller = self.caller();
         let catalogue = self.node(node).records().catalogue().clone();
         let request: Request<'static> = words::request(&catalogue, line).expect("a request");
-        self.on(node, |replica, actions| replica.submit(caller, &request, actions));
+        self.on(node, |replica, actions| replica.submit(caller, &request, RequestEpoch::FIRST, actions));
         caller
     }
 
@@ -249,25 +318,45 @@ impl Cluster {
         caller
     }
 
+    /// Begins to hand the lead over.
+    pub fn hand_over(&mut self, node: u64, to: u64) {
+        self.on(node, |replica, actions| {
+            assert_eq!(replica.hand_over(Some(ReplicaId(to)), actions), Ok(ReplicaId(to)))
+        });
+    }
+
     pub fn define(&mut self, definition: &str) {
         let catalogue = self.node(1).records().catalogue().clone();
         let table = words::table(&catalogue, &definition.split_whitespace().collect::<Vec<_>>());
-        self.propose(self.leader(), &Entry::Schema(Box::new(table)));
+        self.propose(self.leader(), &Entry::definition(table));
         self.settle();
     }
 
     /// SQL answers everything that it was asked: it holds no row.
     pub fn sql_finds_nothing(&mut self) {
         self.settle();
+        self.sql_answers_with_nothing();
+        self.settle();
+    }
+
+    /// The same, and nothing more happens then.
+    pub fn sql_answers_with_nothing(&mut self) {
         for (node, load) in std::mem::take(&mut self.loads) {
             let absent = |row: RowKeyBuf| LoadedRow { row, version: Default::default(), fields: Default::default() };
             let rows: Vec<LoadedRow> = load.rows.into_iter().map(absent).collect();
             self.on(node, |replica, actions| replica.loaded(load.question, rows, actions));
         }
-        self.settle();
     }
 
-    fn caller(&mut self) -> Caller {
+    /// SQL says something to every row that it was sent.
+    pub fn sql_says(&mut self, result: &FlushResult) {
+        for (node, write) in std::mem::take(&mut self.writes) {
+            let results: Vec<_> = write.rows.iter().map(|row| (row.row.clone(), result.clone())).collect();
+            self.on(node, |replica, actions| replica.flushed(write.term, &results, actions));
+        }
+    }
+
+    pub fn caller(&mut self) -> Caller {
         self.next_caller += 1;
         Caller { source: 1, sequence: self.next_caller }
     }
@@ -314,7 +403,8 @@ impl Cluster {
     /// All replicas are at the same place with the same state.
     pub fn assert_agreement(&self) {
         let at = |node: u64| (self.node(node).applied(), self.node(node).records().state_hash());
-        assert_eq!(at(1), at(2), "replicas 1 and 2 part");
-        assert_eq!(at(1), at(3), "replicas 1 and 3 part");
+        for node in self.nodes() {
+            assert_eq!(at(1), at(node), "replicas 1 and {node} part");
+        }
     }
 }

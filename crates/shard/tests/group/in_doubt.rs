@@ -1,8 +1,7 @@
 //! A timeout never claims more than it knows (records 34).
 
-use shardine_model::key::Interval;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership, SnapshotMeta};
-use shardine_model::{Answer, Entry, ErrorCode, ReplicaId, ShardId, Timestamp};
+use shardine_model::{Answer, Entry, ErrorCode, ReplicaId, RequestEpoch, ShardId, Timestamp};
 use shardine_records::Records;
 use shardine_shard::{Actions, Options, Replica, Restored};
 
@@ -56,7 +55,10 @@ fn records_62_those_who_wait_for_a_shard_that_stops_are_told() {
     cluster.stick_disk(3);
     let before = cluster.submit(1, "set kv:a f=1");
     cluster.on(1, |replica, actions| replica.propose_gathered(actions));
-    let unreadable = cluster.propose(1, &Entry::Commands { proposed_at: Timestamp(1), requests: b"no request" });
+    let unreadable = cluster.propose(
+        1,
+        &Entry::Commands { proposed_at: Timestamp(1), epoch: RequestEpoch::FIRST, requests: b"no request" },
+    );
     let behind = cluster.submit(1, "set kv:b f=1");
     cluster.on(1, |replica, actions| replica.propose_gathered(actions));
     cluster.settle();
@@ -82,14 +84,14 @@ fn records_62_nothing_behind_an_entry_that_cannot_be_applied_is_applied() {
         entry.encode(&mut data);
         LogEntry { index, term: 1, kind: LogEntryKind::Normal, data: data.into() }
     };
-    let unreadable = Entry::Commands { proposed_at: Timestamp(1), requests: b"no request" };
+    let unreadable = Entry::Commands { proposed_at: Timestamp(1), epoch: RequestEpoch::FIRST, requests: b"no request" };
     let membership = Membership::of([ReplicaId(1)]);
     let restored = Restored {
         snapshot: SnapshotMeta { membership, ..Default::default() },
         hard_state: HardState { term: 1, vote: ReplicaId(1), commit: 2 },
         entries: vec![entry(1, &unreadable), entry(2, &Entry::Suspend)],
     };
-    let options = Options::new(ReplicaId(1), ShardId(1), Interval::ALL);
+    let options = Options::new(ReplicaId(1), ShardId(1));
     let mut replica = Replica::new(options, Records::new(1), restored);
 
     let mut actions = Actions::default();

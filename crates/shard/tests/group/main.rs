@@ -1,9 +1,11 @@
 //! Groups of three replicas in one thread, with a network that can be cut: what one replica alone cannot show.
 
 mod cluster;
+mod handover;
 mod in_doubt;
 mod leadership;
 mod loads;
+mod membership;
 mod reads;
 mod snapshots;
 #[path = "../../../records/tests/support/words.rs"]

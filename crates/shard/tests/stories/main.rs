@@ -24,6 +24,7 @@ stories! {
     run:
     group_commit
     reads_do_not_overtake
+    early_requests
     load_on_miss
     joined_loads
     load_fails

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use shardine_model::entry::RaisedRow;
-use shardine_model::key::Interval;
 use shardine_model::log::{LogEntry, Membership, SnapshotMeta};
 use shardine_model::{
-    Ack, AckAfter, Catalogue, Entry, ReplicaId, Request, RowImage, RowKey, RowKeyBuf, ShardId, Timestamp, Version,
+    Ack, AckAfter, Catalogue, Entry, ReplicaId, Request, RequestEpoch, RowImage, RowKey, RowKeyBuf, ShardId, Timestamp,
+    Version,
 };
 use shardine_records::Records;
 use shardine_shard::{
@@ -19,11 +19,13 @@ use shardine_shard::{
 
 use crate::database::Database;
 use crate::support::script::Teller;
-use crate::support::{show, words};
+use crate::support::{epochs, show, words};
 
 pub struct Stage {
     replica: Replica,
     time: Time,
+    /// What requests are routed and read by.
+    epoch: RequestEpoch,
     database: Database,
     /// Log writes handed out and not yet on disk.
     unwritten: Vec<u64>,
@@ -42,7 +44,7 @@ pub struct Stage {
 impl Stage {
     /// A group of one that leads and has nothing to do.
     pub fn open() -> Self {
-        let mut options = Options::new(ReplicaId(1), ShardId(1), Interval::ALL);
+        let mut options = Options::new(ReplicaId(1), ShardId(1));
         options.snapshot_log_bytes = 128;
         Self::with(options)
     }
@@ -53,6 +55,7 @@ impl Stage {
         let mut stage = Self {
             replica: Replica::new(options, Records::new(1), restored),
             time: Time { monotonic_ms: 1_000, wall: Timestamp(1_000) },
+            epoch: RequestEpoch::FIRST,
             database: Database::default(),
             unwritten: Vec::new(),
             loads: Vec::new(),
@@ -79,11 +82,16 @@ impl Teller for Stage {
         }
         match words[0] {
             "table" => {
-                let table = words::table(&self.catalogue(), &words[1..]);
                 let caller = self.caller("the definition", Vec::new());
-                let entry = Entry::Schema(Box::new(table));
-                self.perform(|replica, actions| replica.propose_for(caller, &entry, actions));
-                self.settle();
+                let entry = epochs::definition(&self.catalogue(), &words[1..]);
+                let mut told = self.perform(|replica, actions| replica.propose_for(caller, &entry, actions));
+                told.extend(self.settle());
+                told.retain(|line| !line.starts_with("the definition"));
+                told.retain(|line| !line.starts_with("log: definition"));
+                told
+            }
+            "epoch" => {
+                self.epoch = epochs::epoch(words[1]);
                 Vec::new()
             }
             "begin" => {
@@ -111,7 +119,7 @@ impl Teller for Stage {
 impl Stage {
     /// A story about limits begins by saying them.
     fn open_again(&mut self, words: &[&str]) -> Vec<String> {
-        let mut options = Options::new(ReplicaId(1), ShardId(1), Interval::ALL);
+        let mut options = Options::new(ReplicaId(1), ShardId(1));
         for word in words {
             let (name, number) = word.split_once('=').expect("a limit is name=number");
             let number: u64 = number.parse().expect("a number");
@@ -179,7 +187,8 @@ impl Stage {
                 let (ack, line) = acknowledged(line);
                 let request: Request<'static> = words::request(&catalogue, line).expect("a request");
                 let caller = self.caller(name, request.rows().map(RowKey::to_owned).collect());
-                self.perform(|replica, actions| replica.submit_with(caller, &request, ack, actions))
+                let epoch = self.epoch;
+                self.perform(|replica, actions| replica.submit_with(caller, &request, epoch, ack, actions))
             }
         }
     }
@@ -251,7 +260,7 @@ impl Stage {
             Entry::Kick(rows) => format!("kick {}", self.all_versioned(&rows)),
             Entry::Lease { .. } => "lease".to_owned(),
             Entry::Written(rows) => format!("written {}", self.all_versioned(&rows)),
-            Entry::Schema(table) => format!("definition of {}", table.name),
+            Entry::Schema { table, .. } => format!("definition of {}", table.name),
             Entry::Purge(rows) => format!("purge {}", self.all_versioned(&rows)),
             // Only the clock moves.
             Entry::Expire { rows, .. } if rows.is_empty() => return None,

@@ -1,8 +1,10 @@
 //! Promise: when all faults are gone, every group has a leader that serves, all replicas catch up, and everything that was
 //! begun comes to its end, within a bounded time (reliability I12, I53).
 
+use shardine_host::GroupReplica;
+
 use crate::check::Violation;
-use crate::tenant::{Member, Tenant};
+use crate::tenant::Tenant;
 use crate::world::World;
 
 /// What is still missing, if anything.

@@ -59,8 +59,8 @@ impl World<Coordination> {
                 return Some(format!("client {number} still waits for an answer"));
             }
         }
-        let leader = &self.nodes[self.leader_of(0)?].replicas[0];
-        let sessions = leader.coord().totals().sessions;
+        let Some(leader) = self.leader_of(0) else { return Some("the group has no leader".to_owned()) };
+        let sessions = self.nodes[leader].replicas[0].coord().totals().sessions;
         if self.tenant.is_over && sessions > 0 {
             return Some(format!("{sessions} sessions never end"));
         }

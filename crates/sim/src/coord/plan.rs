@@ -52,7 +52,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         snapshot_log_bytes: chance.pick(&[1_500, 4_000, 12_000, 1 << 20]),
         window_entries: chance.pick(&[2, 10, 40, 1_000]),
         skew_ms: chance.pick(&[5, 200, 3_000]),
-        eager: chance.percent(30),
+        lanes: 1,
         cuts_log_early: mutant == Some(Mutant::TruncateBeforeSnapshot),
         net: NetPlan::draw(chance),
         disk: DiskPlan::draw(chance),

@@ -91,14 +91,31 @@ impl Job {
         }
     }
 
-    /// The rows that it looks at or changes, with what it asks of each. A stale read has no place in their order.
+    /// Whether it changes nothing and may be sent again as it is.
     #[must_use]
-    pub fn touches(&self) -> Vec<(usize, Ask)> {
+    pub fn only_reads(&self) -> bool {
+        match self {
+            Self::Stale { .. } => true,
+            Self::Kick { .. } | Self::Flush { .. } => false,
+            Self::One { .. } | Self::Pair { .. } => self.touches().iter().all(|(_, ask)| *ask == Ask::Get),
+        }
+    }
+
+    /// The rows that it looks at or changes, with what it asks of each.
+    #[must_use]
+    pub fn looks_at(&self) -> Vec<(usize, Ask)> {
         match self {
             Self::One { row, ask } => vec![(*row, *ask)],
             Self::Pair { rows, asks } => rows.iter().copied().zip(*asks).collect(),
-            Self::Stale { .. } | Self::Kick { .. } | Self::Flush { .. } => Vec::new(),
+            Self::Stale { row, .. } => vec![(*row, Ask::Get)],
+            Self::Kick { .. } | Self::Flush { .. } => Vec::new(),
         }
+    }
+
+    /// The same without stale reads, which have no place in a row's order.
+    #[must_use]
+    pub fn touches(&self) -> Vec<(usize, Ask)> {
+        if matches!(self, Self::Stale { .. }) { Vec::new() } else { self.looks_at() }
     }
 }
 
@@ -210,7 +227,7 @@ pub fn read_answer(job: &Job, answer: &Answer) -> Result<Vec<Saw>, ErrorCode> {
         Answer::One(reply) => std::slice::from_ref(reply),
         Answer::Many(replies) => replies,
     };
-    let touches = job.touches();
+    let touches = job.looks_at();
     let refused = |(reply, (_, ask)): (&Reply, &(usize, Ask))| *ask != Ask::Get && reply.refusal().is_some();
     let undone = touches.len() > 1 && replies.iter().zip(&touches).any(refused);
     let mut seen = Vec::with_capacity(touches.len());

@@ -1,5 +1,6 @@
 //! The promises about records, a file each.
 
+pub mod answers_fit;
 pub mod batches_are_atomic;
 pub mod dirty_is_never_kicked;
 pub mod each_request_once;

@@ -4,21 +4,22 @@
 use std::rc::Rc;
 
 use shardine_model::command::Origin;
-use shardine_model::{Answer, ClientId, ErrorCode, Version, WriteMode};
-use shardine_shard::{Caller, ReadNow, ReadStale, Replica, Role};
+use shardine_model::{Answer, ClientId, ErrorCode, RequestEpoch, Version, WriteMode};
+use shardine_shard::{Caller, ReadNow, ReadStale, Replica};
 
 use crate::chance::Chance;
 use crate::ground::{MS, Span};
-use crate::records::Attempt;
 use crate::records::Records;
 use crate::records::ask::{Ask, Job, Saw, read_answer, with_request};
-use crate::records::check::{flush_means_in_sql, stale_reads_are_bounded, told_sql_is_true};
+use crate::records::check::stale_reads_are_bounded::{Answered, Known, Place};
+use crate::records::check::{flush_means_in_sql, told_sql_is_true};
 use crate::records::draw::draw;
 use crate::records::event::{Event, Input, arrive};
-use crate::records::history::Status;
+use crate::records::history::{Attempt, Operation};
 use crate::records::model::{State, effect};
 use crate::records::plan::Plan;
-use crate::records::universe::{Row, USERS, Universe, content_of};
+use crate::records::universe::{Content, Row, USERS, Universe, content_of};
+use crate::records::watch::Watch;
 use crate::world::World;
 
 #[derive(Clone, Debug)]
@@ -103,13 +104,14 @@ impl World<Records> {
         let flush_floor = self.flush_floor(&job);
         let client = &mut self.tenant.clients[number];
         // A read or a kick may be repeated as it is; only changes need a number.
-        let is_change = !is_read(&job) && !job.touches().is_empty();
+        let is_change = !job.only_reads() && !job.touches().is_empty();
         let origin = (client.numbered && is_change).then(|| {
             let sequence = client.next_sequence;
             client.next_sequence += 1;
-            Origin { client: ClientId(number as u64 + 1), sequence }
+            // One at a time: whatever has a lower number is answered, or given up.
+            Origin { lowest: sequence, ..Origin::new(ClientId(number as u64 + 1), sequence) }
         });
-        let operation = self.tenant.history.invoke(job, origin, self.now);
+        let operation = self.tenant.history.invoke(job, origin);
         let (attempt, attempts, waiting, in_doubt) = (0, 0, false, false);
         let running = Running { operation, shard, origin, attempt, attempts, waiting, in_doubt, flush_floor };
         self.tenant.clients[number].running = Some(running);
@@ -129,18 +131,17 @@ impl World<Records> {
     /// Sends the running operation to the node that is thought to lead, or now and then to any.
     fn try_once(&mut self, number: usize) {
         let nodes = self.nodes.len();
-        let attempt = self.tenant.attempts.len() as u64;
         let client = &mut self.tenant.clients[number];
         let running = client.running.as_mut().expect("only called while an operation runs");
-        running.attempts += 1;
-        (running.attempt, running.waiting) = (attempt, false);
         let (operation, shard) = (running.operation, running.shard);
-        let is_stale = matches!(self.tenant.history.operations[operation].job, Job::Stale { .. });
+        let is_stale = matches!(self.tenant.history.operation(operation).job, Job::Stale { .. });
         let stray_percent = if client.only_reads || is_stale { 100 } else { self.tenant.plan.stray_percent };
         let node = if client.chance.percent(stray_percent) { client.chance.index(nodes) } else { client.leader[shard] };
         let patience = client.patience;
+        let attempt = self.tenant.history.send(number, operation, node);
+        running.attempts += 1;
+        (running.attempt, running.waiting) = (attempt, false);
         self.tenant.counters.retries += u64::from(running.attempts > 1 && running.origin.is_some());
-        self.tenant.attempts.push(Attempt { client: number, operation, node });
         self.note(&[8, number as u64, operation as u64, node as u64], || {
             format!("client {number} sends operation {operation} to node {} as {attempt}", node + 1)
         });
@@ -152,10 +153,10 @@ impl World<Records> {
 
     /// A request reaches a node.
     pub fn take_request(&mut self, node: usize, attempt: u64) {
-        let Attempt { client, operation, .. } = self.tenant.attempts[attempt as usize];
+        let &Attempt { client, operation, .. } = self.tenant.history.attempt(attempt);
+        self.tenant.history.take(attempt, self.nodes[node].life, self.now);
         let caller = Caller { source: client as u64, sequence: attempt };
-        let (job, origin) =
-            (self.tenant.history.operations[operation].job.clone(), self.tenant.history.operations[operation].origin);
+        let Operation { job, origin, .. } = self.tenant.history.operation(operation).clone();
         let shard = self.tenant.universe.rows[job.row()].shard;
         if let Job::Stale { row, max_age_ms } = job {
             return self.take_stale_read(node, attempt, row, max_age_ms);
@@ -173,7 +174,7 @@ impl World<Records> {
 
     /// A read that may be old reaches a node, which answers at once or not at all.
     fn take_stale_read(&mut self, node: usize, attempt: u64, row: usize, max_age_ms: u64) {
-        let client = self.tenant.attempts[attempt as usize].client;
+        let client = self.tenant.history.attempt(attempt).client;
         let caller = Caller { source: client as u64, sequence: attempt };
         let universe = Rc::clone(&self.tenant.universe);
         let (key, shard) = (universe.rows[row].key.as_ref(), universe.rows[row].shard);
@@ -188,21 +189,14 @@ impl World<Records> {
             self.tenant.counters.stale_refused += 1;
             return;
         };
-        let leads = self.nodes[node].replicas[shard].role() == Role::Leader;
-        self.tenant.counters.stale_reads += u64::from(!leads);
-        let needed = if self.nodes.len() == 1 {
-            0
-        } else if leads {
-            self.nodes.len() / 2
-        } else {
-            1
-        };
-        let (life, max_age_us) = (self.nodes[node].life, max_age_ms * MS);
-        let read = stale_reads_are_bounded::Answered { client, node, life, shard, applied, max_age_us };
-        let verdict = self.tenant.watch.stale.check(read, needed, self.now);
-        self.demand(verdict);
-        let content = reply.row().map(|image| content_of(image.view()));
-        let verdict = self.tenant.watch.contents.note(row, reply.version, content);
+        self.tenant.counters.stale_reads += u64::from(self.leader_of(shard) != Some(node));
+        let told = (reply.version, reply.row().map(|image| content_of(image.view())));
+        let place = Place { node, life: self.nodes[node].life, shard };
+        let read = Answered { client, place, applied, told, max_age: max_age_ms * MS };
+        let Watch { truth, stale, .. } = &mut self.tenant.watch;
+        let known = Known { held: truth.at(row, applied), replaced_at: truth.replaced_at(row, applied) };
+        self.tenant.counters.stale_old += u64::from(known.replaced_at.is_some());
+        let verdict = stale.check(read, known, self.now);
         self.demand(verdict);
         self.answer(node, attempt, Answer::One(reply));
     }
@@ -210,7 +204,9 @@ impl World<Records> {
     /// A node answers; the answer may be lost on its way.
     pub fn answer(&mut self, node: usize, attempt: u64, answer: Answer) {
         self.note(&[10, node as u64, attempt], || format!("node {} answers {attempt}: {answer:?}", node + 1));
-        let Attempt { client, operation, .. } = self.tenant.attempts[attempt as usize];
+        let verdict = self.tenant.history.answer(attempt, &answer, self.now);
+        self.demand(verdict);
+        let &Attempt { client, operation, .. } = self.tenant.history.attempt(attempt);
         let running = self.tenant.clients[client].running.as_ref().filter(|running| running.operation == operation);
         if let Some(running) = running
             && !matches!(answer, Answer::Failed(_))
@@ -224,12 +220,25 @@ impl World<Records> {
                 self.demand(verdict);
             }
         }
+        self.check_told_contents(attempt, &answer);
         self.check_told_versions(attempt, &answer);
-        if matches!(answer, Answer::Many(_)) && self.job_of(attempt).touches().iter().all(|(_, ask)| *ask == Ask::Get) {
+        if matches!(self.tenant.history.job_of(attempt), job @ Job::Pair { .. } if job.only_reads()) {
             self.tenant.counters.reads_in_log += 1;
         }
         if let Some(at) = self.net.send_to_client_or_back(self.now) {
             self.schedule.at(at, Event::Answer { attempt, answer }.into());
+        }
+    }
+
+    /// What is said of a row must be what its version holds everywhere else.
+    fn check_told_contents(&mut self, attempt: u64, answer: &Answer) {
+        let job = self.tenant.history.job_of(attempt).clone();
+        let Ok(seen) = read_answer(&job, answer) else { return };
+        for ((row, ask), saw) in job.looks_at().into_iter().zip(&seen) {
+            if let (Some(version), Some(content)) = (saw.version(), told_content(ask, saw)) {
+                let verdict = self.tenant.watch.contents.note(row, version, content);
+                self.demand(verdict);
+            }
         }
     }
 
@@ -241,7 +250,7 @@ impl World<Records> {
             Answer::Many(replies) => replies.as_slice(),
             Answer::ConditionFailed | Answer::Failed(_) => &[],
         };
-        let touches = self.job_of(attempt).touches();
+        let touches = self.tenant.history.job_of(attempt).looks_at();
         for (reply, (row, ask)) in replies.iter().zip(touches) {
             let row = &self.tenant.universe.rows[row];
             if !row.is_sql() || self.tenant.sql.is_purged(&row.key, reply.sql_version.magnitude()) {
@@ -259,11 +268,8 @@ impl World<Records> {
     }
 
     pub fn client_hears(&mut self, attempt: u64, answer: &Answer) {
-        let Attempt { client: number, operation, node } = self.tenant.attempts[attempt as usize];
-        let seen = read_answer(&self.tenant.history.operations[operation].job, answer);
-        if seen.is_ok() && self.tenant.history.operations[operation].origin.is_some() {
-            self.tenant.history.operations[operation].answers.push(answer.clone());
-        }
+        let &Attempt { client: number, operation, node, .. } = self.tenant.history.attempt(attempt);
+        let seen = read_answer(self.tenant.history.job_of(attempt), answer);
         let Some(running) =
             self.tenant.clients[number].running.as_mut().filter(|running| running.operation == operation)
         else {
@@ -273,11 +279,12 @@ impl World<Records> {
             Ok(seen) => {
                 self.tenant.counters.recalled += u64::from(running.in_doubt && running.origin.is_some());
                 let shard = running.shard;
-                if !matches!(self.tenant.history.operations[operation].job, Job::Stale { .. }) {
+                if !matches!(self.tenant.history.operation(operation).job, Job::Stale { .. }) {
                     self.tenant.clients[number].leader[shard] = node;
                 }
                 self.learn(number, operation, &seen);
-                self.end(number, Status::Done(seen));
+                self.tenant.counters.answered += 1;
+                self.end(number);
             }
             // Of an attempt that was given up, no bad news is news.
             Err(_) if running.attempt != attempt || running.waiting => {}
@@ -294,7 +301,7 @@ impl World<Records> {
     }
 
     pub fn client_gives_up(&mut self, attempt: u64) {
-        let Attempt { client: number, .. } = self.tenant.attempts[attempt as usize];
+        let number = self.tenant.history.attempt(attempt).client;
         let is_awaited = |running: &&mut Running| running.attempt == attempt && !running.waiting;
         let Some(running) = self.tenant.clients[number].running.as_mut().filter(is_awaited) else { return };
         running.in_doubt = true;
@@ -306,13 +313,14 @@ impl World<Records> {
         let nodes = self.nodes.len();
         let client = &mut self.tenant.clients[number];
         let running = client.running.as_mut().expect("only called while an operation runs");
-        let repeatable = running.origin.is_some() || is_read(&self.tenant.history.operations[running.operation].job);
+        let repeatable = running.origin.is_some() || self.tenant.history.operation(running.operation).job.only_reads();
         let may_repeat = repeatable || !running.in_doubt;
         // The last reads must come through.
         let attempts_max = if self.faults_on { client.attempts_max } else { 1_000 };
         if !may_repeat || running.attempts >= attempts_max {
-            let status = if running.in_doubt { Status::Unknown } else { Status::Failed };
-            return self.end(number, status);
+            self.tenant.counters.unknown += u64::from(running.in_doubt);
+            self.tenant.counters.failed += u64::from(!running.in_doubt);
+            return self.end(number);
         }
         if elsewhere {
             let shard = running.shard;
@@ -333,46 +341,34 @@ impl World<Records> {
     }
 
     fn learn(&mut self, number: usize, operation: usize, seen: &[Saw]) {
-        let touches = self.tenant.history.operations[operation].job.touches();
+        let touches = self.tenant.history.operation(operation).job.touches();
         self.tenant.counters.undone_batches += u64::from(seen.contains(&Saw::Undone));
         for ((row, ask), saw) in touches.into_iter().zip(seen) {
             let Some(version) = saw.version() else { continue };
             self.tenant.acknowledged[row] = self.tenant.acknowledged[row].max(version.magnitude());
-            let now = match saw {
-                Saw::Read { now, .. } => Some(*now),
-                Saw::Changed { before, .. } => {
-                    let before = State { live: *before, expires: None };
-                    effect(before, ask).map(|after| after.live)
-                }
-                Saw::Kept { .. } => Some(None),
-                Saw::Refused { .. } | Saw::Undone => None,
-            };
-            let value = now.flatten().map_or(0, |content| content.value);
+            let value = told_content(ask, saw).flatten().map_or(0, |content| content.value);
             self.tenant.clients[number].known[row] = (version, value);
-            if let Some(content) = now {
-                let verdict = self.tenant.watch.contents.note(row, version, content);
-                self.demand(verdict);
-            }
         }
     }
 
-    fn end(&mut self, number: usize, status: Status) {
+    fn end(&mut self, number: usize) {
         let client = &mut self.tenant.clients[number];
-        let running = client.running.take().expect("only called while an operation runs");
+        client.running.take().expect("only called while an operation runs");
         let pause = client.chance.between(client.think);
-        match status {
-            Status::Done(_) => self.tenant.counters.answered += 1,
-            Status::Failed => self.tenant.counters.failed += 1,
-            Status::Unknown => self.tenant.counters.unknown += 1,
-            Status::Running => unreachable!("an operation ends in an outcome"),
-        }
-        self.tenant.history.finish(running.operation, status, self.now);
         self.later(pause, Event::ClientActs { client: number }.into());
     }
 }
 
-fn is_read(job: &Job) -> bool {
-    !matches!(job, Job::Kick { .. } | Job::Flush { .. }) && job.touches().iter().all(|(_, ask)| *ask == Ask::Get)
+/// What the row holds after the command, if the answer tells.
+fn told_content(ask: Ask, saw: &Saw) -> Option<Option<Content>> {
+    match *saw {
+        Saw::Read { now, .. } => Some(now),
+        Saw::Changed { before, .. } => effect(State { live: before, expires: None }, ask).map(|after| after.live),
+        Saw::Kept { .. } | Saw::Refused { code: ErrorCode::NotFound, .. } => Some(None),
+        // What stood in the way, whole.
+        Saw::Refused { code: ErrorCode::Exists | ErrorCode::VersionMismatch, now, .. } => Some(now),
+        Saw::Refused { .. } | Saw::Undone => None,
+    }
 }
 
 /// Hands a request to the replica, by the way that a door would take.
@@ -394,7 +390,7 @@ fn serve(
             actions.answers.push((caller, Answer::One(reply)));
         }
         Job::One { .. } | Job::Pair { .. } => {
-            with_request(rows, job, origin, |request| replica.submit(caller, request, actions));
+            with_request(rows, job, origin, |request| replica.submit(caller, request, RequestEpoch::FIRST, actions));
         }
         Job::Stale { .. } => unreachable!("taken before"),
         Job::Kick { nowait, .. } => replica.kick(caller, key, *nowait, actions),

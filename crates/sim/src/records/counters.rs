@@ -32,6 +32,7 @@ counters! {
     suspensions: "shards suspended",
     refused_suspended: "requests refused by a suspended shard",
     stale_reads: "stale reads answered by replicas that did not lead",
+    stale_old: "stale reads of what had been replaced",
     stale_refused: "stale reads that were not answered at once",
     reads_in_log: "reads that went through the log",
 }

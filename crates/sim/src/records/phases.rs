@@ -6,9 +6,9 @@ use shardine_records::Lookup;
 use crate::check::{Violation, heals_in_time};
 use crate::ground::{Fault, MS};
 use crate::records::check::linearizable_per_key::{self, Tolerance};
+use crate::records::check::told_stays_true::{self, Left};
 use crate::records::check::{
-    batches_are_atomic, each_request_once, failed_means_nothing_happened, sql_equals_memory, told_stays_true,
-    versions_only_grow,
+    batches_are_atomic, each_request_once, failed_means_nothing_happened, sql_equals_memory, versions_only_grow,
 };
 use crate::records::event::Event;
 use crate::records::universe::tables;
@@ -38,7 +38,7 @@ impl World<Records> {
                     if is_there(self, leader) {
                         break;
                     }
-                    let entry = Entry::Schema(Box::new(table.clone()));
+                    let entry = Entry::definition(table.clone());
                     self.drive(leader, shard, |replica, actions| replica.propose_for(NOBODY, &entry, actions));
                 }
             }
@@ -88,7 +88,7 @@ impl World<Records> {
     /// What is still missing until everything is at rest.
     pub fn not_at_rest(&self) -> Option<String> {
         for shard in 0..self.ground.groups {
-            let leader = self.leader_of(shard)?;
+            let Some(leader) = self.leader_of(shard) else { return Some(format!("shard {shard} has no leader")) };
             let status = self.nodes[leader].replicas[shard].status();
             if status.is_suspended {
                 return Some(format!("shard {shard} is still suspended"));
@@ -97,8 +97,12 @@ impl World<Records> {
                 return Some(format!("shard {shard} has {} rows that SQL does not hold", status.dirty));
             }
         }
-        let busy = self.tenant.clients.iter().position(|client| !client.is_idle());
-        busy.map(|client| format!("client {client} still waits"))
+        if let Some(client) = self.tenant.clients.iter().position(|client| !client.is_idle()) {
+            return Some(format!("client {client} still waits"));
+        }
+        let (number, attempt) = self.tenant.history.unanswered(|node| self.nodes[node].life)?;
+        let job = self.tenant.history.job_of(number as u64);
+        Some(format!("node {} took request {number} and never answers it: {job:?}", attempt.node + 1))
     }
 
     pub fn compare_with_sql(&mut self) -> Result<(), Violation> {
@@ -123,22 +127,25 @@ impl World<Records> {
             let held = self.tenant.sql.row(&row.key);
             self.tenant.watch.contents.note(number, held.version, held.content)?;
         }
-        self.tenant.watch.contents.check_signs()?;
-        told_stays_true::check(&self.tenant.history, |row| self.last_version(row))
+        self.tenant.watch.contents.check_signs()
     }
 
-    fn last_version(&self, row: usize) -> Version {
-        let row = &self.tenant.universe.rows[row];
+    fn what_is_left(&self, number: usize) -> Left {
+        let row = &self.tenant.universe.rows[number];
         let key = row.key.as_ref();
-        match self.nodes[0].replicas[row.shard].records().get(key.position(), key) {
+        let version = match self.nodes[0].replicas[row.shard].records().get(key.position(), key) {
             Lookup::Live(view) => view.version,
             Lookup::Absent { version, .. } => version,
             Lookup::NotResident => self.tenant.sql.row(&row.key).version,
             Lookup::UnknownTable => Version::NEVER,
-        }
+        };
+        let purged = self.tenant.sql.purged(&row.key).max(self.tenant.watch.purged.get(&number).copied());
+        Left { version, purged: purged.unwrap_or(0) }
     }
 
-    pub fn judge_history(&self) -> Result<u64, Violation> {
+    pub fn judge_history(&self) -> Result<(), Violation> {
+        let calls = self.tenant.history.calls();
+        told_stays_true::check(&calls, |row| self.what_is_left(row))?;
         failed_means_nothing_happened::check(&self.tenant.history, &self.tenant.watch.contents)?;
         let is_settled = |row: usize| self.tenant.watch.settled.contains(&row);
         let has_twice =
@@ -149,9 +156,9 @@ impl World<Records> {
             &self.tenant.universe.rows,
             has_twice,
         )?;
-        batches_are_atomic::check(&self.tenant.history, is_settled)?;
-        versions_only_grow::check(&self.tenant.history, &self.tenant.universe.rows)?;
-        linearizable_per_key::check(&self.tenant.history, &self.tenant.universe.rows, is_settled, self.tolerance())
+        batches_are_atomic::check(&calls, is_settled)?;
+        versions_only_grow::check(&calls, &self.tenant.universe.rows)?;
+        linearizable_per_key::check(&calls, &self.tenant.universe.rows, is_settled, self.tolerance())
     }
 
     /// A request carries the stamp of the entry that it joins, so it may be judged by a clock that was read before the

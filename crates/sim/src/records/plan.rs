@@ -101,7 +101,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
     let limits = limits(chance);
     let tables = tables(chance);
     let skew_ms = chance.pick(&[5, 200, 3_000]);
-    let eager = chance.percent(30);
+    let lanes = if chance.percent(30) { 2 } else { 1 };
     let (net, disk) = (NetPlan::draw(chance), DiskPlan::draw(chance));
     let sql = sql(chance);
     let nemesis = NemesisPlan::draw(chance);
@@ -114,7 +114,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         snapshot_log_bytes,
         window_entries,
         skew_ms,
-        eager,
+        lanes,
         cuts_log_early: mutant == Some(Mutant::TruncateBeforeSnapshot),
         net,
         disk,

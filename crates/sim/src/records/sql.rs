@@ -120,6 +120,12 @@ impl Sql {
             && self.purged.get(key).is_some_and(|purged| purged.magnitude() >= magnitude)
     }
 
+    /// The newest tombstone of the row that was deleted.
+    #[must_use]
+    pub fn purged(&self, key: &RowKeyBuf) -> Option<u64> {
+        self.purged.get(key).map(|version| version.magnitude())
+    }
+
     /// Whether what SQL holds of the row is the work of somebody outside.
     #[must_use]
     pub fn is_edited(&self, key: &RowKeyBuf) -> bool {

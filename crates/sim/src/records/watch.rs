@@ -1,37 +1,41 @@
 //! What the view from above sees of records: rows as they come, change and leave.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shardine_model::entry::KIND_COMMANDS;
 use shardine_model::log::{LogEntry, LogEntryKind};
-use shardine_model::{Entry, Version};
-use shardine_records::Lookup;
+use shardine_model::{Entry, RowKey};
 
 use crate::check::Violation;
 use crate::records::Records;
 use crate::records::check::versions_only_grow::Contents;
 use crate::records::check::{dirty_is_never_kicked, stale_reads_are_bounded, versions_only_grow};
-use crate::records::universe::content_of;
+use crate::records::truth::{Held, Truth, held};
 use crate::world::World;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Watch {
     pub contents: Contents,
     pub stale: stale_reads_are_bounded::Seen,
     /// Rows whose place in memory SQL's have taken: what was acknowledged before may be lost, by intent.
     pub settled: BTreeSet<usize>,
-    /// By node and row: the version in memory, if the row is there.
-    pub resident: Vec<Vec<Option<Version>>>,
+    /// The newest tombstone of each row that was forgotten by an entry.
+    pub purged: BTreeMap<usize, u64>,
+    /// By node and row: what is in memory, if the row is there.
+    pub resident: Vec<Vec<Option<Held>>>,
+    pub truth: Truth,
 }
 
 impl Watch {
     #[must_use]
-    pub fn new(nodes: usize, rows: usize) -> Self {
+    pub fn new(nodes: usize, truth: Truth) -> Self {
         Self {
             contents: Contents::default(),
             stale: stale_reads_are_bounded::Seen::default(),
             settled: BTreeSet::new(),
-            resident: vec![vec![None; rows]; nodes],
+            purged: BTreeMap::new(),
+            resident: vec![vec![None; truth.rows()]; nodes],
+            truth,
         }
     }
 }
@@ -43,40 +47,58 @@ impl World<Records> {
         if entry.data.get(1).is_none_or(|kind| *kind == KIND_COMMANDS) || entry.kind == LogEntryKind::Membership {
             return;
         }
-        let counters = &mut self.tenant.counters;
-        match Entry::decode(&entry.data) {
-            Ok(Entry::Kick(_)) => counters.kicks += 1,
-            Ok(Entry::Expire { .. }) => counters.expiries += 1,
-            Ok(Entry::Purge(_)) => counters.purges += 1,
-            Ok(Entry::Refused { .. }) => counters.refusals += 1,
-            Ok(Entry::Raise(_)) => counters.raises += 1,
-            Ok(Entry::Settle(settled)) => {
-                counters.settlements += 1;
-                self.tenant.watch.settled.extend(self.tenant.universe.find(&settled.row.to_owned()));
+        let Records { counters, watch, universe, .. } = &mut self.tenant;
+        let find = |row: RowKey<'_>| universe.find(&row.to_owned()).expect("clients touch rows of the universe only");
+        match Entry::decode(&entry.data).expect("made by a replica of this run") {
+            Entry::Kick(_) => counters.kicks += 1,
+            Entry::Expire { .. } => counters.expiries += 1,
+            Entry::Purge(rows) => {
+                counters.purges += 1;
+                for (row, version) in rows {
+                    let newest = watch.purged.entry(find(row)).or_default();
+                    *newest = version.magnitude().max(*newest);
+                }
             }
-            Ok(_) | Err(_) => {}
+            Entry::Refused { .. } => counters.refusals += 1,
+            Entry::Raise(_) => counters.raises += 1,
+            Entry::Settle(settled) => {
+                counters.settlements += 1;
+                watch.settled.insert(find(settled.row));
+            }
+            Entry::Commands { .. }
+            | Entry::Load(_)
+            | Entry::Lease { .. }
+            | Entry::Written(_)
+            | Entry::Schema { .. }
+            | Entry::Clear { .. }
+            | Entry::Suspend
+            | Entry::Resume
+            | Entry::Floor { .. } => {}
         }
+    }
+
+    /// Every version that a row ever has is noted, also one that no replica stops at.
+    pub fn follow_entry(&mut self, shard: usize, entry: &LogEntry) -> Result<(), Violation> {
+        let Records { watch, universe, .. } = &mut self.tenant;
+        for (row, (version, content)) in watch.truth.apply(shard, entry, self.now, &universe.rows)? {
+            watch.contents.note(row, version, content)?;
+        }
+        let hash = self.watch.is_compared(entry.index).then(|| self.tenant.watch.truth.state_hash(shard));
+        hash.map_or(Ok(()), |hash| self.watch.agreed_state(shard, entry.index, hash))
     }
 
     pub fn look_at_rows(&mut self, node: usize, shard: usize) -> Result<(), Violation> {
         let records = self.nodes[node].replicas[shard].records();
         for (number, row) in self.tenant.universe.rows.iter().enumerate().filter(|(_, row)| row.shard == shard) {
-            let key = row.key.as_ref();
-            let now = match records.get(key.position(), key) {
-                Lookup::Live(view) => Some((view.version, Some(content_of(view.fields)))),
-                Lookup::Absent { version, .. } => Some((version, None)),
-                Lookup::NotResident | Lookup::UnknownTable => None,
-            };
+            let now = held(records, row);
             let known = &mut self.tenant.watch.resident[node][number];
-            let before = std::mem::replace(known, now.map(|(version, _)| version));
-            if let Some((version, content)) = now
-                && before != Some(version)
-            {
+            let before = std::mem::replace(known, now);
+            if let Some((version, content)) = now.filter(|now| before != Some(*now)) {
                 self.tenant.watch.contents.note(number, version, content)?;
             }
             match (before, now) {
-                (Some(was), Some((is, _))) => versions_only_grow::check_memory(node, number, was, is)?,
-                (Some(was), None) => {
+                (Some((was, _)), Some((is, _))) => versions_only_grow::check_memory(node, number, was, is)?,
+                (Some((was, _)), None) => {
                     if !self.tenant.sql.is_purged(&row.key, was.magnitude()) {
                         dirty_is_never_kicked::check(node, &row.key, was, &self.tenant.sql.row(&row.key))?;
                     }

@@ -5,6 +5,7 @@ use shardine_model::{RowKeyBuf, Table, ValueRef, Version, limits};
 
 use super::Flavour;
 use super::connection::Connection;
+use super::owner;
 use super::read::{addresses, held_by_key, row_key, version};
 use super::text::MysqlText;
 use crate::batch::Batch;
@@ -12,30 +13,44 @@ use crate::columns::{self, Part};
 use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::job::FlushRow;
+use crate::owner::Mark;
 use crate::row;
 
 /// Marks in one prepared statement end at this number.
 const MARKS_MAX: usize = 65_535;
 
-pub(super) fn write(connection: &mut Connection, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
+pub(super) fn write(
+    connection: &mut Connection,
+    table: &Table,
+    rows: &[FlushRow],
+    mark: Option<&Mark>,
+) -> Result<Vec<Version>, Error> {
     let mut batch = Batch::new(rows);
     let ordered = batch.by_key();
-    if columns::tombstones_keep_fields(table) {
-        let (live, dead): (Vec<_>, Vec<_>) = ordered.iter().partition(|flush| flush.version.is_live());
-        in_transaction(connection, |connection| {
-            write_rows(connection, table, &live, &mut batch)?;
-            bury(connection, table, &dead, &mut batch)
-        })?;
-    } else if connection.flavour == Flavour::MariaDb && statement_rows(table, rows.len()) == rows.len() {
+    if mark.is_none()
+        && connection.flavour == Flavour::MariaDb
+        && !columns::tombstones_keep_fields(table)
+        && statement_rows(table, rows.len()) == rows.len()
+    {
         // A transaction by itself, which saves two ways to the server and back.
         write_statement(connection, table, &ordered, &mut batch)?;
-    } else {
-        in_transaction(connection, |connection| write_rows(connection, table, &ordered, &mut batch))?;
+        return Ok(batch.into_versions());
     }
+    in_transaction(connection, |connection| {
+        if let Some(mark) = mark {
+            owner::leave(connection, mark)?;
+        }
+        if !columns::tombstones_keep_fields(table) {
+            return write_rows(connection, table, &ordered, &mut batch);
+        }
+        let (live, dead): (Vec<_>, Vec<_>) = ordered.iter().partition(|flush| flush.version.is_live());
+        write_rows(connection, table, &live, &mut batch)?;
+        bury(connection, table, &dead, &mut batch)
+    })?;
     Ok(batch.into_versions())
 }
 
-fn in_transaction<T>(
+pub(super) fn in_transaction<T>(
     connection: &mut Connection,
     work: impl FnOnce(&mut Connection) -> Result<T, Error>,
 ) -> Result<T, Error> {

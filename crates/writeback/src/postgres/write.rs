@@ -6,6 +6,7 @@ use tokio_postgres::types::ToSql;
 
 use super::connection::Connection;
 use super::fault::classify;
+use super::owner;
 use super::read::{held_by_key, key_array, query_by_key, row_key};
 use super::text::{PostgresText, key_type, read_form, wire_type};
 use crate::batch::Batch;
@@ -13,16 +14,25 @@ use crate::columns::{self, Column, Part};
 use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::job::FlushRow;
+use crate::owner::Mark;
 use crate::row;
 
-pub(super) fn write(connection: &mut Connection, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
+pub(super) fn write(
+    connection: &mut Connection,
+    table: &Table,
+    rows: &[FlushRow],
+    mark: Option<&Mark>,
+) -> Result<Vec<Version>, Error> {
     let mut batch = Batch::new(rows);
     let arrays = arrays(table, &batch.by_key())?;
-    let parameters: Vec<&(dyn ToSql + Sync)> = arrays.iter().map(|array| &**array as &(dyn ToSql + Sync)).collect();
-    note(&mut batch, table, &connection.query(&upsert(table), &parameters)?)?;
-
+    let mut parameters: Vec<&(dyn ToSql + Sync)> = arrays.iter().map(|array| &**array as &(dyn ToSql + Sync)).collect();
+    let mark_at = mark.map(|_| parameters.len() + 1);
+    parameters.extend(mark.iter().flat_map(|mark| owner::parameters(mark)));
+    let answers = connection.query(&upsert(table, mark_at), &parameters).map_err(owner::told_apart)?;
+    note(&mut batch, table, &answers)?;
     let unchanged = batch.unknown();
     if !unchanged.is_empty() {
+        mark.map_or(Ok(()), |mark| owner::check(connection, mark))?;
         let select = format!("SELECT {} {}", held_forms(table), held_by_key(table));
         note(&mut batch, table, &query_by_key(connection, table, &select, &unchanged)?)?;
     }
@@ -73,8 +83,9 @@ pub(super) fn purge(connection: &mut Connection, table: &Table, rows: &[(RowKeyB
     Ok(())
 }
 
-/// The whole rows, or nothing of those whose |version| in SQL is not below ours. Returns what it changed.
-fn upsert(table: &Table) -> String {
+/// The whole rows, or nothing of those whose |version| in SQL is not below ours. Returns what it changed. With the number of
+/// a mark's first place, nothing at all where the mark may not be left.
+fn upsert(table: &Table, mark_at: Option<usize>) -> String {
     let columns = columns::all(table);
     let (name, names, address) =
         (PostgresText.quoted(columns::table_name(table)), PostgresText.names(&columns), columns::address(table));
@@ -94,8 +105,12 @@ fn upsert(table: &Table) -> String {
         .map(|column| (column, PostgresText.assigned(table, column, |name| format!("excluded.{name}"), "held")))
         .map(|(column, value)| format!("{} = {value}", PostgresText.quoted(column.name)))
         .collect();
+    let (marked, condition) = match mark_at {
+        Some(first) => (owner::leave(first), format!("WHERE {} ", owner::IS_MARKED)),
+        None => Default::default(),
+    };
     format!(
-        "INSERT INTO {name} AS held ({names}) SELECT {} FROM unnest({}) AS batch ({}) \
+        "{marked}INSERT INTO {name} AS held ({names}) SELECT {} FROM unnest({}) AS batch ({}) {condition}\
          ON CONFLICT ({}) DO UPDATE SET {} WHERE abs(excluded.{version}) > abs(held.{version}) \
          RETURNING {}",
         values.join(", "),

@@ -130,18 +130,18 @@ fn write_back_112_a_full_disk_is_retryable_and_loses_nothing() {
     let mut file = open(&dir);
     let posts = table(&[]);
     file.create(&posts).unwrap();
-    file.write(&posts, &[large("before", 1)]).unwrap();
+    file.write(&posts, &[large("before", 1)], None).unwrap();
     let pages: i64 = file.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
     file.connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
 
     let rows: Vec<FlushRow> = (0..20).map(|number| large(&number.to_string(), 1)).collect();
-    let error = file.write(&posts, &rows).unwrap_err();
+    let error = file.write(&posts, &rows, None).unwrap_err();
     let found = file.load(&posts, &[row("before"), row("0")]).unwrap();
     file.connection.query_row("PRAGMA max_page_count = 1000000", [], |_| Ok(())).unwrap();
 
     assert_eq!(error.class, Class::Retryable, "{error}");
     assert_eq!((found.rows[0].version, found.rows[1].version), (Version(1), Version(0)));
-    assert_eq!(file.write(&posts, &rows).unwrap(), vec![Version(1); 20]);
+    assert_eq!(file.write(&posts, &rows, None).unwrap(), vec![Version(1); 20]);
 }
 
 /// By the connection's own switch: the owner of the machine, as whom tests often run, may write to a read-only file.
@@ -153,7 +153,7 @@ fn write_back_112_a_database_that_takes_no_writes_is_retryable() {
     file.create(&posts).unwrap();
     file.connection.pragma_update(None, "query_only", true).unwrap();
 
-    let error = file.write(&posts, &[large("lili", 1)]).unwrap_err();
+    let error = file.write(&posts, &[large("lili", 1)], None).unwrap_err();
     let loaded = file.load(&posts, &[row("lili")]);
 
     assert_eq!(error.class, Class::Retryable, "{error}");
@@ -166,5 +166,5 @@ fn a_reading_connection_cannot_write() {
     open(&dir).create(&table(&[])).unwrap();
     let mut reader = connect(&dir, Role::Loader);
 
-    assert!(reader.write(&table(&[]), &[large("lili", 1)]).is_err());
+    assert!(reader.write(&table(&[]), &[large("lili", 1)], None).is_err());
 }

@@ -5,18 +5,28 @@ use rusqlite::{CachedStatement, Connection, ToSql, Transaction, TransactionBehav
 use shardine_model::{RowKeyBuf, Table, ValueRef, Version};
 
 use super::fault::classify;
+use super::owner;
 use super::read::bind_key;
 use super::text::SqliteText;
 use crate::columns::{self, Column, Part};
 use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::job::FlushRow;
+use crate::owner::Mark;
 use crate::row;
 
 /// Row by row in one transaction: inside the process that is as fast as many rows per statement.
-pub(super) fn write(connection: &mut Connection, table: &Table, rows: &[FlushRow]) -> Result<Vec<Version>, Error> {
+pub(super) fn write(
+    connection: &mut Connection,
+    table: &Table,
+    rows: &[FlushRow],
+    mark: Option<&Mark>,
+) -> Result<Vec<Version>, Error> {
     // Immediate: the lock is waited for once, before the first row, whatever the first statement will be.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(classify)?;
+    if let Some(mark) = mark {
+        owner::leave(&transaction, mark)?;
+    }
     let held = write_rows(&transaction, table, rows)?;
     transaction.commit().map_err(classify)?;
     Ok(held)

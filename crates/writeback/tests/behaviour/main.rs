@@ -9,6 +9,7 @@ mod load;
 mod mapped;
 mod order;
 mod overtime;
+mod owner;
 mod purge;
 mod rig;
 mod scan;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use shardine_model::{RowImage, Version};
 use shardine_writeback::{Backend, FlushJob, FlushResult, FlushRow, Job, JobId, JobOutcome, Options};
 
-use crate::rig::{Rig, aged, at, user, users};
+use crate::rig::{PROGRESS, Rig, aged, at, user, users};
 
 const KEYS: [&str; 3] = ["lili", "bob", "eve"];
 
@@ -97,6 +97,7 @@ fn write_back_93_two_writers_never_take_a_row_backwards() {
                         table: Arc::clone(&users()),
                         rows,
                         begin_by: None,
+                        progress: PROGRESS,
                     }))
                     .unwrap();
             }

@@ -7,7 +7,7 @@ use shardine_model::Version;
 use shardine_testkit::sql_server::{Kind, SqlServer, Sync};
 use shardine_writeback::{Class, FlushJob, Job, JobOutcome, Options, PurgeJob};
 
-use crate::rig::{Rig, aged, at, user, users};
+use crate::rig::{PROGRESS, Rig, aged, at, user, users};
 
 fn in_a_hurry(options: &mut Options) {
     options.statement_timeout = Duration::from_secs(1);
@@ -86,7 +86,7 @@ fn write_back_78_81_a_change_whose_time_is_over_is_not_begun() {
         rig.create(&users());
         rig.flush(&users(), vec![at(user("dead"), -1, aged(1))]);
         let (rows, begin_by) = (vec![at(user("lili"), 1, aged(1))], Some(Instant::now()));
-        let write = FlushJob { ticket: rig.ticket(), table: users(), rows, begin_by };
+        let write = FlushJob { ticket: rig.ticket(), table: users(), rows, begin_by, progress: PROGRESS };
         let rows = vec![(user("dead"), Version(-1))];
         let purge = PurgeJob { ticket: rig.ticket(), table: users(), rows, begin_by };
 

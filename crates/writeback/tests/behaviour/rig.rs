@@ -9,17 +9,21 @@ use rusqlite::Connection;
 use rusqlite::types::Value as Stored;
 use shardine_model::table::SortPart;
 use shardine_model::{
-    Backing, Field, FieldId, FieldRef, FieldType, FieldValue, RowImage, RowKeyBuf, Table, TableId, Value, Version, sort,
+    Backing, Field, FieldId, FieldRef, FieldType, FieldValue, NodeId, RowImage, RowKeyBuf, ShardId, Table, TableId,
+    Value, Version, sort,
 };
 use shardine_testkit::sql_server::{Database, HeldLocks, Kind, Shared, SqlServer};
 use shardine_writeback::{
-    Backend, Change, FlushJob, FlushResult, FlushRow, Found, Handle, Job, JobId, JobOutcome, LoadJob, Loaded, Options,
-    ScanJob, Scope, TableJob, Url,
+    Backend, Change, FlushJob, FlushResult, FlushRow, Found, Handle, Job, JobId, JobOutcome, LoadJob, Loaded,
+    LogProgress, Options, Owner, ScanJob, Scope, TableJob, Url,
 };
 use tempfile::TempDir;
 
 /// Far above what anything here takes; a wait that ends in time costs nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How far the log has come from which these stories write: nowhere, so that all of them may follow each other.
+pub const PROGRESS: LogProgress = LogProgress { shard: ShardId(1), applied: 0, inherited: 0 };
 
 pub struct Rig {
     pub handle: Handle,
@@ -31,8 +35,15 @@ pub struct Rig {
 
 /// The database itself, to be looked at behind Shardine's back.
 enum Target {
-    Sqlite { _dir: TempDir },
-    Server { database: Database, _shared: Option<Box<Shared>> },
+    Sqlite {
+        _dir: TempDir,
+    },
+    Server {
+        database: Database,
+        _shared: Option<Box<Shared>>,
+    },
+    /// Looked at through another rig.
+    Elsewhere,
 }
 
 impl Rig {
@@ -66,10 +77,24 @@ impl Rig {
         Rig { handle, url, done, next_ticket: AtomicU64::new(1), place }
     }
 
+    /// On a server that somebody else has.
+    pub fn of(url: &str, adjust: impl Fn(&mut Options)) -> Rig {
+        Self::at(url.parse().unwrap(), Target::Elsewhere, adjust)
+    }
+
+    /// A second process on the same database.
+    pub fn beside(rig: &Rig, owner: Owner) -> Rig {
+        Self::at(rig.url.clone(), Target::Elsewhere, |options| options.owner = Some(owner.clone()))
+    }
+
     /// Stops the backend and starts another on the same database.
     pub fn restart(&mut self) {
+        self.restart_as(next_owner());
+    }
+
+    pub fn restart_as(&mut self, owner: Owner) {
         self.handle.stop();
-        (self.handle, self.done) = start(&self.url, |_| {});
+        (self.handle, self.done) = start(&self.url, |options| options.owner = Some(owner.clone()));
     }
 
     /// A connection to SQLite's file that Shardine knows nothing of.
@@ -84,6 +109,7 @@ impl Rig {
             Target::Sqlite { .. } => sqlite,
             Target::Server { database, .. } if database.kind == Kind::Postgres => postgres,
             Target::Server { .. } => mysql,
+            Target::Elsewhere => panic!("nobody looks through this rig"),
         }
     }
 
@@ -91,6 +117,7 @@ impl Rig {
         match &self.place {
             Target::Sqlite { .. } => self.direct().execute_batch(batch).unwrap(),
             Target::Server { database, .. } => drop(database.sql(batch).unwrap()),
+            Target::Elsewhere => panic!("nobody looks through this rig"),
         }
     }
 
@@ -109,6 +136,7 @@ impl Rig {
                 other => panic!("{other:?} has no plain text form"),
             },
             Target::Server { database, .. } => database.sql(query).unwrap().trim_end_matches('\n').to_owned(),
+            Target::Elsewhere => panic!("nobody looks through this rig"),
         }
     }
 
@@ -141,7 +169,13 @@ impl Rig {
     }
 
     pub fn try_flush(&self, table: &Arc<Table>, rows: Vec<FlushRow>) -> JobOutcome {
-        self.perform(Job::Flush(FlushJob { ticket: self.ticket(), table: Arc::clone(table), rows, begin_by: None }))
+        self.perform(Job::Flush(FlushJob {
+            ticket: self.ticket(),
+            table: Arc::clone(table),
+            rows,
+            begin_by: None,
+            progress: PROGRESS,
+        }))
     }
 
     pub fn flush(&self, table: &Arc<Table>, rows: Vec<FlushRow>) -> Vec<FlushResult> {
@@ -208,9 +242,17 @@ impl Drop for Rig {
 fn start(url: &Url, adjust: impl Fn(&mut Options)) -> (Handle, Receiver<JobOutcome>) {
     let (sender, done) = channel();
     let mut options = Options::new(url.clone());
+    options.owner = Some(next_owner());
     adjust(&mut options);
     let handle = Backend::start(&options, move |outcome| drop(sender.send(outcome))).unwrap();
     (handle, done)
+}
+
+/// The next start of one node.
+pub fn next_owner() -> Owner {
+    static STARTS: AtomicU64 = AtomicU64::new(1);
+    let incarnation = STARTS.fetch_add(1, Ordering::Relaxed);
+    Owner { cluster: 0xc1, node: NodeId(1), incarnation, start: incarnation.cast_signed(), adopts: false }
 }
 
 fn field(id: u16, name: &str, default: Value) -> Field {

@@ -9,7 +9,7 @@ use shardine_model::limits;
 use shardine_testkit::sql_server::Kind;
 use shardine_writeback::{Backend, Class, FlushJob, Job, JobOutcome, LoadJob, Options, ScanJob, Scope, Url, Why};
 
-use crate::rig::{Rig, aged, at, messages, user, users};
+use crate::rig::{PROGRESS, Rig, aged, at, messages, user, users};
 
 fn load(rig: &Rig) -> Job {
     Job::Load(LoadJob { ticket: rig.ticket(), table: users(), rows: vec![user("lili")] })
@@ -17,7 +17,7 @@ fn load(rig: &Rig) -> Job {
 
 fn flush(rig: &Rig) -> Job {
     let rows = vec![at(user("lili"), 1, aged(1))];
-    Job::Flush(FlushJob { ticket: rig.ticket(), table: users(), rows, begin_by: None })
+    Job::Flush(FlushJob { ticket: rig.ticket(), table: users(), rows, begin_by: None, progress: PROGRESS })
 }
 
 #[test]
@@ -66,7 +66,13 @@ fn every_accepted_job_is_answered_also_by_a_stop() {
         rig.create(&users());
         let rows: Vec<_> = (0..limits::FLUSH_ROWS_MAX).map(|number| at(user(number.to_string()), 1, aged(1))).collect();
         for _ in 0..20 {
-            let job = FlushJob { ticket: rig.ticket(), table: users(), rows: rows.clone(), begin_by: None };
+            let job = FlushJob {
+                ticket: rig.ticket(),
+                table: users(),
+                rows: rows.clone(),
+                begin_by: None,
+                progress: PROGRESS,
+            };
             rig.handle.submit(Job::Flush(job)).unwrap();
         }
 

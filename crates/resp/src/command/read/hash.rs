@@ -25,15 +25,18 @@ pub(super) fn hmget(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut 
     for name in ask.line.words(2) {
         Slot::find(ask.table, name)?;
     }
+    let start = out.len();
     wire::array(out, ask.line.len() - 2);
     for name in ask.line.words(2) {
+        // The same field may be asked for again and again.
+        context.check_size(out.len() - start)?;
         let slot = Slot::find(ask.table, name)?;
         match found.fields().and_then(|fields| slot.read(fields)) {
             Some(value) => write_bulk(out, value),
             None => wire::null(out, context.protocol),
         }
     }
-    Ok(())
+    context.check_size(out.len() - start)
 }
 
 /// Calls `see` with the name and value of every field: those of the definition in its order, or those that are there.
@@ -132,8 +135,10 @@ pub(super) fn hrandfield(ask: Ask<'_>, found: Found<'_>, context: Context, out: 
     };
     let chosen = choose(count, fields.len(), context.chance);
     let pairs = with_values && context.protocol == wire::Protocol::Resp3;
+    let start = out.len();
     wire::array(out, chosen.len() * if with_values && !pairs { 2 } else { 1 });
     for (name, value) in chosen.iter().map(|&index| &fields[index]) {
+        context.check_size(out.len() - start)?;
         if pairs {
             wire::array(out, 2);
         }
@@ -142,7 +147,7 @@ pub(super) fn hrandfield(ask: Ask<'_>, found: Found<'_>, context: Context, out: 
             write_bulk(out, value.as_ref());
         }
     }
-    Ok(())
+    context.check_size(out.len() - start)
 }
 
 /// Indexes of random fields: different ones for a positive count, with repetition for a negative one.

@@ -85,14 +85,14 @@ fn target<'a, 'c>(text: &'a [u8], catalogue: &'c Catalogue) -> Result<(&'c Table
     let table = std::str::from_utf8(name).ok().and_then(|name| catalogue.named(name));
     let table =
         table.ok_or_else(|| Failure::new(ErrorCode::UnknownTable, format!("there is no table {}", quote(name))))?;
-    let Some(colon) = colon else { return Ok((table, None)) };
+    if colon.is_none() {
+        return Ok((table, None));
+    }
     if !table.has_sort() {
         let name = &table.name;
         return Err(Failure::bad_request(format!("a key of {name} is one row, it has no sort key: use REC.GET")));
     }
-    let place = address::parse_partition(text, catalogue)?;
-    debug_assert_eq!(place.key, &text[colon + 1..], "the same colon was found");
-    Ok((table, Some(place.key)))
+    Ok((table, Some(address::parse_partition(text, catalogue)?.key)))
 }
 
 /// `s` includes the bound, `(s` excludes it.

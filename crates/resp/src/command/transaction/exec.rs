@@ -33,6 +33,9 @@ enum Part {
     Many(SmallVec<[Option<Arc<Table>>; 2]>),
 }
 
+/// A part of this size is told whatever the others took: that a change was made must not be lost behind a large value.
+const ALWAYS_BYTES: usize = 256;
+
 /// A submitted transaction. Keeps the queued words, because some replies are printed by them.
 pub(crate) struct Exec {
     queued: Vec<Queued>,
@@ -89,7 +92,7 @@ fn submit<H: LocalEngine>(
             Ok(_) => Ok(Part::Bytes(own::bytes(connection, item.verb, item.line.line(), engine))),
             Err(failure) => Err(failure.clone()),
         };
-        parts.push(part.unwrap_or_else(|failure| Part::Bytes(bytes_of(&failure))));
+        parts.push(part.unwrap_or_else(|failure| Part::Bytes(failure.to_bytes())));
     }
     let conditions: Vec<_> = watched.iter().map(|watched| (watched.row.as_ref(), watched.version)).collect();
     check(commands.iter().map(BatchItem::row).chain(conditions.iter().map(|(row, _)| *row)), commands.len())?;
@@ -125,7 +128,9 @@ fn compile<'a, H: LocalEngine>(
     let mut format = ReplyFormat::Ok;
     for (index, place) in places.iter().enumerate() {
         let planned = match verb.kind() {
-            Kind::Read | Kind::ReadMany => rehearse(verb, line, place, engine).map(|()| BatchItem::Read(place.row())),
+            Kind::Read => rehearse(verb, line, place, engine).map(|()| BatchItem::Read(place.row())),
+            // Of several, each row has its own answer, or its own error.
+            Kind::ReadMany => Ok(BatchItem::Read(place.row())),
             _ => many::plan_one(Order { verb, line, place, now: engine.now() }, index).map(|(command, planned)| {
                 format = planned;
                 BatchItem::Change(command)
@@ -147,7 +152,14 @@ fn compile<'a, H: LocalEngine>(
 }
 
 fn rehearse<H: LocalEngine>(verb: Verb, line: Line<'_>, place: &ResolvedKey<'_>, engine: &H) -> Result<(), Failure> {
-    let context = Context { protocol: wire::Protocol::Resp2, now: engine.now(), chance: 1, applied: None };
+    let context = Context {
+        protocol: wire::Protocol::Resp2,
+        now: engine.now(),
+        chance: 1,
+        applied: None,
+        reply_bytes_max: usize::MAX,
+        reply_bytes_used: 0,
+    };
     read::answer(Ask { verb, line, table: place.typed() }, Found::NEVER, context, &mut Vec::new())
 }
 
@@ -163,18 +175,14 @@ fn check<'a>(mut rows: impl Iterator<Item = RowKey<'a>>, commands: usize) -> Res
     if rows.all(|row| partition_key(row.key) == first) { Ok(()) } else { Err(CROSS_PARTITION) }
 }
 
-fn bytes_of(failure: &Failure) -> Vec<u8> {
-    let mut out = Vec::new();
-    failure.write(&mut out);
-    out
-}
-
 impl Exec {
     pub(crate) fn finish(&self, response: Response, context: Context, catalogue: &Catalogue) -> Progress {
         match response {
             Response::Answer(Answer::Many(replies)) => {
                 Progress::written(|out| self.write(&replies, context, catalogue, out))
             }
+            // Nothing but what was watched had to be looked at.
+            Response::Done => Progress::written(|out| self.write(&[], context, catalogue, out)),
             Response::Answer(Answer::ConditionFailed) => {
                 Progress::written(|out| wire::null_array(out, context.protocol))
             }
@@ -182,22 +190,44 @@ impl Exec {
         }
     }
 
+    /// What was done is done: where the reply would become too long, an error stands in the place of a part, for it alone.
     fn write(&self, replies: &[Reply], context: Context, catalogue: &Catalogue, out: &mut Vec<u8>) {
+        let begin = out.len();
         wire::array(out, self.parts.len());
-        let render = RenderContext { protocol: context.protocol, catalogue };
         let mut replies = replies.iter();
         for (part, queued) in self.parts.iter().zip(&self.queued) {
-            match part {
-                Part::Bytes(bytes) => out.extend_from_slice(bytes),
-                Part::Change(format) => match replies.next() {
-                    Some(reply) => format.write_reply(reply, render, out),
-                    None => missing().write(out),
-                },
-                Part::Read(table) => write_read(queued, table.as_ref(), replies.next(), context, out),
-                Part::Many(tables) => {
-                    let taken: Vec<&Reply> = replies.by_ref().take(tables.len()).collect();
-                    write_many(queued, tables, &taken, context, out);
-                }
+            let start = out.len();
+            let context = Context { reply_bytes_used: start - begin, ..context };
+            self.write_part(part, queued, &mut replies, context, catalogue, out);
+            if out.len() - start > ALWAYS_BYTES
+                && let Err(failure) = context.check_size(out.len() - start)
+            {
+                out.truncate(start);
+                failure.write(out);
+            }
+        }
+    }
+
+    fn write_part<'r>(
+        &self,
+        part: &Part,
+        queued: &Queued,
+        replies: &mut impl Iterator<Item = &'r Reply>,
+        context: Context,
+        catalogue: &Catalogue,
+        out: &mut Vec<u8>,
+    ) {
+        let render = RenderContext { protocol: context.protocol, catalogue };
+        match part {
+            Part::Bytes(bytes) => out.extend_from_slice(bytes),
+            Part::Change(format) => match replies.next() {
+                Some(reply) => format.write_reply(reply, render, out),
+                None => missing().write(out),
+            },
+            Part::Read(table) => write_read(queued, table.as_ref(), replies.next(), context, out),
+            Part::Many(tables) => {
+                let taken: Vec<&Reply> = replies.by_ref().take(tables.len()).collect();
+                write_many(queued, tables, &taken, context, out);
             }
         }
     }
@@ -222,7 +252,11 @@ fn write_many(queued: &Queued, tables: &[Option<Arc<Table>>], replies: &[&Reply]
     match queued.verb {
         Verb::Mget => {
             wire::array(out, tables.len());
+            let start = out.len();
             for (index, table) in tables.iter().enumerate() {
+                if context.check_size(out.len() - start).is_err() {
+                    return;
+                }
                 write_read(queued, table.as_ref(), replies.get(index).copied(), context, out);
             }
         }

@@ -3,12 +3,12 @@
 
 use crate::check::Violation;
 use crate::records::ask::{Job, Saw};
-use crate::records::history::{History, Status};
+use crate::records::history::Call;
 
 /// Of rows that were settled, one half may be SQL's and the other memory's, by intent.
-pub fn check(history: &History, is_settled: impl Fn(usize) -> bool) -> Result<(), Violation> {
-    for (number, operation) in history.operations.iter().enumerate() {
-        let (Job::Pair { rows, .. }, Status::Done(seen)) = (&operation.job, &operation.status) else { continue };
+pub fn check(calls: &[Call<'_>], is_settled: impl Fn(usize) -> bool) -> Result<(), Violation> {
+    for call in calls {
+        let (Job::Pair { rows, .. }, Some(seen)) = (call.job, &call.seen) else { continue };
         if rows.iter().any(|row| is_settled(*row)) {
             continue;
         }
@@ -19,9 +19,9 @@ pub fn check(history: &History, is_settled: impl Fn(usize) -> bool) -> Result<()
                 Saw::Changed { before, .. } => Some(*before),
                 Saw::Kept { .. } | Saw::Refused { .. } | Saw::Undone => None,
             })
-            .map(|content| content.map(|content| content.value))
             .collect();
         if halves.len() == 2 && halves[0] != halves[1] {
+            let number = call.operation;
             let detail = format!("operation {number} found rows {rows:?} at {:?} and {:?}", halves[0], halves[1]);
             return Err(Violation::new("batches_are_atomic", detail));
         }

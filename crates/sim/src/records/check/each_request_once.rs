@@ -1,5 +1,5 @@
 //! Promise: a numbered request takes effect at most once, and a retry is told what the first attempt did (reliability
-//! I19, records 35).
+//! I19, records 35). And each request that reaches a node is answered once.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::records::check::versions_only_grow::Contents;
 use crate::records::history::History;
 use crate::records::universe::Row;
 
-const NAME: &str = "each_request_once";
+pub const NAME: &str = "each_request_once";
 
 /// `has_twice` says of which rows contents may stand under several versions: they were raised from outside, or SQL's
 /// content came back.
@@ -25,8 +25,8 @@ pub fn check(
 }
 
 fn check_answers(history: &History) -> Result<(), Violation> {
-    for (number, operation) in history.operations.iter().enumerate() {
-        let mut told = operation.answers.iter();
+    for (number, answers) in history.numbered_answers() {
+        let mut told = answers.into_iter();
         let Some(first) = told.next() else { continue };
         if let Some(other) = told.find(|other| without_sql(other) != without_sql(first)) {
             let detail = format!("operation {number} was answered {first:?} and then {other:?}");

@@ -1,19 +1,17 @@
-//! Promise: an operation that was answered with a certain failure has no effect, ever (reliability I18). Its value is
-//! its own, so it is enough that nobody sees it.
+//! Promise: an operation that was answered with a certain failure has no effect, ever (reliability I18); nor has one that no
+//! node has taken in. Its value is its own, so it is enough that nobody sees it.
 
 use std::collections::BTreeMap;
 
 use crate::check::Violation;
 use crate::records::check::versions_only_grow::Contents;
-use crate::records::history::{History, Status};
+use crate::records::history::History;
 
 pub fn check(history: &History, contents: &Contents) -> Result<(), Violation> {
     let mut failed: BTreeMap<i64, usize> = BTreeMap::new();
-    for (number, operation) in history.operations.iter().enumerate() {
-        if operation.status == Status::Failed {
-            let values = operation.job.touches().into_iter().filter_map(|(_, ask)| ask.value());
-            failed.extend(values.map(|value| (value, number)));
-        }
+    for (number, job) in history.without_effect() {
+        let values = job.touches().into_iter().filter_map(|(_, ask)| ask.value());
+        failed.extend(values.map(|value| (value, number)));
     }
     for ((row, version), content) in contents.iter() {
         let writer = content.and_then(|content| failed.get(&content.value));

@@ -1,56 +1,115 @@
-//! Promise: a read that may be old comes from a replica that heard from the others within the age that was accepted, and
-//! whoever reads one replica again finds it no earlier in the log than before (records 36). That its version was once
-//! current is seen by `versions_only_grow`, which keeps the one content of every version.
+//! Promise: a read that may be old is no older than was accepted (records 36). What it tells was still true then: no change
+//! that was committed had replaced it any longer ago, whoever has heard of it by now. It is the age of what was read that
+//! counts, not how recently its replica has heard from anybody.
+//!
+//! And it tells what the log says at the entry that it names, and whoever reads one replica again finds it no earlier in the
+//! log than before.
 
 use std::collections::BTreeMap;
 
 use crate::check::Violation;
+use crate::ground::MS;
+use crate::records::truth::Held;
 
 pub const NAME: &str = "stale_reads_are_bounded";
 
 /// Clocks drift, and a node counts whole milliseconds.
-const SLACK_US: u64 = 20_000;
+fn with_drift(age: u64) -> u64 {
+    age + age / 500 + 3 * MS
+}
+
+/// Where a replica lives, and in which life: a restarted node begins again from what its disk held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub node: usize,
+    pub life: u64,
+    pub shard: usize,
+}
 
 /// A stale read that was answered.
 #[derive(Clone, Copy, Debug)]
 pub struct Answered {
     pub client: usize,
-    pub node: usize,
-    /// A restarted node begins again from what its disk held.
-    pub life: u64,
-    pub shard: usize,
+    pub place: Place,
     pub applied: u64,
-    pub max_age_us: u64,
+    pub max_age: u64,
+    pub told: Held,
 }
 
-/// Who was heard when, in true time, and what was told to whom.
+/// The same row as the log has it at that entry, and when something else took its place, if it did.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    pub held: Option<Held>,
+    pub replaced_at: Option<u64>,
+}
+
+/// How much of the log was told to whom.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// By node, shard and sender.
-    heard: BTreeMap<(usize, usize, usize), u64>,
-    applied: BTreeMap<(usize, usize, u64, usize), u64>,
+    applied: BTreeMap<(usize, Place), u64>,
 }
 
 impl Seen {
-    pub fn hear(&mut self, node: usize, shard: usize, from: usize, now: u64) {
-        self.heard.insert((node, shard, from), now);
-    }
-
-    pub fn check(&mut self, read: Answered, needed: usize, now: u64) -> Result<(), Violation> {
-        let bound = read.max_age_us + read.max_age_us / 10 + SLACK_US;
-        let senders = self.heard.range((read.node, read.shard, 0)..=(read.node, read.shard, usize::MAX));
-        let fresh = senders.filter(|(_, heard)| now - **heard <= bound).count();
-        if fresh < needed {
-            let detail = format!("node {} had heard from {fresh} others in time, not from {needed}", read.node + 1);
+    pub fn check(&mut self, read: Answered, known: Known, now: u64) -> Result<(), Violation> {
+        let Answered { client, place, applied, max_age, told } = read;
+        let node = place.node + 1;
+        if known.held != Some(told) {
+            let detail = format!("node {node} told {told:?} at entry {applied}, where there is {:?}", known.held);
             return Err(Violation::new(NAME, detail));
         }
-        let place = self.applied.entry((read.client, read.node, read.life, read.shard)).or_default();
-        let before = std::mem::replace(place, read.applied);
-        if read.applied < before {
-            let detail =
-                format!("client {} saw entry {} of node {} after {before}", read.client, read.applied, read.node);
+        let before = std::mem::replace(self.applied.entry((client, place)).or_default(), applied);
+        if applied < before {
+            let detail = format!("client {client} saw entry {applied} of node {node} after {before}");
+            return Err(Violation::new(NAME, detail));
+        }
+        let age = known.replaced_at.map_or(0, |at| now - at);
+        if age > with_drift(max_age) {
+            let detail = format!("node {node} told what was replaced {age} us before, where {max_age} were accepted");
             return Err(Violation::new(NAME, detail));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shardine_model::Version;
+
+    use super::*;
+    use crate::records::universe::Content;
+
+    const TOLD: Held = (Version(4), Some(Content { value: 7, count: 0 }));
+    const NOW: u64 = 1_000 * MS;
+
+    fn read() -> Answered {
+        let place = Place { node: 1, life: 1, shard: 0 };
+        Answered { client: 0, place, applied: 9, max_age: 300 * MS, told: TOLD }
+    }
+
+    fn known(replaced_at: Option<u64>) -> Known {
+        Known { held: Some(TOLD), replaced_at }
+    }
+
+    #[test]
+    fn an_old_value_is_seen() {
+        let check = |replaced_at| Seen::default().check(read(), known(replaced_at), NOW);
+
+        assert_eq!((check(None), check(Some(NOW)), check(Some(700 * MS))), (Ok(()), Ok(()), Ok(())));
+        assert!(check(Some(690 * MS)).is_err());
+    }
+
+    #[test]
+    fn a_read_that_tells_something_else_than_the_log_is_seen() {
+        let other = Known { held: Some((Version(5), None)), replaced_at: None };
+
+        assert!(Seen::default().check(read(), other, NOW).is_err());
+    }
+
+    #[test]
+    fn a_reader_who_goes_back_is_seen() {
+        let mut seen = Seen::default();
+        assert_eq!(seen.check(read(), known(None), NOW), Ok(()));
+
+        assert!(seen.check(Answered { applied: 8, ..read() }, known(None), NOW).is_err());
     }
 }

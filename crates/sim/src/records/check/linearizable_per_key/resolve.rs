@@ -10,57 +10,64 @@ use crate::records::universe::Content;
 
 /// One operation as the search takes it.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct Item {
     pub operation: usize,
     pub ask: Ask,
     pub invoked: u64,
     /// By when it has happened.
     pub returned: u64,
-    pub saw: Option<&'a Saw>,
+    pub saw: Option<Saw>,
     /// What an unknown write made, as the first who met it tells.
     pub made: Option<Content>,
     /// May never have happened: an unknown delete or time to live, which may leave no value behind.
     pub optional: bool,
 }
 
-pub fn calls<'a>(touches: &[Touch<'a>]) -> Vec<Call<'a>> {
+impl Item {
+    /// The value that the row had before it, as far as it tells.
+    #[must_use]
+    pub fn met(&self) -> Option<i64> {
+        match (self.saw, self.ask) {
+            (Some(saw), _) => content_met(&saw).map(|content| content.value),
+            (None, Ask::Cas { old, .. }) if !self.optional => Some(old),
+            (None, _) => None,
+        }
+    }
+}
+
+/// Everything that has to be put in order, by when it began.
+pub fn items(touches: &[Touch]) -> Vec<Item> {
     let seen = observations(touches);
-    let mut calls: Vec<Call<'a>> = touches.iter().filter_map(|touch| call(touch, &seen)).collect();
-    calls.sort_by_key(|call| (call.invoked, call.operation));
-    calls
+    let mut items: Vec<Item> = touches.iter().filter_map(|touch| item(touch, &seen)).collect();
+    items.sort_by_key(|item| (item.invoked, item.operation));
+    items
 }
 
 type Observations = BTreeMap<i64, (u64, Option<Content>)>;
 
-fn call<'a>(touch: &Touch<'a>, seen: &Observations) -> Option<Call<'a>> {
+fn item(touch: &Touch, seen: &Observations) -> Option<Item> {
     let Touch { operation, ask, invoked, returned, saw } = *touch;
-    let certain = Call { operation, ask, invoked, returned, saw, made: None, optional: false };
+    let certain = Item { operation, ask, invoked, returned, saw, made: None, optional: false };
     if saw.is_some() {
         return Some(certain);
     }
     match ask.value() {
         Some(value) => match seen.get(&value) {
-            Some(&(returned, made)) => Some(Call { returned, made, ..certain }),
+            Some(&(returned, made)) => Some(Item { returned, made, ..certain }),
             // Its time may have run out before anybody looked.
-            None => matches!(ask, Ask::Set { expires: Some(_), .. }).then_some(Call { optional: true, ..certain }),
+            None => matches!(ask, Ask::Set { expires: Some(_), .. }).then_some(Item { optional: true, ..certain }),
         },
         None if ask == Ask::Get => None,
-        None => Some(Call { optional: true, ..certain }),
+        None => Some(Item { optional: true, ..certain }),
     }
 }
 
 /// By value: when the first who met it returned, and what it met.
-fn observations(touches: &[Touch<'_>]) -> Observations {
+fn observations(touches: &[Touch]) -> Observations {
     let mut seen = Observations::new();
     for touch in touches {
         let Some(saw) = touch.saw else { continue };
-        let met = match *saw {
-            Saw::Read { now, .. } => now,
-            Saw::Changed { before, .. } => before,
-            Saw::Refused { now, .. } => now,
-            Saw::Kept { .. } | Saw::Undone => None,
-        };
-        let Some(content) = met else { continue };
+        let Some(content) = content_met(&saw) else { continue };
         // A refused compare-and-set tells the value alone, not the counter.
         let whole = (!matches!((saw, touch.ask), (Saw::Refused { .. }, Ask::Cas { .. }))).then_some(content);
         observe(&mut seen, content.value, touch.returned, whole);
@@ -78,6 +85,14 @@ fn observations(touches: &[Touch<'_>]) -> Observations {
         if seen.len() == before {
             return seen;
         }
+    }
+}
+
+fn content_met(saw: &Saw) -> Option<Content> {
+    match *saw {
+        Saw::Read { now, .. } | Saw::Refused { now, .. } => now,
+        Saw::Changed { before, .. } => before,
+        Saw::Kept { .. } | Saw::Undone => None,
     }
 }
 

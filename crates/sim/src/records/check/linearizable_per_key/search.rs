@@ -1,17 +1,22 @@
-//! The search for an order (after Wing, Gong and Lowe): walks over which operations have been placed and what the row is
-//! then, and never visits the same place twice.
+//! The search for an order (after Wing, Gong and Lowe): walks over which operations have been placed and what the row is then.
+//!
+//! What keeps it small: an operation that fits and changes nothing is placed at once, for later it can only fit less. No
+//! value is written twice, so a value may go only when everybody who met it has been placed. And of two ways to the same
+//! row by the same certain operations, the one that used fewer of those that may never have happened can do all that the
+//! other can; so ways that use few of them are tried before those that use many.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap};
 
 use super::Tolerance;
-use super::resolve::Call;
+use super::bits::Bits;
+use super::resolve::Item;
 use crate::clock::wall_ms;
 use crate::records::model::{State, effect, step};
 
-/// Calls that last longer than this float: they are kept apart from the narrow window of the others.
+/// Items that last longer than this float: they are kept apart from the narrow window of the others.
 const FLOATS_ABOVE_US: u64 = 1_000_000;
-const WINDOW_MAX: usize = 128;
-const VISITS_MAX: usize = 300_000;
+/// Places looked at before the search gives up. The largest histories so far took a hundredth of it.
+const PLACES_MAX: usize = 500_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -22,133 +27,269 @@ pub enum Verdict {
         /// The operations that could have come next by time, and did not fit.
         stuck: String,
     },
+    /// Neither found nor refuted.
     TooLarge,
 }
 
-/// Which calls have been placed: all steady ones below `first`, those marked in `window` above it, and the marked floats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct SearchState {
+/// Which certain items have been placed, and what the row is then.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    /// All steady items below this one, and those marked in `window`, counted from it.
     first: usize,
-    window: u128,
-    floats: u128,
+    window: Bits,
+    floats: Bits,
     state: State,
 }
 
-struct Search<'a> {
-    steady: Vec<&'a Call<'a>>,
-    floats: Vec<&'a Call<'a>>,
-    tolerance: Tolerance,
+/// A place, and which of the items that may never have happened were used on the way.
+#[derive(Clone, Debug)]
+struct Path {
+    place: Place,
+    used: Bits,
 }
 
-pub fn search(start: State, calls: &[Call<'_>], tolerance: Tolerance) -> Verdict {
-    let floats_by_length = |call: &&Call<'_>| call.returned.saturating_sub(call.invoked) > FLOATS_ABOVE_US;
-    let (floats, steady): (Vec<_>, Vec<_>) = calls.iter().partition(floats_by_length);
-    if floats.len() > WINDOW_MAX {
-        return Verdict::TooLarge;
+/// Paths that have not been followed yet, by how many items that may never have happened they use.
+#[derive(Debug, Default)]
+struct Open(BTreeMap<usize, Vec<Path>>);
+
+impl Open {
+    fn push(&mut self, path: Path) {
+        self.0.entry(path.used.count()).or_default().push(path);
     }
-    Search { steady, floats, tolerance }.run(start)
+
+    fn pop(&mut self) -> Option<Path> {
+        let mut fewest = self.0.first_entry()?;
+        let path = fewest.get_mut().pop();
+        if fewest.get().is_empty() {
+            fewest.remove();
+        }
+        path
+    }
 }
 
-impl Search<'_> {
-    fn run(&self, start: State) -> Verdict {
-        let begin = SearchState { first: 0, window: 0, floats: 0, state: start };
-        let mut visited = HashSet::from([begin]);
-        let mut open = vec![begin];
-        let mut best = (0, begin);
-        while let Some(place) = open.pop() {
-            if self.is_complete(&place) {
+#[derive(Clone, Copy, Debug)]
+enum Number {
+    Steady(usize),
+    Float(usize),
+    Optional(usize),
+}
+
+pub struct Search<'a> {
+    steady: Vec<&'a Item>,
+    floats: Vec<&'a Item>,
+    optional: Vec<&'a Item>,
+    /// By value: who met it.
+    met: BTreeMap<i64, Vec<Number>>,
+    tolerance: Tolerance,
+    places_max: usize,
+}
+
+impl<'a> Search<'a> {
+    #[must_use]
+    pub fn new(items: &'a [Item], tolerance: Tolerance) -> Self {
+        let mut search = Self {
+            steady: Vec::new(),
+            floats: Vec::new(),
+            optional: Vec::new(),
+            met: BTreeMap::new(),
+            tolerance,
+            places_max: PLACES_MAX,
+        };
+        for item in items {
+            let is_long = item.returned.saturating_sub(item.invoked) > FLOATS_ABOVE_US;
+            let (list, number): (&mut Vec<&Item>, fn(usize) -> Number) = match (item.optional, is_long) {
+                (true, _) => (&mut search.optional, Number::Optional),
+                (false, true) => (&mut search.floats, Number::Float),
+                (false, false) => (&mut search.steady, Number::Steady),
+            };
+            let number = number(list.len());
+            list.push(item);
+            if let Some(value) = item.met() {
+                search.met.entry(value).or_default().push(number);
+            }
+        }
+        search
+    }
+
+    #[must_use]
+    pub fn run(&self, start: State) -> Verdict {
+        let place = Place { first: 0, window: Bits::default(), floats: Bits::default(), state: start };
+        let mut known: HashMap<Place, Vec<Bits>> = HashMap::new();
+        let mut open = Open::default();
+        open.push(Path { place, used: Bits::default() });
+        let mut best: Option<(usize, Place)> = None;
+        let mut places = 0;
+        while let Some(mut path) = open.pop() {
+            self.place_what_changes_nothing(&mut path);
+            if self.is_complete(&path.place) {
                 return Verdict::Linearizable;
             }
-            let placed = place.first + (place.window.count_ones() + place.floats.count_ones()) as usize;
-            if placed >= best.0 {
-                best = (placed, place);
+            let ways = known.entry(path.place.clone()).or_default();
+            if ways.iter().any(|used| used.is_within(&path.used)) {
+                continue;
             }
-            let Some(next) = self.next_places(&place) else { return Verdict::TooLarge };
-            open.extend(next.into_iter().filter(|place| visited.insert(*place)));
-            if visited.len() > VISITS_MAX {
+            ways.push(path.used.clone());
+            places += 1;
+            if places > self.places_max {
                 return Verdict::TooLarge;
             }
+            let placed = path.place.first + path.place.window.count() + path.place.floats.count();
+            if best.as_ref().is_none_or(|(most, _)| placed >= *most) {
+                best = Some((placed, path.place.clone()));
+            }
+            self.next_paths(&path).into_iter().for_each(|path| open.push(path));
         }
-        Verdict::Impossible { placed: best.0, stuck: self.describe(&best.1) }
+        let (placed, stuck) = best.map_or((0, String::new()), |(placed, place)| (placed, self.describe(&place)));
+        Verdict::Impossible { placed, stuck }
     }
 
-    fn is_complete(&self, place: &SearchState) -> bool {
-        let float_is_due = |(number, call): (usize, &&Call<'_>)| !call.optional && place.floats & (1 << number) == 0;
-        place.first == self.steady.len() && !self.floats.iter().enumerate().any(float_is_due)
+    fn is_complete(&self, place: &Place) -> bool {
+        place.first == self.steady.len() && place.floats.count() == self.floats.len()
     }
 
-    /// The calls that may come next by time: those that began before any unplaced one ended. `None` if the window is full.
-    fn candidates(&self, place: &SearchState) -> Option<(Vec<usize>, Vec<usize>)> {
-        let open_floats = (0..self.floats.len()).filter(|number| place.floats & (1 << number) == 0);
-        let mut end = u64::MAX;
-        for number in open_floats.clone() {
-            end = end.min(self.floats[number].returned);
+    fn item(&self, number: Number) -> &Item {
+        match number {
+            Number::Steady(number) => self.steady[number],
+            Number::Float(number) => self.floats[number],
+            Number::Optional(number) => self.optional[number],
         }
-        let mut steady = Vec::new();
-        for number in place.first..self.steady.len() {
-            let call = self.steady[number];
-            if call.invoked > end {
+    }
+
+    fn is_placed(&self, path: &Path, number: Number) -> bool {
+        match number {
+            Number::Steady(number) => match number.checked_sub(path.place.first) {
+                None => true,
+                Some(number) => path.place.window.has(number),
+            },
+            Number::Float(number) => path.place.floats.has(number),
+            Number::Optional(number) => path.used.has(number),
+        }
+    }
+
+    /// When the first of the certain items that are not placed has ended: nothing that begins later may come before it.
+    fn first_end(&self, place: &Place) -> u64 {
+        let floats = (0..self.floats.len()).filter(|number| !place.floats.has(*number));
+        let mut end = floats.map(|number| self.floats[number].returned).min().unwrap_or(u64::MAX);
+        for (number, item) in self.steady[place.first..].iter().enumerate() {
+            if item.invoked > end {
                 break;
             }
-            if number - place.first >= WINDOW_MAX {
-                return None;
-            }
-            if place.window & (1 << (number - place.first)) == 0 {
-                end = end.min(call.returned);
-                steady.push(number);
+            if !place.window.has(number) {
+                end = end.min(item.returned);
             }
         }
-        steady.retain(|number| self.steady[*number].invoked <= end);
-        let floats = open_floats.filter(|number| self.floats[*number].invoked <= end).collect();
-        Some((steady, floats))
+        end
     }
 
-    /// Steady calls are pushed last and so tried first; optional ones only when nothing else leads on.
-    fn next_places(&self, place: &SearchState) -> Option<Vec<SearchState>> {
-        let (steady, floats) = self.candidates(place)?;
-        let mut next = Vec::new();
-        for number in floats {
-            for state in self.outcomes(place.state, self.floats[number]).into_iter().flatten() {
-                next.push(SearchState { floats: place.floats | 1 << number, state, ..*place });
+    /// The certain items that may come next by time.
+    fn candidates(&self, place: &Place, end: u64) -> impl Iterator<Item = Number> {
+        let steady = self.steady[place.first..].iter().enumerate().take_while(move |(_, item)| item.invoked <= end);
+        let steady = steady.filter(|(number, _)| !place.window.has(*number));
+        let floats = self.floats.iter().enumerate().filter(move |(_, item)| item.invoked <= end);
+        let floats = floats.filter(|(number, _)| !place.floats.has(*number));
+        let steady = steady.map(|(number, _)| Number::Steady(place.first + number));
+        steady.chain(floats.map(|(number, _)| Number::Float(number)))
+    }
+
+    fn place_what_changes_nothing(&self, path: &mut Path) {
+        loop {
+            let (place, end) = (&path.place, self.first_end(&path.place));
+            let leaves_it = |number: &Number| self.outcomes(place.state, self.item(*number))[0] == Some(place.state);
+            let found: Vec<Number> = self.candidates(place, end).filter(leaves_it).collect();
+            if found.is_empty() {
+                return;
             }
+            found.into_iter().for_each(|number| path.place(number));
         }
-        for number in steady.into_iter().rev() {
-            for state in self.outcomes(place.state, self.steady[number]).into_iter().flatten() {
-                let mut placed = SearchState { state, ..*place };
-                placed.window |= 1 << (number - place.first);
-                while placed.window & 1 == 1 {
-                    (placed.first, placed.window) = (placed.first + 1, placed.window >> 1);
+    }
+
+    /// What is certain is pushed last and so tried first, in the order of its beginning.
+    fn next_paths(&self, path: &Path) -> Vec<Path> {
+        let end = self.first_end(&path.place);
+        let optional = self.unused_until(end, &path.used).into_iter().map(Number::Optional);
+        let mut certain: Vec<Number> = self.candidates(&path.place, end).collect();
+        certain.reverse();
+        let mut next: Vec<Path> = Vec::new();
+        for number in optional.chain(certain) {
+            for state in self.outcomes(path.place.state, self.item(number)).into_iter().flatten() {
+                // An item that may never have happened is of no use where it changes nothing.
+                let is_idle = matches!(number, Number::Optional(_)) && state == path.place.state;
+                if is_idle || !self.may_leave(path, number, state) {
+                    continue;
                 }
-                next.push(placed);
+                let mut found = path.clone();
+                found.place(number);
+                found.place.state = state;
+                next.push(found);
             }
         }
-        Some(next)
+        next
     }
 
-    /// The row after the call, if it is as it was, and if its time ran out just before.
-    fn outcomes(&self, state: State, call: &Call<'_>) -> [Option<State>; 2] {
-        let apply = |state| match call.saw {
-            Some(saw) => step(state, call.ask, saw),
-            None => effect(state, call.ask).map(|after| State { live: call.made.or(after.live), ..after }),
+    /// The items that may never have happened and may come next by time. Of two that do the same, the first.
+    fn unused_until(&self, end: u64, used: &Bits) -> Vec<usize> {
+        let mut unused: Vec<usize> = Vec::new();
+        for (number, item) in self.optional.iter().enumerate().take_while(|(_, item)| item.invoked <= end) {
+            let does_the_same = |other: &usize| self.optional[*other].ask == item.ask;
+            if !used.has(number) && !unused.iter().any(does_the_same) {
+                unused.push(number);
+            }
+        }
+        unused
+    }
+
+    /// A value does not come back, so whoever met it must have been placed before it goes.
+    fn may_leave(&self, path: &Path, number: Number, after: State) -> bool {
+        let value = |state: State| state.live.map(|content| content.value);
+        let Some(before) = value(path.place.state).filter(|before| value(after) != Some(*before)) else { return true };
+        let met = self.met.get(&before).into_iter().flatten();
+        let is_itself = |other: &Number| std::ptr::eq(self.item(*other), self.item(number));
+        met.filter(|other| !is_itself(other)).all(|other| self.is_placed(path, *other))
+    }
+
+    /// The row after the item, if it is as it was, and if its time ran out just before.
+    fn outcomes(&self, state: State, item: &Item) -> [Option<State>; 2] {
+        let apply = |state| match &item.saw {
+            Some(saw) => step(state, item.ask, saw),
+            None => effect(state, item.ask).map(|after| State { live: item.made.or(after.live), ..after }),
         };
         let Some(expires) = state.expires.filter(|_| state.live.is_some()) else { return [apply(state), None] };
-        let may_be_gone = expires <= wall_ms(call.returned.min(u64::MAX / 2)) + self.tolerance.early_ms;
-        let must_be_gone = expires + self.tolerance.late_ms < wall_ms(call.invoked);
+        let may_be_gone = expires <= wall_ms(item.returned.min(u64::MAX / 2)) + self.tolerance.early_ms;
+        let must_be_gone = expires + self.tolerance.late_ms < wall_ms(item.invoked);
         let gone = State { live: None, expires: None };
         [if must_be_gone { None } else { apply(state) }, if may_be_gone { apply(gone) } else { None }]
     }
 
-    fn describe(&self, place: &SearchState) -> String {
-        let Some((steady, floats)) = self.candidates(place) else { return String::new() };
-        let calls = steady.iter().map(|number| self.steady[*number]).chain(floats.iter().map(|n| self.floats[*n]));
-        let words: Vec<String> = calls
-            .map(|call| {
-                format!(
-                    "[operation {} {:?} from {} to {} saw {:?}]",
-                    call.operation, call.ask, call.invoked, call.returned, call.saw
-                )
+    fn describe(&self, place: &Place) -> String {
+        let words: Vec<String> = self
+            .candidates(place, self.first_end(place))
+            .map(|number| {
+                let Item { operation, ask, invoked, returned, saw, .. } = self.item(number);
+                format!("[operation {operation} {ask:?} from {invoked} to {returned} saw {saw:?}]")
             })
             .collect();
         format!("{} fits a row that is {:?}", words.join(" "), place.state)
+    }
+}
+
+impl Path {
+    fn place(&mut self, number: Number) {
+        match number {
+            Number::Steady(number) => {
+                self.place.window.mark(number - self.place.first);
+                self.place.first += self.place.window.drop_leading();
+            }
+            Number::Float(number) => self.place.floats.mark(number),
+            Number::Optional(number) => self.used.mark(number),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Search<'_> {
+    /// Gives up after so many places.
+    #[must_use]
+    pub fn at_most(self, places_max: usize) -> Self {
+        Self { places_max, ..self }
     }
 }

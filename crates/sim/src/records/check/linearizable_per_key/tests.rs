@@ -1,11 +1,16 @@
 //! Small histories with a known verdict.
 
+mod all_orders;
+
 use shardine_model::{TableId, Version};
 
+use super::resolve::{Item, items};
+use super::search::{Search, Verdict};
 use super::{Tolerance, check};
 use crate::clock::WALL_START_MS;
 use crate::records::ask::{Ask, Job, Saw};
-use crate::records::history::{History, Status};
+use crate::records::history::{Call, Touch};
+use crate::records::model::State;
 use crate::records::universe::{Content, Row};
 
 const TOLERANCE: Tolerance = Tolerance { early_ms: 10, late_ms: 10 };
@@ -16,17 +21,21 @@ fn row() -> Row {
     Row { key, shard: 0, expires: false, partner: None, stored: None }
 }
 
-/// Operations as (what, begins, ends, saw); without an end nobody knows what became of it. Times in milliseconds.
-fn verdict(operations: &[(Ask, u64, Option<u64>, Saw)]) -> bool {
-    let mut history = History::default();
-    for (ask, begins, ends, saw) in operations {
-        let number = history.invoke(Job::One { row: 0, ask: *ask }, None, begins * MS);
-        match ends {
-            Some(ends) => history.finish(number, Status::Done(vec![*saw]), ends * MS),
-            None => history.finish(number, Status::Unknown, begins * MS),
-        }
-    }
-    check(&history, &[row()], |_| false, TOLERANCE).is_ok()
+/// An operation as (what, begins, ends, saw); without an end nobody knows what became of it. Times in milliseconds.
+type Told = (Ask, u64, Option<u64>, Saw);
+
+fn verdict(operations: &[Told]) -> bool {
+    let jobs: Vec<Job> = operations.iter().map(|(ask, ..)| Job::One { row: 0, ask: *ask }).collect();
+    let calls: Vec<Call<'_>> = operations
+        .iter()
+        .zip(&jobs)
+        .enumerate()
+        .map(|(operation, ((_, begins, ends, saw), job))| {
+            let (returned, seen) = ends.map_or((u64::MAX, None), |ends| (ends * MS, Some(vec![*saw])));
+            Call { operation, job, invoked: begins * MS, returned, seen }
+        })
+        .collect();
+    check(&calls, &[row()], |_| false, TOLERANCE).is_ok()
 }
 
 fn live(value: i64) -> Option<Content> {
@@ -108,4 +117,60 @@ fn a_row_leaves_when_its_time_is_over_and_not_before() {
     assert!(verdict(&[write, (Ask::Get, 95, Some(96), read(None))]));
     assert!(verdict(&[write, (Ask::Get, 105, Some(106), read(live(7)))]));
     assert!(!verdict(&[write, (Ask::Get, 150, Some(151), read(live(7)))]), "too late");
+}
+
+/// Two hundred writers of one row at the same time, all certain, each meeting the one before: more than any machine word has
+/// bits, and more orders than could be tried one by one.
+fn crowd() -> Vec<Told> {
+    let before = |number: i64| if number == 0 { None } else { live(number) };
+    (0..200).map(|number| (set(number + 1), 0, Some(900), changed(before(number)))).rev().collect()
+}
+
+#[test]
+fn a_crowd_is_put_in_order() {
+    assert!(verdict(&crowd()));
+}
+
+#[test]
+fn a_crowd_with_a_lost_update_is_refuted() {
+    let mut told = crowd();
+    told.push((set(999), 0, Some(900), changed(live(100))));
+
+    assert!(!verdict(&told));
+}
+
+#[test]
+fn many_that_may_never_have_happened_cost_little() {
+    let expires = |number| Some(WALL_START_MS + 100 * number);
+    let mut told = vec![(set(1), 0, Some(1), changed(None))];
+    for number in 0..60 {
+        told.push((Ask::Touch { expires: WALL_START_MS + 100 * number }, 2 + number, None, changed(None)));
+        told.push((
+            Ask::Set { value: 1_000 + number as i64, expires: expires(number) },
+            2 + number,
+            None,
+            changed(None),
+        ));
+        told.push((Ask::Delete, 2 + number, None, changed(None)));
+        told.push((Ask::Get, 100 + number, Some(101 + number), read(live(1))));
+    }
+
+    assert!(verdict(&told));
+    told.push((Ask::Get, 9_000, Some(9_001), read(live(2))));
+    assert!(!verdict(&told), "nobody wrote it");
+}
+
+#[test]
+fn a_search_that_gives_up_says_so() {
+    let touch = |(ask, begins, ends, saw): Told| Touch {
+        operation: 0,
+        ask,
+        invoked: begins,
+        returned: ends.unwrap_or(u64::MAX),
+        saw: Some(saw),
+    };
+    let items: Vec<Item> = items(&crowd().into_iter().map(touch).collect::<Vec<_>>());
+    let start = State { live: None, expires: None };
+
+    assert_eq!(Search::new(&items, TOLERANCE).at_most(20).run(start), Verdict::TooLarge);
 }

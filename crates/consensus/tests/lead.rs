@@ -1,0 +1,152 @@
+//! Handing the lead over, and no longer believing in a leader.
+
+mod net;
+
+use net::Net;
+use shardine_consensus::{MembershipChange, Refused, Role, Step, TransferRefused, WhyRefused};
+use shardine_model::ReplicaId;
+
+#[test]
+fn the_lead_goes_to_whom_it_is_given() {
+    let mut net = Net::of(&[1, 2, 3]);
+    net.write("one");
+
+    net.node(1).group.transfer_leader(ReplicaId(3)).unwrap();
+    net.settle();
+
+    assert_eq!(net.leader(), 3);
+    net.write("two");
+    net.assert_same(&[1, 2, 3]);
+}
+
+/// CLUSTER 8: a transfer that fails leaves nothing behind.
+#[test]
+fn nothing_is_proposed_while_the_lead_is_handed_over_and_the_data_comes_back() {
+    let mut net = Net::of(&[1, 2, 3]);
+    net.cut_off(3);
+    net.node(1).group.transfer_leader(ReplicaId(3)).unwrap();
+    let last = net.nodes[&1].group.last_index();
+
+    let refused = net.node(1).group.propose(b"one".to_vec());
+
+    assert_eq!(refused, Err(Refused { why: WhyRefused::HandingOver, data: b"one".to_vec() }));
+    assert_eq!((net.nodes[&1].group.transferee(), net.nodes[&1].group.last_index()), (Some(ReplicaId(3)), last));
+    net.tick(15);
+    assert_eq!((net.nodes[&1].group.transferee(), net.leader()), (None, 1), "the heir was silent for too long");
+    net.write("one");
+    assert_eq!(net.nodes[&2].lines, [b"one"]);
+}
+
+#[test]
+fn one_that_does_not_lead_proposes_nothing_and_hands_nothing_over() {
+    let mut net = Net::of(&[1, 2, 3]);
+    let follower = &mut net.node(2).group;
+
+    assert_eq!(follower.propose(b"x".to_vec()).map_err(|refused| refused.why), Err(WhyRefused::NotLeader));
+    assert_eq!(follower.transfer_leader(ReplicaId(3)), Err(TransferRefused::NotLeader));
+    assert_eq!(follower.pulse(), None);
+    assert!(follower.progress().is_empty() && follower.heirs().is_empty());
+}
+
+#[test]
+fn the_lead_is_given_to_a_voter_that_stays() {
+    let mut net = Net::of(&[1, 2, 3]);
+    net.begin_empty(4);
+    net.node(1).group.propose_membership(&MembershipChange::Simple(Step::Learn(ReplicaId(4)))).unwrap();
+    net.settle();
+    let leader = &mut net.node(1).group;
+
+    for to in [1, 4, 9] {
+        assert_eq!(leader.transfer_leader(ReplicaId(to)), Err(TransferRefused::NoHeir(ReplicaId(to))));
+    }
+}
+
+/// CLUSTER 8: who was heard of, and has most of the log, is asked first.
+#[test]
+fn heirs_are_ranked_by_what_they_have() {
+    let mut net = Net::of(&[1, 2, 3]);
+    net.write("one");
+    net.cut_off(2);
+    net.write("two");
+
+    let heirs = net.nodes[&1].group.heirs();
+
+    assert_eq!(heirs, [ReplicaId(3), ReplicaId(2)]);
+    assert_eq!(net.nodes[&1].group.progress().len(), 2);
+    assert!(net.progress_of(3).matched > net.progress_of(2).matched);
+}
+
+/// CLUSTER 8: check-quorum makes followers deaf to calls for votes while they believe in a leader.
+#[test]
+fn who_forgets_its_leader_hears_others_call_for_votes() {
+    let mut net = Net::of(&[1, 2, 3]);
+    net.write("one");
+    net.cut_off(1);
+    net.node(2).group.campaign();
+    net.settle();
+    assert_ne!(net.leader(), 2, "the third believes in its leader, and does not hear");
+
+    net.node(3).group.forget_leader();
+    net.node(2).group.campaign();
+    net.settle();
+
+    assert_eq!(net.leader(), 2);
+    net.join(1);
+    net.tick(3);
+    net.assert_same(&[1, 2, 3]);
+}
+
+/// A wrong suspicion costs nothing where nobody stands for election: the leader's next word is believed.
+#[test]
+fn a_leader_that_lives_is_believed_again() {
+    let mut net = Net::of(&[1, 2, 3]);
+    let term = net.nodes[&2].group.term();
+
+    net.node(2).group.forget_leader();
+    assert_eq!(net.nodes[&2].group.leader(), None);
+    net.tick(3);
+
+    assert_eq!((net.nodes[&2].group.leader(), net.nodes[&2].group.term()), (Some(ReplicaId(1)), term));
+    net.node(1).group.forget_leader();
+    assert_eq!(net.nodes[&1].group.role(), Role::Leader, "a leader does not doubt itself");
+}
+
+/// Repeated calls for votes while the first are not answered do no harm.
+#[test]
+fn an_heir_may_repeat_its_call() {
+    let mut net = Net::of(&[1, 2, 3]);
+    let term = net.nodes[&2].group.term();
+    net.cut_off(1);
+    net.node(2).group.forget_leader();
+    for _ in 0..5 {
+        net.node(2).group.campaign();
+        net.settle();
+    }
+    assert_eq!(net.nodes[&2].group.term(), term, "asking whether one would be elected costs no term");
+
+    net.node(3).group.forget_leader();
+    net.node(2).group.campaign();
+    net.settle();
+
+    assert_eq!((net.leader(), net.nodes[&2].group.term()), (2, term + 1));
+}
+
+/// CLUSTER 6: the leader's real commit index travels, also to one that lacks the entries, whom raft-rs tells of what it has.
+#[test]
+fn a_leaders_messages_say_what_is_really_committed() {
+    let mut net = Net::of(&[1, 2, 3]);
+    net.write("one");
+    net.cut_off(3);
+    net.write("two");
+    net.write("three");
+    let committed = net.nodes[&1].group.commit();
+    net.sent.clear();
+
+    net.tick(4);
+
+    let to_third = |line: &&String| line.starts_with("MsgHeartbeat ") && line.contains("->3 ");
+    let beat = net.sent.iter().find(to_third).expect("a heartbeat");
+    assert!(beat.ends_with(&format!("l{committed}")), "{beat}");
+    assert!(!beat.contains(&format!("c{committed} ")), "raft-rs says only what the third has: {beat}");
+    assert_eq!(net.nodes[&1].group.pulse().map(|pulse| pulse.committed), Some(committed));
+}

@@ -1,0 +1,73 @@
+//! The replicas of a node as its process has them: seated in hosts, one for each lane, as in the server.
+
+use std::ops::Index;
+
+use shardine_host::{GroupReplica, Host, SeatId};
+use shardine_model::{ReplicaId, ShardId};
+
+/// Bytes of a snapshot that are cut in one go: little, so that changes come between.
+const CUT_BYTES: usize = 64;
+
+/// By group. Groups are dealt out to lanes in turn; a node that is down has none.
+pub struct Replicas<R: GroupReplica> {
+    pub hosts: Vec<Host<R>>,
+    seats: Vec<SeatId>,
+}
+
+impl<R: GroupReplica> Replicas<R> {
+    /// A process that has not started, or has ended.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { hosts: Vec::new(), seats: Vec::new() }
+    }
+
+    #[must_use]
+    pub fn seated(lanes: usize, replicas: Vec<R>) -> Self {
+        let mut hosts: Vec<Host<R>> = (0..lanes).map(|_| Host::default().with_cut_bytes(CUT_BYTES)).collect();
+        let seat = |(group, replica): (usize, R)| {
+            let (shard, id): (ShardId, ReplicaId) = (replica.shard(), replica.id());
+            hosts[group % lanes].add(shard, id, Ok(replica))
+        };
+        let seats = replicas.into_iter().enumerate().map(seat).collect();
+        Self { hosts, seats }
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.seats.is_empty()
+    }
+
+    #[must_use]
+    pub fn lane_of(&self, group: usize) -> usize {
+        group % self.hosts.len()
+    }
+
+    #[must_use]
+    pub fn seat_of(&self, group: usize) -> Option<SeatId> {
+        self.seats.get(group).copied()
+    }
+
+    /// The group that a seat belongs to. Seats of different lanes may have the same id.
+    #[must_use]
+    pub fn group_at(&self, lane: usize, seat: SeatId) -> Option<usize> {
+        (0..self.seats.len()).find(|group| self.lane_of(*group) == lane && self.seats[*group] == seat)
+    }
+
+    #[must_use]
+    pub fn get(&self, group: usize) -> Option<&R> {
+        self.hosts[..].get(group % self.hosts.len().max(1))?.replica(*self.seats.get(group)?)
+    }
+
+    #[must_use]
+    pub fn first(&self) -> Option<&R> {
+        self.get(0)
+    }
+}
+
+impl<R: GroupReplica> Index<usize> for Replicas<R> {
+    type Output = R;
+
+    fn index(&self, group: usize) -> &R {
+        self.get(group).expect("the node is up and its replica has not stopped")
+    }
+}
