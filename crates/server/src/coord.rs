@@ -17,7 +17,7 @@ use shardine_host::Host;
 use shardine_model::{ErrorCode, ShardId};
 use shardine_router::{CoordLook, CoordStatus, Response};
 use shardine_shard::coord::{Ask, NodeCall, NodeReply, Opening, StreamId, Ticket};
-use shardine_store::{DataDir, LogStore};
+use shardine_store::Storage;
 use shardine_ydb::{CoordEngine, Hear};
 
 pub(crate) use self::groups::is_group;
@@ -74,15 +74,15 @@ impl Coordination {
     /// Brings the groups back from disk and lets them serve; `asked` is how many a new directory gets.
     pub fn start(
         asked: Option<u32>,
-        log: Arc<dyn LogStore>,
-        data: &DataDir,
+        storage: Arc<Storage>,
+        incarnation: u64,
         clock: Clock,
         exchange: Arc<Exchange>,
     ) -> anyhow::Result<Self> {
-        let groups = groups::groups(&*log, &data.snapshot_dir(), asked)?;
+        let groups = groups::groups(&storage, asked)?;
         let mut host = Host::default();
         for &group in &groups {
-            host.add(group, REPLICA, group::restore(group, &*log, data));
+            host.add(group, REPLICA, group::restore(group, &storage, incarnation));
         }
         let (messages, mailbox) = channel();
         let news = Mutex::new(messages.clone());
@@ -93,10 +93,10 @@ impl Coordination {
                 LogNews::SnapshotNow(group) => CoordMessage::SnapshotNow(group),
             });
         };
-        let log_thread = log_thread::start("coord", log, data.snapshot_dir(), tell)?;
+        let log_thread = log_thread::start("coord", Arc::clone(&storage), tell)?;
         let news = messages.clone();
         let tell = move |what| drop(news.send(CoordMessage::Snapshot(what)));
-        let snapshots = snapshot_thread::start("coord", data.snapshot_dir(), tell)?;
+        let snapshots = snapshot_thread::start("coord", storage, tell)?;
         let owner = CoordThread::new(host, mailbox, log_thread, snapshots, clock, exchange);
         let thread = owner_thread::spawn("coord", move || owner.run())?;
         Ok(Self { messages, next: Arc::default(), groups: groups.into(), thread })

@@ -10,7 +10,7 @@ use shardine_router::{
     Call, EngineStatus, FlushScope, RemoteEngine, Response, ScanCall, ShardMap, Switch, TableWriteback,
     WritebackReport, WritebackStatus,
 };
-use shardine_store::LogStore;
+use shardine_store::Storage;
 
 use crate::clock;
 use crate::coord::Window;
@@ -27,7 +27,7 @@ pub(crate) struct Exchange {
     pub sql_url: String,
     pub node: u64,
     pub started: std::time::Instant,
-    pub log: Arc<dyn LogStore>,
+    pub storage: Arc<Storage>,
     /// Set once coordination runs, which it does before any door opens.
     pub coord: OnceLock<Window>,
 }
@@ -253,7 +253,7 @@ impl Exchange {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             lanes: self.inboxes.len(),
-            log_bytes: self.log.bytes_on_disk(),
+            log_bytes: self.storage.log_bytes(),
             ..EngineStatus::default()
         };
         for lane in lanes {

@@ -16,7 +16,7 @@ use shardine_model::{ErrorCode, NodeId, Refusal, ReplicaId, ShardId};
 use shardine_resp::Options as RespOptions;
 use shardine_router::{RemoteEngine, ShardMap, ShardPlace};
 use shardine_shard::{MemoryLimits, Options as ReplicaOptions, Replica};
-use shardine_store::{DataDir, Identity, LogStore, SegmentLog};
+use shardine_store::{DataDir, Identity, Storage};
 use shardine_writeback::{Backend, Handle, Url};
 
 use crate::clock::Clock;
@@ -61,14 +61,14 @@ impl Node {
     pub fn start(options: &UpOptions) -> anyhow::Result<Self> {
         check_exposure(options)?;
         let data = lock(&options.data)?;
-        let identity = data.identity()?.unwrap_or_else(|| Identity { cluster: rand::random(), node: NODE });
-        data.adopt(identity)?;
+        let new = || Identity { cluster: rand::random(), node: NODE, name: String::new() };
+        let incarnation = data.adopt(&data.identity()?.unwrap_or_else(new))?;
         let listener =
             TcpListener::bind(options.redis).with_context(|| format!("cannot listen on {}", options.redis))?;
         listener.set_nonblocking(true)?;
         let redis = listener.local_addr()?;
         let resp = Arc::new(resp_options(options, redis.port()));
-        let log: Arc<dyn LogStore> = Arc::new(SegmentLog::open(&data.log_dir(), Default::default())?);
+        let storage = Arc::new(Storage::open(&data, Default::default())?);
 
         let (sql_url, url) = sql_url(options)?;
         let mut posts = Vec::new();
@@ -80,7 +80,7 @@ impl Node {
         let inboxes: Vec<Inbox> = posts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         let (sql, schema_sql) = start_sql(&url, &inboxes)?;
         let (requests, request_box) = schema_manager::schema_requests();
-        let map = shard_map(&log, &data.snapshot_dir(), options)?;
+        let map = shard_map(&storage, options)?;
         let exchange = Arc::new(Exchange {
             map: map.clone(),
             inboxes,
@@ -90,7 +90,7 @@ impl Node {
             sql_url: sql_url.clone(),
             node: NODE.0,
             started: Instant::now(),
-            log: Arc::clone(&log),
+            storage: Arc::clone(&storage),
             coord: OnceLock::new(),
         });
 
@@ -102,7 +102,7 @@ impl Node {
             let memory_max = memory_share(options, map.places().len());
             let mut host = Host::default();
             for place in map.places().iter().filter(|place| place.lane == number) {
-                host.add(place.shard, REPLICA, replica(place, &*log, &data, options, memory_max));
+                host.add(place.shard, REPLICA, replica(place, &storage, incarnation, options, memory_max));
             }
             let news = inbox.clone();
             let tell = move |what| {
@@ -112,9 +112,9 @@ impl Node {
                 });
             };
             let name = number.to_string();
-            let log_thread = log_thread::start(&name, Arc::clone(&log), data.snapshot_dir(), tell)?;
+            let log_thread = log_thread::start(&name, Arc::clone(&storage), tell)?;
             let tell = move |news| inbox.send(LaneMessage::Snapshot(news));
-            let snapshots = snapshot_thread::start(&name, data.snapshot_dir(), tell)?;
+            let snapshots = snapshot_thread::start(&name, Arc::clone(&storage), tell)?;
             let core = Core::new(CoreParts {
                 number,
                 host,
@@ -134,7 +134,7 @@ impl Node {
         schema_manager.reconcile(&held)?;
         schema_manager.start(request_box)?;
         let engine: Arc<dyn RemoteEngine> = Arc::new(ExchangeHandle(Arc::clone(&exchange)));
-        let coord = Coordination::start(options.coord_groups, Arc::clone(&log), &data, clock, Arc::clone(&exchange))?;
+        let coord = Coordination::start(options.coord_groups, storage, incarnation, clock, Arc::clone(&exchange))?;
         let _ = exchange.coord.set(coord.window());
         let doors = Doors::open(&engine, coord.engine(), options)?;
         exchange.inboxes[0].send(LaneMessage::Listen(listener));
@@ -241,12 +241,9 @@ fn start_sql(
 }
 
 /// The shards that the directory holds, or, if it is new, as many as asked for. Dealt out to the lanes in turn.
-fn shard_map(log: &Arc<dyn LogStore>, snapshots: &Path, options: &UpOptions) -> anyhow::Result<ShardMap> {
-    let mut known = log.shards();
-    known.extend(shardine_store::snapshot::shards(snapshots)?);
+fn shard_map(storage: &Storage, options: &UpOptions) -> anyhow::Result<ShardMap> {
+    let mut known = storage.shards()?;
     known.retain(|&shard| !coord::is_group(shard));
-    known.sort_unstable();
-    known.dedup();
     let count = if known.is_empty() { options.shards } else { u32::try_from(known.len())? };
     if known.iter().enumerate().any(|(place, shard)| shard.0 as usize != place + 1) {
         bail!(
@@ -270,13 +267,13 @@ fn memory_share(options: &UpOptions, shards: usize) -> u64 {
 /// A replica from what the disk has of it, or why there is none.
 fn replica(
     place: &ShardPlace,
-    log: &dyn LogStore,
-    data: &DataDir,
+    storage: &Storage,
+    incarnation: u64,
     options: &UpOptions,
     memory_max: u64,
 ) -> Result<Replica, String> {
     let seed = rand::random();
-    let restored = restore::restore(log, &data.snapshot_dir(), place.shard, place.interval, REPLICA, seed);
+    let restored = restore::restore(storage, place.shard, place.interval, REPLICA, seed);
     let restored = restored.map_err(|error| {
         let reason = format!("{error:#}");
         tracing::error!(shard = %place.shard, %reason, "a shard cannot be read; the others go on");
@@ -284,7 +281,7 @@ fn replica(
     });
     restored.map(|(records, restored)| {
         let replica_options = ReplicaOptions {
-            incarnation: crate::clock::wall().0 & 0xffff_ffff,
+            incarnation,
             seed,
             snapshot_log_bytes: options.snapshot_log_bytes,
             memory: MemoryLimits { bytes_max: memory_max, ..MemoryLimits::default() },

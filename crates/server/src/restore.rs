@@ -1,7 +1,5 @@
 //! Brings a shard back from disk: the newest snapshot, then the log behind it.
 
-use std::path::Path;
-
 use anyhow::{Context, bail};
 use shardine_model::key::Interval;
 use shardine_model::log::{Membership, SnapshotMeta};
@@ -9,21 +7,19 @@ use shardine_model::{ReplicaId, ShardId};
 use shardine_records::Records;
 use shardine_shard::Restored;
 use shardine_shard::coord::Coord;
-use shardine_store::{LogStore, SnapshotReader};
+use shardine_store::{Loaded, SnapshotReader, Storage};
 
 /// The records of the snapshot and what the group needs to go on. An error is about this shard alone.
 pub(crate) fn restore(
-    log: &dyn LogStore,
-    snapshots: &Path,
+    storage: &Storage,
     shard: ShardId,
     interval: Interval,
     replica: ReplicaId,
     seed: u64,
 ) -> anyhow::Result<(Records, Restored)> {
     let mut records = Records::new(seed).owning(interval);
-    let mut snapshot = first(replica);
-    if let Some(mut reader) = SnapshotReader::newest(snapshots, shard)? {
-        snapshot = reader.meta().clone();
+    let mut loaded = storage.load(shard)?;
+    if let Some(reader) = snapshot_of(&mut loaded) {
         while let Some(chunk) = reader.next_chunk()? {
             let damaged = || format!("snapshot {} of shard {shard} cannot be read", reader.path().display());
             records.restore_chunk(&chunk).with_context(damaged)?;
@@ -34,26 +30,28 @@ pub(crate) fn restore(
             "shard {shard}: its snapshot owns other positions than the map says; restore the data directory from a copy"
         );
     }
-    Ok((records, behind(log, shard, snapshot)?))
+    Ok((records, restored(loaded, shard, replica)?))
 }
 
 /// The same for a coordination group.
 pub(crate) fn restore_coord(
-    log: &dyn LogStore,
-    snapshots: &Path,
+    storage: &Storage,
     group: ShardId,
     replica: ReplicaId,
 ) -> anyhow::Result<(Coord, Restored)> {
     let mut coord = Coord::new();
-    let mut snapshot = first(replica);
-    if let Some(mut reader) = SnapshotReader::newest(snapshots, group)? {
-        snapshot = reader.meta().clone();
+    let mut loaded = storage.load(group)?;
+    if let Some(reader) = snapshot_of(&mut loaded) {
         while let Some(chunk) = reader.next_chunk()? {
             let damaged = || format!("snapshot {} of coordination cannot be read", reader.path().display());
             coord.restore_chunk(&chunk).with_context(damaged)?;
         }
     }
-    Ok((coord, behind(log, group, snapshot)?))
+    Ok((coord, restored(loaded, group, replica)?))
+}
+
+fn snapshot_of(loaded: &mut Option<Loaded>) -> Option<&mut SnapshotReader> {
+    loaded.as_mut().and_then(|loaded| loaded.snapshot.as_mut())
 }
 
 /// Where a group begins that has no snapshot yet.
@@ -62,19 +60,16 @@ fn first(replica: ReplicaId) -> SnapshotMeta {
 }
 
 /// What the group needs to go on behind its snapshot.
-fn behind(log: &dyn LogStore, shard: ShardId, snapshot: SnapshotMeta) -> anyhow::Result<Restored> {
-    let kept = log.load(shard)?;
-    let mut entries = kept.entries;
-    entries.retain(|entry| entry.index > snapshot.index);
-    if let Some(first) = entries.first()
-        && first.index != snapshot.index + 1
-    {
+fn restored(loaded: Option<Loaded>, shard: ShardId, replica: ReplicaId) -> anyhow::Result<Restored> {
+    let Some(loaded) = loaded else {
+        return Ok(Restored { snapshot: first(replica), ..Restored::default() });
+    };
+    if loaded.replica != replica {
         bail!(
-            "shard {shard}: the snapshot ends at entry {} and the log begins at {}: entries between them are lost; \
-             restore the data directory from a copy",
-            snapshot.index,
-            first.index
+            "shard {shard}: the data directory holds replica {}, this is replica {replica}; choose the right directory",
+            loaded.replica
         );
     }
-    Ok(Restored { snapshot, hard_state: kept.hard_state, entries })
+    let snapshot = loaded.snapshot.map_or_else(|| first(replica), |reader| reader.meta().clone());
+    Ok(Restored { snapshot, hard_state: loaded.hard_state, entries: loaded.entries })
 }

@@ -1,7 +1,6 @@
 //! The thread that writes a lane's snapshots to disk, piece by piece as they are cut.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,8 +8,9 @@ use std::thread::JoinHandle;
 
 use shardine_host::{Part, SeatId};
 use shardine_shard::SnapshotPart;
-use shardine_store::SnapshotWriter;
+use shardine_store::{SnapshotWriter, Storage};
 
+use crate::node::REPLICA;
 use crate::owner_thread;
 
 /// Bytes that may wait for the disk; above, the lane cuts no further for now.
@@ -56,23 +56,23 @@ pub(crate) enum SnapshotNews {
 }
 pub(crate) fn start(
     name: &str,
-    dir: PathBuf,
+    storage: Arc<Storage>,
     tell: impl Fn(SnapshotNews) + Send + 'static,
 ) -> std::io::Result<SnapshotThread> {
     let (parts, receiver) = channel();
     let waiting = Arc::new(AtomicUsize::new(0));
     let room = Arc::clone(&waiting);
     let name = format!("snapshot-{name}");
-    let thread = owner_thread::spawn(name, move || run(&receiver, &dir, &tell, &room))?;
+    let thread = owner_thread::spawn(name, move || run(&receiver, &storage, &tell, &room))?;
     Ok(SnapshotThread { parts, waiting, thread })
 }
 
-fn run(parts: &Receiver<Part>, dir: &Path, tell: &impl Fn(SnapshotNews), waiting: &AtomicUsize) {
+fn run(parts: &Receiver<Part>, storage: &Storage, tell: &impl Fn(SnapshotNews), waiting: &AtomicUsize) {
     let mut open: BTreeMap<SeatId, (u64, SnapshotWriter)> = BTreeMap::new();
     while let Ok(part) = parts.recv() {
         waiting.fetch_sub(size(&part.part), Ordering::Relaxed);
         let (seat, shard) = (part.seat, part.shard);
-        match write(&mut open, dir, part) {
+        match write(&mut open, storage, part) {
             Ok(None) => {}
             Ok(Some(index)) => tell(SnapshotNews::Saved(seat, index)),
             Err(error) => {
@@ -87,12 +87,12 @@ fn run(parts: &Receiver<Part>, dir: &Path, tell: &impl Fn(SnapshotNews), waiting
 /// Says the index of a snapshot that is complete on disk.
 fn write(
     open: &mut BTreeMap<SeatId, (u64, SnapshotWriter)>,
-    dir: &Path,
+    storage: &Storage,
     part: Part,
 ) -> Result<Option<u64>, shardine_store::Error> {
     match part.part {
         SnapshotPart::Begin(meta) => {
-            open.insert(part.seat, (meta.index, SnapshotWriter::create(dir, part.shard, &meta)?));
+            open.insert(part.seat, (meta.index, storage.cut_snapshot(part.shard, REPLICA, &meta)?));
             Ok(None)
         }
         SnapshotPart::Chunk(chunk) => {

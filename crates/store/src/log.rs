@@ -14,6 +14,7 @@
 
 // In the order in which a newcomer should read them.
 mod segment_log;
+mod gather;
 mod writer;
 mod part;
 mod segment;

@@ -3,11 +3,13 @@
 
 mod common;
 
-use common::{OWNER, SMALL, entries, entry, hard_state, indexes, loaded, on_both, reset, truncate, try_write, write};
+use common::{
+    Ground, OWNER, SMALL, entries, entry, hard_state, indexes, loaded, on_both, reset, truncate, try_write, write,
+};
 use shardine_model::ids::{ReplicaId, ShardId};
 use shardine_model::log::LogWrite;
 use shardine_store::log::{Change, GroupLog, Start};
-use shardine_store::{Error, Options, SegmentLog};
+use shardine_store::{Error, MemoryDisk, Options, SegmentLog};
 
 #[test]
 fn what_was_written_is_there_after_a_crash() {
@@ -214,6 +216,46 @@ fn what_was_written_before_the_first_load_is_loaded() {
 
         assert_eq!(loaded(&log, 1).entries[2..], [entry(3, 20), entry(4, 20)]);
     });
+}
+
+#[test]
+fn many_threads_write_at_once_and_each_is_told_when_its_own_is_there() {
+    on_both(|ground| {
+        let log = ground.open().unwrap();
+
+        std::thread::scope(|scope| {
+            for shard in 1..=4 {
+                let log = &log;
+                scope.spawn(move || (1..=50).for_each(|index| write(log, [entries(shard, [index], 100)])));
+            }
+        });
+
+        let (_crashed, again) = ground.crash_and_open();
+        for shard in 1..=4 {
+            assert_eq!(indexes(&again, shard), (1..=50).collect::<Vec<_>>());
+        }
+    });
+}
+
+#[test]
+fn a_fault_of_one_caller_ends_the_log_for_all() {
+    let ground = Ground::Memory(MemoryDisk::new(1));
+    let log = ground.open().unwrap();
+
+    let told: Vec<bool> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (1..=4)
+            .map(|shard| {
+                let log = &log;
+                let gap = move |index| index + u64::from(shard == 3 && index == 20);
+                scope.spawn(move || (1..=400).all(|index| try_write(log, [entries(shard, [gap(index)], 10)]).is_ok()))
+            })
+            .collect();
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+
+    assert!(!told[2]);
+    assert!(matches!(try_write(&log, [entries(9, [1], 10)]), Err(Error::Stopped { .. })));
+    assert_eq!(indexes(&ground.crash().open().unwrap(), 3), (1..=19).collect::<Vec<_>>());
 }
 
 #[test]

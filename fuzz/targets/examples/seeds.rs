@@ -5,19 +5,23 @@
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use shardine_fuzz_targets::{chunks, replica};
 use shardine_model::codec::put_bytes;
-use shardine_model::command::{Batch, BatchItem, BatchMode, Body, Existence, Give, Operation, Operator, Origin, Ttl};
+use shardine_model::command::{
+    Attempt, Batch, BatchItem, BatchMode, Body, Existence, Give, Operation, Operator, Origin, Ttl,
+};
 use shardine_model::entry::{LoadedRow, RaisedRow, RefusedRow, SettledRow};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite, Membership, SnapshotMeta};
 use shardine_model::{
-    Action, Answer, ClientId, Command, Entry, ErrorCode, FieldId, FieldRef, FieldValue, Outcome, ReplicaId, Reply,
-    Request, RequestEpoch, RowImage, RowKey, ShardId, Table, TableId, Timestamp, ValueRef, Version,
+    Action, Answer, ClientId, Command, Entry, ErrorCode, FieldId, FieldRef, FieldValue, NodeId, Outcome, ReplicaId,
+    Reply, Request, RequestEpoch, RowImage, RowKey, ShardId, Table, TableId, Timestamp, ValueRef, Version,
 };
 use shardine_records::Nobody;
-use shardine_store::{LogStore, Options, SegmentLog, SnapshotWriter};
+use shardine_store::log::{Change, Start};
+use shardine_store::{DataDir, Identity, Options, OsDisk, Owner, SegmentLog, Storage};
 
 type Seeds = Vec<(String, Vec<u8>)>;
 
@@ -100,7 +104,7 @@ fn requests() -> Vec<Request<'static>> {
     let conditions = [(ROW, Version(3)), (SORTED, Version(0))].into_iter().collect();
     let commands = [BatchItem::Change(careful), BatchItem::Read(ROW), BatchItem::Read(SORTED)].into_iter().collect();
     let batch = Batch { mode: BatchMode::AllOrNone, conditions, commands };
-    let origin = Some(Origin { client: ClientId(99), sequence: 12 });
+    let origin = Some(Origin { client: ClientId(99), sequence: 12, lowest: 9, attempt: Attempt::Again });
     requests.push(Request { origin, body: Body::Batch(batch) });
     requests
 }
@@ -343,8 +347,9 @@ fn answers() -> Seeds {
 
 fn segments(dir: &Path) -> Result<Seeds, Box<dyn Error>> {
     let dir = dir.join("log");
-    fs::create_dir_all(&dir)?;
-    let log = SegmentLog::open(&dir, Options { segment_bytes: 4_096, spares_max: 0, fill_ahead: false })?;
+    let options = Options { segment_bytes: 4_096, frame_bytes: 4_096, spares_max: 0, fill_ahead: false };
+    let owner = Owner { cluster: 1, node: NodeId(1) };
+    let log = SegmentLog::open(Arc::new(OsDisk), &dir, owner, Start::New, options)?;
     let entry =
         |index| LogEntry { index, term: 2, kind: LogEntryKind::Normal, data: Bytes::from_static(b"entry of the log") };
     for index in [1_u64, 3] {
@@ -352,13 +357,14 @@ fn segments(dir: &Path) -> Result<Seeds, Box<dyn Error>> {
         let entries = vec![entry(index), entry(index + 1)];
         let other =
             LogWrite { shard: ShardId(2), replica: ReplicaId(1), entries: vec![entry(index)], hard_state: None };
-        log.write(&[LogWrite { shard: ShardId(1), replica: ReplicaId(1), entries, hard_state }])?;
-        log.write(&[
-            LogWrite { shard: ShardId(1), replica: ReplicaId(1), entries: vec![entry(index + 1)], hard_state },
-            other,
-        ])?;
-        log.truncate_before(ShardId(2), index + 2)?;
+        log.append(vec![Change::Write(LogWrite { shard: ShardId(1), replica: ReplicaId(1), entries, hard_state })])?;
+        let again = LogWrite { shard: ShardId(1), replica: ReplicaId(1), entries: vec![entry(index + 1)], hard_state };
+        log.append(vec![Change::Write(again), Change::Write(other)])?;
+        log.append(vec![Change::Truncate { shard: ShardId(2), below: index + 1 }])?;
+        let hard_state = HardState { term: 2, vote: ReplicaId(1), commit: index + 1 };
+        log.append(vec![Change::Reset { shard: ShardId(2), replica: ReplicaId(1), hard_state, index: 2 }])?;
     }
+    log.append(vec![Change::Remove { shard: ShardId(2), replica: ReplicaId(1) }])?;
     drop(log);
     let mut seeds = Vec::new();
     for path in files_below(&dir)?.into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "seg")) {
@@ -369,21 +375,23 @@ fn segments(dir: &Path) -> Result<Seeds, Box<dyn Error>> {
         seeds.push(("with_room_behind".to_owned(), bytes[..(end + 64).min(bytes.len())].to_vec()));
         // Behind the head of the segment and of its first frame: one shard is lost, the other is read on.
         let mut damaged = bytes[..end].to_vec();
-        damaged[44 + 24 + 12 + 30] ^= 1;
+        damaged[72 + 24 + 20 + 30] ^= 1;
         seeds.push(("one_section_damaged".to_owned(), damaged));
     }
     Ok(seeds)
 }
 
 fn snapshots(dir: &Path) -> Result<Seeds, Box<dyn Error>> {
-    let dir = dir.join("snapshots");
+    let data = DataDir::lock(&dir.join("data"))?;
+    data.adopt(&Identity { cluster: 1, node: NodeId(1), name: String::new() })?;
+    let storage = Storage::open(&data, Options { segment_bytes: 4_096, ..Options::default() })?;
     let membership = Membership { learners: vec![ReplicaId(4)], ..Membership::of([1, 2, 3].map(ReplicaId)) };
-    let mut writer =
-        SnapshotWriter::create(&dir, ShardId(1), &SnapshotMeta { index: 9, term: 2, membership, conf_index: 0 })?;
+    let meta = SnapshotMeta { index: 9, term: 2, membership, conf_index: 3 };
+    let mut writer = storage.cut_snapshot(ShardId(1), ReplicaId(1), &meta)?;
     writer.push(b"first chunk")?;
     writer.push(&[0; 40])?;
     let whole = fs::read(writer.finish()?)?;
-    let empty = SnapshotWriter::create(&dir, ShardId(2), &SnapshotMeta::default())?;
+    let empty = storage.cut_snapshot(ShardId(2), ReplicaId(1), &SnapshotMeta::default())?;
     let empty = fs::read(empty.finish()?)?;
     Ok(vec![("whole".to_owned(), whole), ("empty".to_owned(), empty)])
 }

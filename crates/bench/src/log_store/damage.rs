@@ -69,7 +69,7 @@ fn write_and_copy(candidate: &Candidate, dir: &Path, copy: &Path) -> Result<()> 
     for index in 1..=ENTRIES {
         let data = [mark(index), vec![0x55; 176]].concat();
         let entry = LogEntry { index, term: 1, kind: LogEntryKind::Normal, data: Bytes::from(data) };
-        store.write(&[LogWrite {
+        store.write(vec![LogWrite {
             shard: ShardId(1),
             replica: ReplicaId(1),
             entries: vec![entry],
@@ -105,7 +105,7 @@ fn reopen(
     }
     let count = || -> Result<usize> {
         let store = (candidate.open)(copy, Space::Bare)?;
-        Ok(store.load(ShardId(1))?.entries.len())
+        Ok(store.entries(ShardId(1))?.len())
     };
     panic::catch_unwind(AssertUnwindSafe(count)).unwrap_or_else(|_| anyhow::bail!("panic"))
 }

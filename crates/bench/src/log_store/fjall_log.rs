@@ -1,20 +1,19 @@
 //! The log on fjall: one keyspace, keys in the order of shard and index, every turn one batch that is synced.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
 use bytes::Bytes;
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch as WriteBatch, PersistMode};
-use shardine_model::ids::{ReplicaId, ShardId};
+use shardine_model::ids::ShardId;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite};
-use shardine_store::{Error, GroupLog, LogStore};
+
+use super::store::LogStore;
 
 /// The index under which the hard state lies: before every entry.
 const HARD_STATE_INDEX: u64 = 0;
 
 pub struct FjallLog {
-    dir: PathBuf,
     database: Database,
     entries: Keyspace,
 }
@@ -23,21 +22,17 @@ impl FjallLog {
     pub fn open(dir: &Path) -> Result<Self> {
         let database = Database::builder(dir).journal_compression(CompressionType::None).worker_threads(2).open()?;
         let entries = database.keyspace("entries", KeyspaceCreateOptions::default)?;
-        Ok(Self { dir: dir.to_path_buf(), database, entries })
-    }
-
-    fn error(&self, error: fjall::Error) -> Error {
-        Error::Io { action: "use the fjall log in", path: self.dir.clone(), cause: io::Error::other(error) }
+        Ok(Self { database, entries })
     }
 
     fn batch(&self) -> WriteBatch {
         self.database.batch().durability(Some(PersistMode::SyncData))
     }
 
-    fn stored(&self, shard: ShardId) -> Result<Vec<(u64, Bytes)>, Error> {
+    fn stored(&self, shard: ShardId) -> Result<Vec<(u64, Bytes)>> {
         let mut stored = Vec::new();
         for guard in self.entries.prefix(shard.0.to_be_bytes()) {
-            let (key, value) = guard.into_inner().map_err(|error| self.error(error))?;
+            let (key, value) = guard.into_inner()?;
             let index = key.get(4..12).and_then(|bytes| bytes.try_into().ok()).unwrap_or_default();
             stored.push((u64::from_be_bytes(index), Bytes::copy_from_slice(&value)));
         }
@@ -51,9 +46,9 @@ impl FjallLog {
     }
 
     /// There is no removal of a range that would be synced with the rest, so entries go one by one.
-    fn remove(&self, batch: &mut WriteBatch, shard: ShardId, below: u64) -> Result<(), Error> {
+    fn remove(&self, batch: &mut WriteBatch, shard: ShardId, below: u64) -> Result<()> {
         for guard in self.entries.range(key(shard, 1)..key(shard, below)) {
-            let key = guard.key().map_err(|error| self.error(error))?;
+            let key = guard.key()?;
             batch.remove(&self.entries, key);
         }
         Ok(())
@@ -61,9 +56,9 @@ impl FjallLog {
 }
 
 impl LogStore for FjallLog {
-    fn write(&self, writes: &[LogWrite]) -> Result<(), Error> {
+    fn write(&self, writes: Vec<LogWrite>) -> Result<()> {
         let mut batch = self.batch();
-        for write in writes {
+        for write in &writes {
             for entry in &write.entries {
                 batch.insert(&self.entries, key(write.shard, entry.index), encode(entry));
             }
@@ -71,7 +66,7 @@ impl LogStore for FjallLog {
                 self.put_hard_state(&mut batch, write.shard, hard_state);
             }
         }
-        batch.commit().map_err(|error| self.error(error))
+        Ok(batch.commit()?)
     }
 
     fn shards(&self) -> Vec<ShardId> {
@@ -84,42 +79,22 @@ impl LogStore for FjallLog {
         shards
     }
 
-    fn load(&self, shard: ShardId) -> Result<GroupLog, Error> {
-        let mut group = GroupLog::default();
-        for (index, value) in self.stored(shard)? {
-            let number = |at: usize| {
-                let bytes = value.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
-                u64::from_le_bytes(bytes.unwrap_or_default())
-            };
-            if index == HARD_STATE_INDEX {
-                group.hard_state = HardState { term: number(0), vote: ReplicaId(number(8)), commit: number(16) };
-            } else {
-                let kind = if value[8] == 0 { LogEntryKind::Normal } else { LogEntryKind::Membership };
-                group.entries.push(LogEntry { index, term: number(0), kind, data: value.slice(9..) });
-            }
+    fn entries(&self, shard: ShardId) -> Result<Vec<LogEntry>> {
+        let entries = self.stored(shard)?.into_iter().filter(|(index, _)| *index != HARD_STATE_INDEX);
+        let entry = |(index, value): (u64, Bytes)| {
+            let term = value.get(..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+            let kind = if value[8] == 0 { LogEntryKind::Normal } else { LogEntryKind::Membership };
+            LogEntry { index, term, kind, data: value.slice(9..) }
+        };
+        Ok(entries.map(entry).collect())
+    }
+
+    fn truncate_before(&self, shards: &[ShardId], index: u64) -> Result<()> {
+        let mut batch = self.batch();
+        for shard in shards {
+            self.remove(&mut batch, *shard, index)?;
         }
-        Ok(group)
-    }
-
-    fn truncate_before(&self, shard: ShardId, index: u64) -> Result<(), Error> {
-        let mut batch = self.batch();
-        self.remove(&mut batch, shard, index)?;
-        batch.commit().map_err(|error| self.error(error))
-    }
-
-    fn reset(&self, shard: ShardId, hard_state: HardState) -> Result<(), Error> {
-        let mut batch = self.batch();
-        self.remove(&mut batch, shard, u64::MAX)?;
-        self.put_hard_state(&mut batch, shard, hard_state);
-        batch.commit().map_err(|error| self.error(error))
-    }
-
-    fn oldest_shard(&self) -> Option<ShardId> {
-        None
-    }
-
-    fn bytes_on_disk(&self) -> u64 {
-        self.database.disk_space().unwrap_or(0)
+        Ok(batch.commit()?)
     }
 }
 

@@ -7,6 +7,7 @@ mod fjall_log;
 mod load;
 mod raft_engine_log;
 mod raw_file;
+mod store;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,9 +16,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Parser;
 use shardine_model::ids::ShardId;
-use shardine_store::{LogStore, Options, SegmentLog};
+use shardine_store::Options;
 
 use self::load::{Load, Measured};
+use self::store::{LogStore, Segments};
 
 /// Measures the log stores that were considered.
 #[derive(Parser)]
@@ -61,7 +63,7 @@ const CANDIDATES: [Candidate; 4] = [
     Candidate { name: "raw file", open: |dir, _| Ok(Box::new(raw_file::RawFile::open(dir)?)), can_recover: false },
     Candidate {
         name: "segments (ours)",
-        open: |dir, space| Ok(Box::new(SegmentLog::open(dir, segment_options(space))?)),
+        open: |dir, space| Ok(Box::new(Segments::open(dir, segment_options(space))?)),
         can_recover: true,
     },
     Candidate {
@@ -92,7 +94,7 @@ fn main() -> Result<()> {
 fn measure_writes(args: &Args, candidates: &[&Candidate], load: &Load) -> Result<()> {
     say(&format!("\n{}", load.name));
     say(
-        "| store | writes/s | CPU µs per write | of it the caller's | median µs | 99 % µs | worst ms |\n|---|---|---|---|---|---|---|",
+        "| store | writes/s | syncs/s | CPU µs per write | of it the callers' | median µs | 99 % µs | worst ms |\n|---|---|---|---|---|---|---|---|",
     );
     let mut seen: Vec<Vec<Measured>> = candidates.iter().map(|_| Vec::new()).collect();
     for _ in 0..args.rounds {
@@ -104,9 +106,10 @@ fn measure_writes(args: &Args, candidates: &[&Candidate], load: &Load) -> Result
     for (candidate, seen) in candidates.iter().zip(&seen) {
         let median = |of: fn(&Measured) -> f64| load::median(seen.iter().map(of).collect());
         say(&format!(
-            "| {} | {:.0} | {:.1} | {:.1} | {:.0} | {:.0} | {:.1} |",
+            "| {} | {:.0} | {:.0} | {:.1} | {:.1} | {:.0} | {:.0} | {:.1} |",
             candidate.name,
             median(|measured| measured.writes_per_second),
+            median(|measured| measured.syncs_per_second),
             median(|measured| measured.cpu_us),
             median(|measured| measured.caller_cpu_us),
             median(|measured| measured.median_us),
@@ -129,13 +132,12 @@ fn measure_recovery(args: &Args, candidate: &Candidate) -> Result<()> {
     let store = (candidate.open)(&dir, Space::Prepared)?;
     let mut entries = 0;
     for shard in store.shards() {
-        entries += store.load(shard)?.entries.len();
+        entries += store.entries(shard)?.len();
     }
     let took = before.elapsed();
     let held = bytes_below(&dir)?;
-    for shard in 1..=load.groups {
-        store.truncate_before(ShardId(shard), writes as u64)?;
-    }
+    let shards: Vec<ShardId> = (1..=load.groups).map(ShardId).collect();
+    store.truncate_before(&shards, writes as u64)?;
     drop(store);
     let left = bytes_below(&dir)?;
     say(&format!(

@@ -1,17 +1,16 @@
 //! The log on raft-engine: files recycled and prefilled, no compression, only the tail may be damaged.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
-use raft_engine::{Command, Config, Engine, LogBatch, MessageExt, ReadableSize, RecoveryMode};
+use raft_engine::{Config, Engine, LogBatch, MessageExt, ReadableSize, RecoveryMode};
 use raft_proto::eraftpb::{Entry, EntryType};
-use shardine_model::ids::{ReplicaId, ShardId};
-use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite};
-use shardine_store::{Error, GroupLog, LogStore};
+use shardine_model::ids::ShardId;
+use shardine_model::log::{LogEntry, LogEntryKind, LogWrite};
 
 use super::Space;
+use super::store::LogStore;
 
 const HARD_STATE_KEY: &[u8] = b"hard";
 
@@ -26,7 +25,6 @@ impl MessageExt for Entries {
 }
 
 pub struct RaftEngineLog {
-    dir: PathBuf,
     engine: Engine,
     /// Kept between writes for its memory.
     batch: Mutex<LogBatch>,
@@ -45,11 +43,7 @@ impl RaftEngineLog {
             prefill_for_recycle: space == Space::Prepared,
             ..Config::default()
         };
-        Ok(Self { dir: dir.to_path_buf(), engine: Engine::open(config)?, batch: Mutex::default() })
-    }
-
-    fn error(&self, error: raft_engine::Error) -> Error {
-        Error::Io { action: "use the raft-engine log in", path: self.dir.clone(), cause: io::Error::other(error) }
+        Ok(Self { engine: Engine::open(config)?, batch: Mutex::default() })
     }
 
     fn stage(batch: &mut LogBatch, write: &LogWrite) -> raft_engine::Result<()> {
@@ -66,12 +60,12 @@ impl RaftEngineLog {
 }
 
 impl LogStore for RaftEngineLog {
-    fn write(&self, writes: &[LogWrite]) -> Result<(), Error> {
+    fn write(&self, writes: Vec<LogWrite>) -> Result<()> {
         let mut batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
-        for write in writes {
-            Self::stage(&mut batch, write).map_err(|error| self.error(error))?;
+        for write in &writes {
+            Self::stage(&mut batch, write)?;
         }
-        self.engine.write(&mut batch, true).map_err(|error| self.error(error))?;
+        self.engine.write(&mut batch, true)?;
         Ok(())
     }
 
@@ -79,44 +73,21 @@ impl LogStore for RaftEngineLog {
         self.engine.raft_groups().into_iter().map(|region| ShardId(region as u32)).collect()
     }
 
-    fn load(&self, shard: ShardId) -> Result<GroupLog, Error> {
+    fn entries(&self, shard: ShardId) -> Result<Vec<LogEntry>> {
         let region = u64::from(shard.0);
         let mut found = Vec::new();
         if let (Some(first), Some(last)) = (self.engine.first_index(region), self.engine.last_index(region)) {
-            self.engine
-                .fetch_entries_to::<Entries>(region, first, last + 1, None, &mut found)
-                .map_err(|error| self.error(error))?;
+            self.engine.fetch_entries_to::<Entries>(region, first, last + 1, None, &mut found)?;
         }
-        let value = self.engine.get(region, HARD_STATE_KEY).unwrap_or_default();
-        let number = |at: usize| {
-            let bytes = value.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
-            u64::from_le_bytes(bytes.unwrap_or_default())
-        };
-        let hard_state = HardState { term: number(0), vote: ReplicaId(number(8)), commit: number(16) };
-        Ok(GroupLog { hard_state, entries: found.into_iter().map(decode).collect() })
+        Ok(found.into_iter().map(decode).collect())
     }
 
-    fn truncate_before(&self, shard: ShardId, index: u64) -> Result<(), Error> {
-        self.engine.compact_to(u64::from(shard.0), index);
-        self.engine.purge_expired_files().map_err(|error| self.error(error))?;
+    fn truncate_before(&self, shards: &[ShardId], index: u64) -> Result<()> {
+        for shard in shards {
+            self.engine.compact_to(u64::from(shard.0), index);
+        }
+        self.engine.purge_expired_files()?;
         Ok(())
-    }
-
-    fn reset(&self, shard: ShardId, hard_state: HardState) -> Result<(), Error> {
-        let mut batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
-        batch.add_command(u64::from(shard.0), Command::Clean);
-        let write = LogWrite { shard, replica: ReplicaId(1), entries: Vec::new(), hard_state: Some(hard_state) };
-        Self::stage(&mut batch, &write).map_err(|error| self.error(error))?;
-        self.engine.write(&mut batch, true).map_err(|error| self.error(error))?;
-        Ok(())
-    }
-
-    fn oldest_shard(&self) -> Option<ShardId> {
-        None
-    }
-
-    fn bytes_on_disk(&self) -> u64 {
-        self.engine.get_used_size() as u64
     }
 }
 

@@ -4,18 +4,18 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
 use shardine_model::ids::ShardId;
-use shardine_model::log::{HardState, LogWrite};
-use shardine_store::{Error, GroupLog, LogStore};
+use shardine_model::log::{LogEntry, LogWrite};
+
+use super::store::LogStore;
 
 const FILE_BYTES: u64 = 64 << 20;
 
 pub struct RawFile {
-    path: PathBuf,
     file: File,
     /// Where to write next, and memory to put a turn together in.
     state: Mutex<(u64, Vec<u8>)>,
@@ -30,12 +30,12 @@ impl RawFile {
             file.write_all(&zeros)?;
         }
         file.sync_all()?;
-        Ok(Self { path, file, state: Mutex::default() })
+        Ok(Self { file, state: Mutex::default() })
     }
 }
 
 impl LogStore for RawFile {
-    fn write(&self, writes: &[LogWrite]) -> Result<(), Error> {
+    fn write(&self, writes: Vec<LogWrite>) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (offset, buffer) = &mut *state;
         buffer.clear();
@@ -45,11 +45,8 @@ impl LogStore for RawFile {
         if *offset + buffer.len() as u64 > FILE_BYTES {
             *offset = 0;
         }
-        self.file.write_all_at(buffer, *offset).and_then(|()| self.file.sync_data()).map_err(|cause| Error::Io {
-            action: "write",
-            path: self.path.clone(),
-            cause,
-        })?;
+        self.file.write_all_at(buffer, *offset)?;
+        self.file.sync_data()?;
         *offset += buffer.len() as u64;
         Ok(())
     }
@@ -58,23 +55,11 @@ impl LogStore for RawFile {
         Vec::new()
     }
 
-    fn load(&self, _: ShardId) -> Result<GroupLog, Error> {
-        Ok(GroupLog::default())
+    fn entries(&self, _: ShardId) -> Result<Vec<LogEntry>> {
+        Ok(Vec::new())
     }
 
-    fn truncate_before(&self, _: ShardId, _: u64) -> Result<(), Error> {
+    fn truncate_before(&self, _: &[ShardId], _: u64) -> Result<()> {
         Ok(())
-    }
-
-    fn reset(&self, _: ShardId, _: HardState) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn oldest_shard(&self) -> Option<ShardId> {
-        None
-    }
-
-    fn bytes_on_disk(&self) -> u64 {
-        FILE_BYTES
     }
 }

@@ -1,11 +1,9 @@
 //! Which coordination groups there are, and which of them a node belongs to.
 
-use std::path::Path as Folder;
-
 use anyhow::bail;
 use shardine_model::{GroupKind, ShardId};
 use shardine_shard::coord::{NodeCall, Path};
-use shardine_store::LogStore;
+use shardine_store::Storage;
 
 const FIRST_GROUP: u32 = ShardId::FIRST_COORDINATION.0;
 
@@ -18,12 +16,9 @@ pub(crate) fn is_group(shard: ShardId) -> bool {
 
 /// The groups that the directory holds, or, if it is new, as many as asked for. Nodes stay in the group that they were made
 /// in, so the number cannot change.
-pub(super) fn groups(log: &dyn LogStore, snapshots: &Folder, asked: Option<u32>) -> anyhow::Result<Vec<ShardId>> {
-    let mut known = log.shards();
-    known.extend(shardine_store::snapshot::shards(snapshots)?);
+pub(super) fn groups(storage: &Storage, asked: Option<u32>) -> anyhow::Result<Vec<ShardId>> {
+    let mut known = storage.shards()?;
     known.retain(|&shard| is_group(shard));
-    known.sort_unstable();
-    known.dedup();
     choose(&known, asked)
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use shardine_model::ids::{ReplicaId, ShardId};
 
+use super::gather::Gather;
 use super::group::Group;
 use super::writer::Writer;
 use super::{Change, GroupLog, Options};
@@ -22,9 +23,10 @@ pub enum Start {
     Again,
 }
 
-/// The log of all groups of a node in one directory.
+/// The log of all groups of a node in one directory. Shared by all threads that write.
 pub struct SegmentLog {
     dir: PathBuf,
+    gather: Gather,
     writer: Mutex<Writer>,
 }
 
@@ -43,13 +45,15 @@ impl SegmentLog {
         options: Options,
     ) -> Result<Self, Error> {
         let writer = Writer::open(files, dir, owner, start, options)?;
-        Ok(Self { dir: dir.to_path_buf(), writer: Mutex::new(writer) })
+        Ok(Self { dir: dir.to_path_buf(), gather: Gather::default(), writer: Mutex::new(writer) })
     }
 
     /// Makes all changes durable, in order: what fits into one frame all or, after a crash, none of it. Returns after it is on
-    /// disk. An error means that the process must stop: no later change is accepted.
+    /// disk. Callers at the same time share a write; those of one group must come one after the other. An error means that the
+    /// process must stop: no later change is accepted.
     pub fn append(&self, changes: Vec<Change>) -> Result<(), Error> {
-        self.writer()?.append(&changes)
+        let written = self.gather.append(changes, |changes| self.writer()?.append(changes));
+        written.unwrap_or_else(|| Err(Error::Stopped { dir: self.dir.clone() }))
     }
 
     /// The groups that anything is kept of, also those whose log is damaged.
