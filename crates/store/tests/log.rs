@@ -246,7 +246,7 @@ fn a_fault_of_one_caller_ends_the_log_for_all() {
         let writers: Vec<_> = (1..=4)
             .map(|shard| {
                 let log = &log;
-                let gap = |index| index + u64::from(shard == 3 && index == 20);
+                let gap = move |index| index + u64::from(shard == 3 && index == 20);
                 scope.spawn(move || (1..=400).all(|index| try_write(log, [entries(shard, [gap(index)], 10)]).is_ok()))
             })
             .collect();

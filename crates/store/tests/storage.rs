@@ -168,15 +168,15 @@ fn a_removed_replica_leaves_a_tombstone_and_no_snapshot() {
 #[test]
 fn another_replica_of_the_shard_begins_anew() {
     on_both(|ground| {
-        let later = |indexes| LogWrite { replica: ReplicaId(9), ..entries(1, indexes, 10) };
+        let later = |indexes: &[u64]| LogWrite { replica: ReplicaId(9), ..entries(1, indexes.iter().copied(), 10) };
         let node = ground.start();
         node.perform([write(1, 1..=20)]);
         node.cut(&meta(19), &[b"old"]);
         node.perform([LogOp::Remove { shard: SHARD, replica: REPLICA }]);
 
         // The peer's snapshot may be older than the one that was here.
-        let installed = install(&meta(8), &[b"state"], hard_state(8), later(9..=9));
-        node.perform([LogOp::Write(LogWrite { hard_state: Some(hard_state(0)), ..later(1..=0) }), installed]);
+        let installed = install(&meta(8), &[b"state"], hard_state(8), later(&[9]));
+        node.perform([LogOp::Write(LogWrite { hard_state: Some(hard_state(0)), ..later(&[]) }), installed]);
 
         let expected = Kept { replica: ReplicaId(9), ..behind(8, hard_state(8), [9]) };
         assert_eq!(node.kept(SHARD), expected);
