@@ -17,8 +17,9 @@ use shardine_resp::Options as RespOptions;
 use shardine_router::{RemoteEngine, ShardMap, ShardPlace};
 use shardine_shard::{MemoryLimits, Options as ReplicaOptions, Replica};
 use shardine_store::{DataDir, Identity, LogStore, SegmentLog};
-use shardine_writeback::{Backend, Handle, Url};
+use shardine_writeback::{Backend, Class as SqlClass, Handle, OnClaim, Options as SqlOptions, Owner, Url};
 
+use crate::baseline::Baseline;
 use crate::clock::Clock;
 use crate::coord::{self, Coordination};
 use crate::doors::Doors;
@@ -78,9 +79,18 @@ impl Node {
             posts.push((poll, inbox, mailbox));
         }
         let inboxes: Vec<Inbox> = posts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
-        let (sql, schema_sql) = start_sql(&url, &inboxes)?;
-        let (requests, request_box) = schema_manager::schema_requests();
         let map = shard_map(&log, &data.snapshot_dir(), options)?;
+        let memory_max = memory_share(options, map.places().len());
+        let replicas: Vec<Result<Replica, String>> =
+            map.places().iter().map(|place| replica(place, &*log, &data, options, memory_max)).collect();
+        let ends = map
+            .places()
+            .iter()
+            .zip(&replicas)
+            .filter_map(|(place, replica)| Some((place.shard, replica.as_ref().ok()?.log_progress().inherited)));
+        let baseline = Arc::new(Baseline::open(data.path(), &ends.collect::<Vec<_>>())?);
+        let (sql, schema_sql) = start_sql(sql_options(url, identity, options, &baseline), &inboxes)?;
+        let (requests, request_box) = schema_manager::schema_requests();
         let exchange = Arc::new(Exchange {
             map: map.clone(),
             inboxes,
@@ -88,6 +98,7 @@ impl Node {
             schema_manager: Mutex::new(requests),
             sql,
             sql_url: sql_url.clone(),
+            baseline,
             node: NODE.0,
             started: Instant::now(),
             log: Arc::clone(&log),
@@ -97,12 +108,11 @@ impl Node {
         let clock = Clock::start();
         let mut held = Vec::new();
         let mut threads = Vec::new();
-        for (number, (poll, inbox, mailbox)) in posts.into_iter().enumerate() {
-            let memory_max = memory_share(options, map.places().len());
-            let mut host = Host::default();
-            for place in map.places().iter().filter(|place| place.lane == number) {
-                host.add(place.shard, REPLICA, replica(place, &*log, &data, options, memory_max));
-            }
+        let mut hosts: Vec<Host<Replica>> = posts.iter().map(|_| Host::default()).collect();
+        for (place, replica) in map.places().iter().zip(replicas) {
+            hosts[place.lane].add(place.shard, REPLICA, replica);
+        }
+        for (number, ((poll, inbox, mailbox), host)) in posts.into_iter().zip(hosts).enumerate() {
             let news = inbox.clone();
             let tell = move |what| {
                 news.send(match what {
@@ -215,13 +225,30 @@ fn sql_url(options: &UpOptions) -> anyhow::Result<(String, Url)> {
     Ok((url.to_string(), url))
 }
 
+/// How SQL is spoken to, and as whom.
+fn sql_options(url: Url, identity: Identity, options: &UpOptions, baseline: &Arc<Baseline>) -> SqlOptions {
+    let baseline = Arc::clone(baseline);
+    let owner = Owner {
+        cluster: identity.cluster,
+        node: identity.node,
+        incarnation: crate::clock::wall().0,
+        start: rand::random(),
+        adopts: options.adopt_sql,
+    };
+    SqlOptions {
+        owner: Some(owner),
+        on_claim: OnClaim::new(move |traces| baseline.compare(traces)),
+        ..SqlOptions::new(url)
+    }
+}
+
 /// Starts SQL, whose outcomes go to the lane that asked, or to the schema manager.
 fn start_sql(
-    url: &Url,
+    options: SqlOptions,
     inboxes: &[Inbox],
 ) -> anyhow::Result<(Option<Handle>, std::sync::mpsc::Receiver<shardine_writeback::JobOutcome>)> {
     let (give, take) = channel();
-    if url.is_none() {
+    if options.url.is_none() {
         return Ok((None, take));
     }
     let inboxes = inboxes.to_vec();
@@ -235,7 +262,11 @@ fn start_sql(
             inbox.send(LaneMessage::Sql(done));
         }
     };
-    let handle = Backend::start(&shardine_writeback::Options::new(url.clone()), notify)?;
+    let handle = Backend::start(&options, notify).map_err(|error| match error.class {
+        // Somebody else's database is no fault of it, and has a code of its own.
+        SqlClass::Foreign => Refusal::new(ErrorCode::Forbidden, error.message).into(),
+        _ => anyhow::Error::from(error),
+    })?;
     Ok((Some(handle), take))
 }
 
