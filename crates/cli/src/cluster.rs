@@ -153,12 +153,18 @@ fn writeback_text(writeback: Option<&v1::Writeback>) -> String {
         None => "no SQL database behind it".to_owned(),
         Some(writeback) => {
             let state = if writeback.connected { "connected" } else { "NOT CONNECTED" };
-            let error = if writeback.last_error.is_empty() {
-                String::new()
-            } else {
-                format!("   last error: {}", writeback.last_error)
+            let error = match show::ago(&writeback.last_error, writeback.last_error_ago_ms) {
+                error if error.is_empty() => error,
+                error => format!("   last error, {error}"),
             };
-            format!("SQL {}   {state}   {} rows to write{error}", writeback.url, writeback.dirty)
+            let ahead = match &writeback.tables_ahead[..] {
+                [] => String::new(),
+                tables => format!(
+                    "\nSQL IS AHEAD of this node in {}: nothing of that is written; shardine doctor",
+                    tables.join(", ")
+                ),
+            };
+            format!("SQL {}   {state}   {} rows to write{error}{ahead}", writeback.url, writeback.dirty)
         }
     }
 }
@@ -255,6 +261,8 @@ fn status_json(status: &v1::StatusReply) -> Json {
             "connected": writeback.connected,
             "dirty": value::unsigned(writeback.dirty),
             "last_error": Some(&writeback.last_error).filter(|error| !error.is_empty()),
+            "last_error_ago_ms": (!writeback.last_error.is_empty()).then_some(writeback.last_error_ago_ms),
+            "tables_ahead": writeback.tables_ahead,
         })
     });
     json!({

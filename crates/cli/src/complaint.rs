@@ -117,14 +117,18 @@ fn hint(code: ErrorCode) -> (&'static str, &'static str) {
         ErrorCode::NoLeader => {
             ("no server listens there, or its shard has no leader", "shardine up, or shardine doctor")
         }
-        ErrorCode::BackendUnavailable => ("the SQL database cannot be reached", "shardine status; start the database"),
+        ErrorCode::BackendUnavailable => {
+            ("SQL cannot be reached, or its table is not what the definition says", "shardine writeback status")
+        }
         ErrorCode::Busy => ("too much is waiting", "the same again in a moment"),
         ErrorCode::DirtyLimit => ("SQL is slower than the changes", "shardine status; wait for SQL"),
         ErrorCode::InDoubt => ("the change may or may not have been made", "shardine get KEY"),
         ErrorCode::Expired => ("the deadline passed; nothing was done", "a longer --timeout"),
         ErrorCode::Unauthenticated => ("the server wants a token", "--token TOKEN, or SHARDINE_TOKEN"),
         ErrorCode::Forbidden => ("the token does not allow that", "a token with more rights"),
-        ErrorCode::Unsupported => ("this server does not offer that", "shardine --version on both sides"),
+        ErrorCode::Unsupported => {
+            ("this server, table or record does not offer that", "docs/errors.md; shardine --version on both sides")
+        }
         ErrorCode::Suspended => ("an operator has suspended the shard", "shardine shards; shardine shards resume"),
         ErrorCode::SqlRefused => ("SQL does not take the row", "shardine writeback dead-letters says why"),
         ErrorCode::Internal => ("something broke inside", "the server's log; shardine doctor"),

@@ -23,6 +23,9 @@ const SPACE_WANTED: u64 = 1 << 30;
 const SYNC_GOOD: Duration = Duration::from_millis(10);
 const SYNC_ROUNDS: usize = 32;
 const DIRTY_WORRYING: u64 = 100_000;
+/// Rows of a table that are compared with SQL where it is ahead, and how many are named.
+const AHEAD_ROWS_MAX: u64 = 100_000;
+const AHEAD_EXAMPLES: usize = 3;
 /// 2026: a clock before the day this was written is not set.
 const EARLIEST_SECONDS: u64 = 1_767_225_600;
 
@@ -77,7 +80,13 @@ pub async fn run(args: DoctorArgs, output: Output) -> Result<(), Complaint> {
     findings.push(door("redis port", args.redis, serving));
     findings.push(door("http port", args.http, serving));
     match status {
-        Ok(status) => findings.extend([reachable(&args.server), version(&status), shards(&status), sql(&status)]),
+        Ok(status) => {
+            findings.extend([reachable(&args.server), version(&status), shards(&status), sql(&status)]);
+            for table in status.writeback.iter().flat_map(|sql| &sql.tables_ahead) {
+                findings.push(ahead(&args.server, table).await);
+            }
+            findings.extend(tables_in_trouble(&args.server).await);
+        }
         Err(complaint) => findings.push(unreachable(&args.server, &complaint)),
     }
     let bad = findings.iter().filter(|finding| finding.grade == Grade::Bad).count();
@@ -289,7 +298,7 @@ fn sql(status: &v1::StatusReply) -> Finding {
         None => Finding::good(CHECK, "none behind this node"),
         Some(sql) if !sql.connected => {
             let found = format!("{} cannot be reached: {}", sql.url, sql.last_error);
-            Finding::bad(CHECK, found, "start it; resident records are served meanwhile")
+            Finding::bad(CHECK, found, "bring it back; resident records are served meanwhile")
         }
         Some(sql) if sql.dirty > DIRTY_WORRYING => Finding::warning(
             CHECK,
@@ -298,4 +307,60 @@ fn sql(status: &v1::StatusReply) -> Finding {
         ),
         Some(sql) => Finding::good(CHECK, format!("{} connected, {} rows to write", sql.url, sql.dirty)),
     }
+}
+
+/// A table of which nothing is written, because the data directory is older than what SQL holds.
+async fn ahead(server: &ServerArgs, table: &str) -> Finding {
+    let found = match compare(server, table).await {
+        Ok(found) => found,
+        Err(complaint) => format!("; the rows could not be compared: {}", complaint.what),
+    };
+    Finding::bad(
+        "SQL ahead",
+        format!(
+            "table {table}: SQL was written from a longer log than this directory has; nothing of it is written{found}"
+        ),
+        "put the newest copy of the data directory back: docs/damage.md, \"An old copy\"",
+    )
+}
+
+/// In how many rows SQL is ahead, and some of them.
+async fn compare(server: &ServerArgs, table: &str) -> Result<String, Complaint> {
+    let mut connection = Connection::open(server).await?;
+    let (mut compared, mut newer, mut examples, mut cursor) = (0, 0, Vec::new(), Vec::new());
+    loop {
+        let request = v1::VerifyRequest { table: table.to_owned(), limit: 1_000, cursor };
+        let reply = connection.cluster.verify(request).await;
+        let page = reply.map_err(|status| Complaint::from_status(&status))?.into_inner();
+        compared += page.equal + page.differences.len() as u64;
+        for row in page.differences.iter().filter(|row| row.kind() == v1::DifferenceKind::Newer) {
+            newer += 1;
+            if examples.len() < AHEAD_EXAMPLES {
+                let name = row.row.as_ref().map(show::row).unwrap_or_default();
+                examples.push(format!("{name} (SQL {}, memory {})", row.sql_version, row.memory_version));
+            }
+        }
+        if page.next.is_empty() || compared >= AHEAD_ROWS_MAX {
+            let named = if examples.is_empty() { String::new() } else { format!(": {}", examples.join(", ")) };
+            return Ok(format!("; SQL holds a newer version of {newer} of {compared} rows compared{named}"));
+        }
+        cursor = page.next;
+    }
+}
+
+/// Tables that SQL can be reached for and that are left alone for a while all the same: they are not what they should be.
+async fn tables_in_trouble(server: &ServerArgs) -> Vec<Finding> {
+    let Ok(mut connection) = Connection::open(server).await else { return Vec::new() };
+    let Ok(reply) = connection.cluster.writeback_status(v1::WritebackStatusRequest {}).await else { return Vec::new() };
+    let reply = reply.into_inner();
+    let is_connected = reply.database.is_some_and(|database| database.connected);
+    let is_stuck = |table: &v1::TableWriteback| {
+        is_connected && table.paused_ms > 0 && !table.last_error.is_empty() && table.ahead.is_empty()
+    };
+    let finding = |table: v1::TableWriteback| {
+        let said = show::ago(&table.last_error, table.last_error_ago_ms);
+        let found = format!("table {}: {} rows wait; {said}", table.table, table.dirty_rows);
+        Finding::bad("SQL table", found, "what it says; docs/sql.md, \"Errors\"")
+    };
+    reply.tables.into_iter().filter(is_stuck).map(finding).collect()
 }

@@ -43,6 +43,17 @@ pub fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> Strin
     table.trim_fmt()
 }
 
+/// What was said, and when; nothing if nothing was.
+pub fn ago(said: &str, ago_ms: u64) -> String {
+    let seconds = ago_ms / 1_000;
+    match (said.is_empty(), seconds) {
+        (true, _) => String::new(),
+        (false, 0..120) => format!("{seconds} s ago: {said}"),
+        (false, 120..7_200) => format!("{} min ago: {said}", seconds / 60),
+        (false, _) => format!("{} h ago: {said}", seconds / 3_600),
+    }
+}
+
 /// `table:key@sort`, as commands read it.
 pub fn row(row: &v1::Row) -> String {
     let key = address::key_text(&row.table, &row.key);

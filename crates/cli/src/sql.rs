@@ -142,7 +142,10 @@ fn writeback_text(reply: &v1::WritebackStatusReply) -> String {
     let state = if database.connected { "connected" } else { "NOT CONNECTED" };
     let mut text = format!("{}   {state}   {} rows dirty\n", database.url, database.dirty);
     if !database.last_error.is_empty() {
-        text.push_str(&format!("last error: {}\n", database.last_error));
+        text.push_str(&format!("last error, {}\n", show::ago(&database.last_error, database.last_error_ago_ms)));
+    }
+    for table in reply.tables.iter().filter(|table| !table.ahead.is_empty()) {
+        text.push_str(&format!("{}: {}\n", table.table, table.ahead));
     }
     let rows = reply.tables.iter().map(|table| {
         let age = format!("{:.1} s", table.oldest_dirty_ms as f64 / 1_000.0);
@@ -154,7 +157,7 @@ fn writeback_text(reply: &v1::WritebackStatusReply) -> String {
             table.written_rows.to_string(),
             format!("{:.1}", table.written_per_second),
             table.dead_letters.to_string(),
-            table.last_error.clone(),
+            show::ago(&table.last_error, table.last_error_ago_ms),
         ]
     });
     let head = ["TABLE", "DIRTY ROWS", "DIRTY BYTES", "OLDEST", "WRITTEN", "ROWS/S", "DEAD LETTERS", "LAST ERROR"];
@@ -169,6 +172,8 @@ fn writeback_json(reply: &v1::WritebackStatusReply) -> Json {
             "connected": database.connected,
             "dirty": database.dirty,
             "last_error": word(&database.last_error),
+            "last_error_ago_ms": (!database.last_error.is_empty()).then_some(database.last_error_ago_ms),
+            "tables_ahead": database.tables_ahead,
         })
     });
     let tables = reply.tables.iter().map(|table| {
@@ -183,6 +188,8 @@ fn writeback_json(reply: &v1::WritebackStatusReply) -> Json {
             "written_rows": table.written_rows,
             "written_per_second": table.written_per_second,
             "last_error": word(&table.last_error),
+            "last_error_ago_ms": (!table.last_error.is_empty()).then_some(table.last_error_ago_ms),
+            "ahead": word(&table.ahead),
         })
     });
     json!({ "database": database, "tables": tables.collect::<Vec<_>>() })

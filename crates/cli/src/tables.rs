@@ -27,8 +27,8 @@ enum TableCommand {
     )]
     Create {
         name: String,
-        /// A field as NAME:TYPE or NAME:TYPE=DEFAULT; repeat for more
-        #[arg(long = "field", required = true, value_name = "NAME:TYPE")]
+        /// A field as NAME:TYPE or NAME:TYPE=DEFAULT; repeat for more. None, if SQL has lost a table that is defined here
+        #[arg(long = "field", value_name = "NAME:TYPE")]
         fields: Vec<String>,
         /// A part of the sort key as NAME:TYPE; at most two
         #[arg(long = "sort", value_name = "NAME:TYPE")]

@@ -41,6 +41,9 @@ pub struct UpArgs {
     /// sqlite:PATH or none [default: SQLite inside the data directory]
     #[arg(long, value_name = "URL", hide_env_values = true)]
     sql: Option<String>,
+    /// Take the SQL database over from a cluster that is gone for good; once, and then start without it again
+    #[arg(long)]
+    adopt_sql: bool,
     /// Shards of a new data directory [default: 4]
     #[arg(long)]
     shards: Option<u32>,
@@ -144,6 +147,7 @@ fn options(args: UpArgs) -> Result<UpOptions, Complaint> {
         grpc: args.grpc.or(file.grpc).unwrap_or(default.grpc),
         http: args.http.or(file.http).unwrap_or(default.http),
         sql: args.sql.or(file.sql).or(default.sql),
+        adopt_sql: args.adopt_sql,
         shards,
         coord_groups: args.coord_groups.or(file.coord_groups).or(default.coord_groups),
         lanes: args.lanes.or(file.lanes).or(default.lanes),
@@ -180,6 +184,10 @@ fn refused(options: &UpOptions, error: &anyhow::Error) -> Complaint {
         Some(Refusal { code: ErrorCode::Busy, message }) => {
             let cause = "one process at a time may use a data directory";
             Complaint::failed(message, cause, "stop that process, or --data DIR").coded(ErrorCode::Busy)
+        }
+        Some(Refusal { code: ErrorCode::Forbidden, message }) => {
+            let cause = "a database has one cluster, and of each of its nodes the newest start";
+            Complaint::failed(message, cause, "docs/damage.md, \"An old copy\"").coded(ErrorCode::Forbidden)
         }
         Some(refusal) => Complaint::failed(&refusal.message, cause, remedy).coded(refusal.code),
         None => Complaint::failed(error.to_string(), cause, remedy),

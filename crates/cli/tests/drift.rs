@@ -54,15 +54,87 @@ fn told_after(sql: Sql, table: &str, meanwhile: impl FnOnce(&Shardine)) -> Strin
     server.process().wait_for_line("SQL and the definition do not agree", PATIENCE).unwrap()
 }
 
+/// The words between backquotes: what to type.
+fn remedy(told: &str) -> Vec<String> {
+    let typed = told.split('`').nth(1).unwrap_or_else(|| panic!("nothing to type in {told}"));
+    typed.strip_prefix("shardine ").unwrap().split(' ').map(str::to_owned).collect()
+}
+
+fn sqlite(server: &Shardine, statement: &str) -> String {
+    let output = std::process::Command::new("sqlite3").arg(server.sqlite_path()).arg(statement).output().unwrap();
+    assert!(output.status.success(), "{statement}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn start_with_users() -> Shardine {
+    let binary = Some(env!("CARGO_BIN_EXE_shardine").into());
+    let server = Shardine::start_with(Options { sql: Sql::Sqlite, binary, ..Options::default() }).unwrap();
+    run(&server, &["table", "create", "users", "--field", "age:int64", "--field", "city:string=Rome"]);
+    let mut client = server.client().unwrap();
+    assert_eq!(call(&mut client, "HSET users:lili age 1"), Reply::Int(1));
+    assert_eq!(call(&mut client, "REC.FLUSH users"), Reply::ok());
+    server
+}
+
+fn run(server: &Shardine, words: &[&str]) {
+    let output = server.command(words).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What `writeback status` says of the table, once it says something.
+fn last_error(server: &Shardine) -> String {
+    let look = || {
+        let output = server.command(&["writeback", "status", "--json"]).output()?;
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        Ok(status["tables"][0]["last_error"].as_str().map(str::to_owned))
+    };
+    wait_for("an error of the table", PATIENCE, look).unwrap()
+}
+
+/// Told while it runs, told at start, and what is told to do about it works.
 #[test]
-fn write_back_112_a_table_that_is_gone_is_told_at_start() {
-    let shared = Shared::database(Kind::Postgres).unwrap();
-
-    let told = told_after(Sql::Url(shared.database.url()), "table create users --field age:int64", |_| {
-        shared.database.sql("DROP TABLE users").unwrap();
-    });
-
+fn write_back_112_a_table_that_is_gone_is_told_and_can_be_made_again() {
+    let mut server = start_with_users();
+    sqlite(&server, "DROP TABLE users");
+    assert_eq!(call(&mut server.client().unwrap(), "HSET users:lili age 2"), Reply::Int(0));
+    let told = last_error(&server);
     assert!(told.contains("SQL has no table users"), "{told}");
+    server.kill9().unwrap();
+    server.restart().unwrap();
+    let at_start = server.process().wait_for_line("SQL and the definition do not agree", PATIENCE).unwrap();
+    assert_eq!(remedy(&at_start), remedy(&told));
+    let words = remedy(&told);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+
+    run(&server, &words);
+
+    let look = || Ok((sqlite(&server, "SELECT age, city FROM users") == "2|Rome\n").then_some(()));
+    wait_for("the row in SQL", PATIENCE, look).unwrap();
+    let again = server.command(&words).output().unwrap();
+    let complaint = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(complaint.contains("there is a table users already"), "nothing is missing any more: {complaint}");
+}
+
+/// The same for the whole file: put back, it goes on by itself; else a restart and the tables again.
+#[test]
+fn write_back_112_a_file_that_is_gone_is_told_and_can_be_made_again() {
+    let mut server = start_with_users();
+    std::fs::remove_file(server.sqlite_path()).unwrap();
+    assert_eq!(call(&mut server.client().unwrap(), "HSET users:lili age 2"), Reply::Int(0));
+    let told = last_error(&server);
+    assert!(told.contains("restore it; or restart, which makes an empty one"), "{told}");
+
+    for side in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{}{side}", server.sqlite_path().display()));
+    }
+    server.kill9().unwrap();
+    server.restart().unwrap();
+    let words = remedy(&told);
+    let words: Vec<&str> = words.iter().map(|word| if word == "NAME" { "users" } else { word }).collect();
+    run(&server, &words);
+
+    let look = || Ok((sqlite(&server, "SELECT age, city FROM users") == "2|Rome\n").then_some(()));
+    wait_for("the row in SQL", PATIENCE, look).unwrap();
 }
 
 #[test]

@@ -229,7 +229,9 @@ fn writeback_out(writeback: WritebackStatus) -> v1::Writeback {
         url: writeback.url,
         connected: writeback.connected,
         dirty: writeback.dirty,
-        last_error: writeback.last_error.unwrap_or_default(),
+        last_error_ago_ms: writeback.last_error.as_ref().map_or(0, |error| error.ago_ms),
+        last_error: writeback.last_error.map(|error| error.message).unwrap_or_default(),
+        tables_ahead: writeback.tables_ahead,
     }
 }
 
@@ -241,7 +243,9 @@ fn table_writeback_out(table: TableWriteback) -> v1::TableWriteback {
         oldest_dirty_ms: table.oldest_dirty_ms,
         written_rows: table.written_rows,
         written_per_second: table.written_per_second,
-        last_error: table.last_error.unwrap_or_default(),
+        last_error_ago_ms: table.last_error.as_ref().map_or(0, |error| error.ago_ms),
+        last_error: table.last_error.map(|error| error.message).unwrap_or_default(),
+        ahead: table.ahead.unwrap_or_default(),
         paused_ms: table.paused_ms,
         conflicts: table.conflicts,
         dead_letters: table.dead_letters,

@@ -128,7 +128,9 @@ fn writeback_out(writeback: &WritebackStatus) -> Json {
         "url": writeback.url,
         "connected": writeback.connected,
         "dirty": json::unsigned(writeback.dirty),
-        "last_error": writeback.last_error,
+        "last_error": writeback.last_error.as_ref().map(|error| &error.message),
+        "last_error_ago_ms": writeback.last_error.as_ref().map(|error| json::unsigned(error.ago_ms)),
+        "tables_ahead": writeback.tables_ahead,
     })
 }
 
@@ -143,7 +145,9 @@ fn table_writeback_out(table: &TableWriteback) -> Json {
         "dead_letters": json::unsigned(table.dead_letters),
         "written_rows": json::unsigned(table.written_rows),
         "written_per_second": table.written_per_second,
-        "last_error": table.last_error,
+        "last_error": table.last_error.as_ref().map(|error| &error.message),
+        "last_error_ago_ms": table.last_error.as_ref().map(|error| json::unsigned(error.ago_ms)),
+        "ahead": table.ahead,
     })
 }
 

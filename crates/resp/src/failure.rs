@@ -125,14 +125,16 @@ fn sentence(code: ErrorCode) -> &'static str {
         ErrorCode::StaleRoute => "the shard has moved, try again",
         ErrorCode::NotLeader => "this replica does not lead the shard, try again",
         ErrorCode::NoLeader => "the shard has no leader at the moment, try again",
-        ErrorCode::BackendUnavailable => "the record must be read from SQL, which cannot be reached",
+        ErrorCode::BackendUnavailable => {
+            "the record must be read from SQL, which does not give it: see `shardine writeback status`"
+        }
         ErrorCode::Busy => "too much is waiting, nothing was done, try again shortly",
         ErrorCode::DirtyLimit => "too much is waiting to be written to SQL, nothing was done",
         ErrorCode::InDoubt => "the change may or may not have been made, read the record to find out",
         ErrorCode::Expired => "the deadline passed, nothing was done",
         ErrorCode::Unauthenticated => "say who you are with AUTH first",
         ErrorCode::Forbidden => "this is not allowed to you",
-        ErrorCode::Unsupported => "this is not supported",
+        ErrorCode::Unsupported => "the table does not allow this: it is only read from SQL, or has no SQL behind it",
         ErrorCode::Suspended => "an operator has suspended the shard, nothing was done, try again after a resume",
         ErrorCode::SqlRefused => "SQL does not take the row, which stays in memory among the dead letters",
         ErrorCode::Internal => "something went wrong inside, see the server's log",

@@ -232,7 +232,16 @@ pub struct WritebackStatus {
     pub url: String,
     pub connected: bool,
     pub dirty: u64,
-    pub last_error: Option<String>,
+    pub last_error: Option<SqlError>,
+    /// Tables of which nothing is written, because SQL is ahead of this node's memory.
+    pub tables_ahead: Vec<String>,
+}
+
+/// What SQL said last, until a while after it has passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlError {
+    pub message: String,
+    pub ago_ms: u64,
 }
 
 /// Rows of a table with SQL behind it, in routing order.
@@ -320,8 +329,10 @@ pub struct TableWriteback {
     /// Rows that SQL has taken since the start of the node, and per second of late.
     pub written_rows: u64,
     pub written_per_second: f64,
-    /// The newest trouble with rows of this table, also after it has passed.
-    pub last_error: Option<String>,
+    /// The newest trouble with rows of this table.
+    pub last_error: Option<SqlError>,
+    /// Why nothing of it is written: SQL is ahead of this node's memory.
+    pub ahead: Option<String>,
 }
 
 /// A row that SQL does not take, and what it says.

@@ -11,8 +11,8 @@ mod shard_map;
 
 pub use call::{
     Bound, Call, DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, FieldSpec, FlushScope,
-    Residence, Response, ScanCall, ScanPage, ScannedRow, ShardStatus, SortRange, Switch, TableSpec, TableWriteback,
-    VerifiedPage, VerifyCall, WritebackReport, WritebackStatus,
+    Residence, Response, ScanCall, ScanPage, ScannedRow, ShardStatus, SortRange, SqlError, Switch, TableSpec,
+    TableWriteback, VerifiedPage, VerifyCall, WritebackReport, WritebackStatus,
 };
 pub use coord::{
     CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, SemaphoreRange,

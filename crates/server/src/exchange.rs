@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use shardine_model::codec::Reader;
 use shardine_model::{Catalogue, ErrorCode, GroupKind, Position, Refusal, Request, ShardId, TableId, Timestamp};
 use shardine_router::{
-    Call, EngineStatus, FlushScope, RemoteEngine, Response, ScanCall, ShardMap, Switch, TableWriteback,
+    Call, EngineStatus, FlushScope, RemoteEngine, Response, ScanCall, ShardMap, SqlError, Switch, TableWriteback,
     WritebackReport, WritebackStatus,
 };
 use shardine_store::Storage;
 
+use crate::baseline::Baseline;
 use crate::clock;
 use crate::coord::Window;
+use crate::lane::PASSED_KEEP_MS;
 use crate::lane_message::{Inbox, LaneMessage, LaneStatus, Respond, ShardCall, ShardDone};
 use crate::schema_manager::SchemaRequest;
 
@@ -25,6 +27,7 @@ pub(crate) struct Exchange {
     pub schema_manager: Mutex<Sender<SchemaRequest>>,
     pub sql: Option<shardine_writeback::Handle>,
     pub sql_url: String,
+    pub baseline: Arc<Baseline>,
     pub node: u64,
     pub started: std::time::Instant,
     pub storage: Arc<Storage>,
@@ -235,7 +238,8 @@ impl Exchange {
             sum.dead_letters += line.dead_letters;
             sum.written_rows += line.written_rows;
             sum.written_per_second += line.written_per_second;
-            sum.last_error = line.last_error.or(sum.last_error.take());
+            sum.last_error = newest(sum.last_error.take(), line.last_error);
+            sum.ahead = line.ahead.or(sum.ahead.take());
         }
         let dirty = tables.values().map(|table| table.dirty_rows).sum();
         WritebackReport { database: self.database(dirty), tables: tables.into_values().collect() }
@@ -243,8 +247,26 @@ impl Exchange {
 
     fn database(&self, dirty: u64) -> Option<WritebackStatus> {
         let look = self.sql.as_ref()?.status();
-        let last_error = look.last_error.map(|error| error.to_string());
-        Some(WritebackStatus { url: self.sql_url.clone(), connected: look.connected, dirty, last_error })
+        let last_error = look.last_error.map(|(error, ago)| SqlError {
+            message: error.to_string(),
+            ago_ms: u64::try_from(ago.as_millis()).unwrap_or(u64::MAX),
+        });
+        let is_told = |error: &SqlError| !look.connected || error.ago_ms < PASSED_KEEP_MS;
+        let tables = self.catalogue.read().unwrap_or_else(PoisonError::into_inner);
+        let tables_ahead = tables.tables().filter(|table| self.baseline.ahead(table.id).is_some());
+        Some(WritebackStatus {
+            url: self.sql_url.clone(),
+            connected: look.connected,
+            dirty,
+            last_error: last_error.filter(is_told),
+            tables_ahead: tables_ahead.map(|table| table.name.clone()).collect(),
+        })
+    }
+
+    /// Why nothing of a table is written, if SQL is ahead of this node in it.
+    pub fn ahead(&self, table: TableId) -> Option<String> {
+        let (shards, why) = self.baseline.ahead(table)?;
+        Some(if shards > 1 { format!("{why} (and so for {} more shards)", shards - 1) } else { why })
     }
 
     fn join_status(&self, lanes: Vec<LaneStatus>) -> EngineStatus {
@@ -319,9 +341,11 @@ fn sentence(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::NotLeader | ErrorCode::NoLeader => "this shard has no leader here at the moment; try again",
         ErrorCode::Busy => "too much is waiting; try again shortly",
-        ErrorCode::BackendUnavailable => "the SQL database cannot be reached and the record is not in memory",
+        ErrorCode::BackendUnavailable => {
+            "the record is not in memory, and SQL does not give it: `shardine writeback status` says why"
+        }
         ErrorCode::UnknownTable => "there is no such table",
-        ErrorCode::Unsupported => "the table has no SQL behind it",
+        ErrorCode::Unsupported => "the table is only read from SQL, or has no SQL behind it",
         ErrorCode::BadRequest => "the request is malformed",
         ErrorCode::Suspended => "an operator has suspended this shard; nothing was done, try again after a resume",
         ErrorCode::SqlRefused => "SQL does not take a row as it is; `shardine writeback dead-letters` says why",
@@ -371,6 +395,11 @@ impl RemoteEngine for ExchangeHandle {
     fn call(&self, call: Call, done: Box<dyn FnOnce(Response) + Send>) {
         self.0.dispatch(call, done);
     }
+}
+
+/// Of what several lanes say, what was said last.
+fn newest(one: Option<SqlError>, other: Option<SqlError>) -> Option<SqlError> {
+    one.into_iter().chain(other).min_by_key(|error| error.ago_ms)
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use shardine_model::{Catalogue, ShardId};
 pub(crate) use self::connections::{Connections, Population};
 pub(crate) use self::core::{Core, CoreParts};
 pub(crate) use self::sql::lane_of as sql_lane;
+pub(crate) use self::tally::PASSED_KEEP_MS;
 use crate::clock::Clock;
 use crate::exchange::Exchange;
 use crate::lane_message::{LaneMessage, Mailbox};

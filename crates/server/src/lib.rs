@@ -8,6 +8,7 @@
 mod options;
 mod node;
 mod restore;
+mod baseline;
 
 mod lane;
 mod lane_message;

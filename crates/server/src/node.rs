@@ -17,8 +17,9 @@ use shardine_resp::Options as RespOptions;
 use shardine_router::{RemoteEngine, ShardMap, ShardPlace};
 use shardine_shard::{MemoryLimits, Options as ReplicaOptions, Replica};
 use shardine_store::{DataDir, Identity, Storage};
-use shardine_writeback::{Backend, Handle, Url};
+use shardine_writeback::{Backend, Class as SqlClass, Handle, OnClaim, Options as SqlOptions, Owner, Url};
 
+use crate::baseline::Baseline;
 use crate::clock::Clock;
 use crate::coord::{self, Coordination};
 use crate::doors::Doors;
@@ -62,7 +63,8 @@ impl Node {
         check_exposure(options)?;
         let data = lock(&options.data)?;
         let new = || Identity { cluster: rand::random(), node: NODE, name: String::new() };
-        let incarnation = data.adopt(&data.identity()?.unwrap_or_else(new))?;
+        let identity = data.identity()?.unwrap_or_else(new);
+        let incarnation = data.adopt(&identity)?;
         let listener =
             TcpListener::bind(options.redis).with_context(|| format!("cannot listen on {}", options.redis))?;
         listener.set_nonblocking(true)?;
@@ -78,9 +80,25 @@ impl Node {
             posts.push((poll, inbox, mailbox));
         }
         let inboxes: Vec<Inbox> = posts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
-        let (sql, schema_sql) = start_sql(&url, &inboxes)?;
-        let (requests, request_box) = schema_manager::schema_requests();
         let map = shard_map(&storage, options)?;
+        let memory_max = memory_share(options, map.places().len());
+        let replicas: Vec<Result<Replica, String>> =
+            map.places().iter().map(|place| replica(place, &storage, incarnation, options, memory_max)).collect();
+        let ends = map
+            .places()
+            .iter()
+            .zip(&replicas)
+            .filter_map(|(place, replica)| Some((place.shard, replica.as_ref().ok()?.log_progress().inherited)));
+        let baseline = Arc::new(Baseline::open(data.path(), &ends.collect::<Vec<_>>())?);
+        let owner = Owner {
+            cluster: identity.cluster,
+            node: identity.node,
+            incarnation,
+            start: rand::random(),
+            adopts: options.adopt_sql,
+        };
+        let (sql, schema_sql) = start_sql(sql_options(url, owner, &baseline), &inboxes)?;
+        let (requests, request_box) = schema_manager::schema_requests();
         let exchange = Arc::new(Exchange {
             map: map.clone(),
             inboxes,
@@ -88,6 +106,7 @@ impl Node {
             schema_manager: Mutex::new(requests),
             sql,
             sql_url: sql_url.clone(),
+            baseline,
             node: NODE.0,
             started: Instant::now(),
             storage: Arc::clone(&storage),
@@ -98,12 +117,11 @@ impl Node {
         let population = Arc::new(lane::Population::new(options.lane_count(), options.connections_max));
         let mut held = Vec::new();
         let mut threads = Vec::new();
-        for (number, (poll, inbox, mailbox)) in posts.into_iter().enumerate() {
-            let memory_max = memory_share(options, map.places().len());
-            let mut host = Host::default();
-            for place in map.places().iter().filter(|place| place.lane == number) {
-                host.add(place.shard, REPLICA, replica(place, &storage, incarnation, options, memory_max));
-            }
+        let mut hosts: Vec<Host<Replica>> = posts.iter().map(|_| Host::default()).collect();
+        for (place, replica) in map.places().iter().zip(replicas) {
+            hosts[place.lane].add(place.shard, REPLICA, replica);
+        }
+        for (number, ((poll, inbox, mailbox), host)) in posts.into_iter().zip(hosts).enumerate() {
             let news = inbox.clone();
             let tell = move |what| {
                 news.send(match what {
@@ -216,13 +234,23 @@ fn sql_url(options: &UpOptions) -> anyhow::Result<(String, Url)> {
     Ok((url.to_string(), url))
 }
 
+/// How SQL is spoken to, and as whom.
+fn sql_options(url: Url, owner: Owner, baseline: &Arc<Baseline>) -> SqlOptions {
+    let baseline = Arc::clone(baseline);
+    SqlOptions {
+        owner: Some(owner),
+        on_claim: OnClaim::new(move |traces| baseline.compare(traces)),
+        ..SqlOptions::new(url)
+    }
+}
+
 /// Starts SQL, whose outcomes go to the lane that asked, or to the schema manager.
 fn start_sql(
-    url: &Url,
+    options: SqlOptions,
     inboxes: &[Inbox],
 ) -> anyhow::Result<(Option<Handle>, std::sync::mpsc::Receiver<shardine_writeback::JobOutcome>)> {
     let (give, take) = channel();
-    if url.is_none() {
+    if options.url.is_none() {
         return Ok((None, take));
     }
     let inboxes = inboxes.to_vec();
@@ -236,7 +264,11 @@ fn start_sql(
             inbox.send(LaneMessage::Sql(done));
         }
     };
-    let handle = Backend::start(&shardine_writeback::Options::new(url.clone()), notify)?;
+    let handle = Backend::start(&options, notify).map_err(|error| match error.class {
+        // Somebody else's database is no fault of it, and has a code of its own.
+        SqlClass::Foreign => Refusal::new(ErrorCode::Forbidden, error.message).into(),
+        _ => anyhow::Error::from(error),
+    })?;
     Ok((Some(handle), take))
 }
 

@@ -14,6 +14,8 @@ pub struct UpOptions {
     pub http: SocketAddr,
     /// `sqlite:PATH` or `none`; `None` means SQLite inside the data directory.
     pub sql: Option<String>,
+    /// Takes the SQL database over from another cluster, or from a later start of this node.
+    pub adopt_sql: bool,
     /// Shards of the keyspace `default`, when the data directory is new.
     pub shards: u32,
     /// Coordination groups of a new data directory; an old one keeps what it has, and refuses another number.
@@ -44,6 +46,7 @@ impl Default for UpOptions {
             grpc: loopback(7400),
             http: loopback(7480),
             sql: None,
+            adopt_sql: false,
             shards: 4,
             coord_groups: None,
             lanes: None,

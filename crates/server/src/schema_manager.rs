@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use shardine_model::{Backing, Catalogue, Entry, ErrorCode, Field, FieldId, Refusal, ShardId, Table, limits};
 use shardine_router::{Call, FieldSpec, Response, TableSpec};
-use shardine_writeback::{Change, Job, JobId, JobOutcome, TableJob, Why};
+use shardine_writeback::{Change, Drift, Job, JobId, JobOutcome, TableJob, Why};
 
 use crate::exchange::Exchange;
 use crate::lane_message::{Respond, ShardCall};
@@ -92,8 +92,10 @@ impl SchemaManager {
     }
 
     fn create(&mut self, spec: TableSpec) -> Result<Arc<Table>, Refusal> {
-        if self.catalogue.tables().any(|table| table.name.eq_ignore_ascii_case(&spec.name)) {
-            return Err(Refusal::new(ErrorCode::Exists, format!("there is a table {} already", spec.name)));
+        let is_it = |table: &&Arc<Table>| table.name.eq_ignore_ascii_case(&spec.name);
+        let known = self.catalogue.tables().find(is_it).cloned();
+        if let Some(known) = known {
+            return self.create_again(&known, &spec);
         }
         if self.catalogue.definitions().count() >= limits::TABLES_MAX {
             return Err(Refusal::new(ErrorCode::TooLarge, format!("{} tables are the limit", limits::TABLES_MAX)));
@@ -122,6 +124,21 @@ impl SchemaManager {
         // A table of others is looked at and left as it is.
         self.change_sql(&table, if table.sql.mapping.is_some() { Change::Check } else { Change::Create })?;
         self.settle(table)
+    }
+
+    /// Makes an SQL table that was lost as it is defined, for whoever says nothing else about it (records 130).
+    fn create_again(&mut self, known: &Arc<Table>, spec: &TableSpec) -> Result<Arc<Table>, Refusal> {
+        let exists = || Refusal::new(ErrorCode::Exists, format!("there is a table {} already", known.name));
+        let is_bare = spec.name == known.name && spec.fields.is_empty() && spec.sort.is_empty();
+        if !is_bare || known.backing != Backing::Sql || known.sql.mapping.is_some() || known.fields.is_empty() {
+            return Err(exists());
+        }
+        let drift = self.ask_sql(known, Change::Check)?;
+        if !drift.iter().any(|drift| matches!(drift, Drift::NoTable { .. })) {
+            return Err(exists());
+        }
+        self.change_sql(known, Change::Create)?;
+        Ok(Arc::clone(known))
     }
 
     /// Tables come after others that are there already, or after themselves: so there is an order (write-back 107).
@@ -212,6 +229,16 @@ impl SchemaManager {
         if table.backing == Backing::None {
             return Ok(());
         }
+        let drift = self.ask_sql(table, change)?;
+        if drift.is_empty() {
+            return Ok(());
+        }
+        let faults: Vec<String> = drift.iter().map(ToString::to_string).collect();
+        Err(Refusal::new(ErrorCode::BadRequest, faults.join("; ")))
+    }
+
+    /// Has SQL do something with a table, and gives what is wrong with it.
+    fn ask_sql(&mut self, table: &Table, change: Change) -> Result<Vec<Drift>, Refusal> {
         let unavailable = |message: String| Refusal::new(ErrorCode::BackendUnavailable, message);
         let sql = self.exchange.sql.clone().ok_or_else(|| unavailable("this node runs without SQL".into()))?;
         self.jobs += 1;
@@ -223,11 +250,8 @@ impl SchemaManager {
         })?;
         match self.sql.recv() {
             Ok(JobOutcome::Failed { error, .. }) => Err(unavailable(error.to_string())),
-            Ok(JobOutcome::Checked { drift, .. }) if !drift.is_empty() => {
-                let faults: Vec<String> = drift.iter().map(ToString::to_string).collect();
-                Err(Refusal::new(ErrorCode::BadRequest, faults.join("; ")))
-            }
-            Ok(_) => Ok(()),
+            Ok(JobOutcome::Checked { drift, .. }) => Ok(drift),
+            Ok(_) => Ok(Vec::new()),
             Err(_) => Err(unavailable("SQL has stopped".into())),
         }
     }

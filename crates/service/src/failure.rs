@@ -52,7 +52,9 @@ fn sentence(code: ErrorCode, what: &str) -> String {
         ErrorCode::StaleRoute => format!("{what} lives in another shard by now; ask again"),
         ErrorCode::NotLeader => format!("this node does not lead the shard of {what}; ask again"),
         ErrorCode::NoLeader => format!("the shard of {what} has no leader now; nothing was done, ask again shortly"),
-        ErrorCode::BackendUnavailable => format!("{what} is not in memory and SQL cannot be reached"),
+        ErrorCode::BackendUnavailable => {
+            format!("{what} is not in memory, and SQL does not give it: `shardine writeback status` says why")
+        }
         ErrorCode::Busy => format!("too much is waiting for the shard of {what}; nothing was done, ask again shortly"),
         ErrorCode::DirtyLimit => format!("too much is waiting to be written to SQL to change {what} now"),
         ErrorCode::InDoubt => {
@@ -63,7 +65,9 @@ fn sentence(code: ErrorCode, what: &str) -> String {
         ErrorCode::Expired => format!("the deadline passed before {what} was touched; certainly nothing was done"),
         ErrorCode::Unauthenticated => "a token is needed: authorization: Bearer TOKEN".to_owned(),
         ErrorCode::Forbidden => format!("this token does not allow that for {what}"),
-        ErrorCode::Unsupported => format!("that is not offered for {what}"),
+        ErrorCode::Unsupported => {
+            format!("the table of {what} does not allow that: it is only read from SQL, or has no SQL behind it")
+        }
         ErrorCode::Suspended => {
             format!("the shard of {what} was suspended by an operator; nothing was done, ask again after a resume")
         }

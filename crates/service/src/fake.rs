@@ -17,7 +17,7 @@ use shardine_model::{
 use shardine_router::{
     Bound, Call, CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView,
     DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, FieldSpec, RemoteEngine, Residence,
-    Response, ScanCall, ScanPage, ScannedRow, ShardStatus, Switch, TableSpec, TableWriteback, VerifiedPage,
+    Response, ScanCall, ScanPage, ScannedRow, ShardStatus, SqlError, Switch, TableSpec, TableWriteback, VerifiedPage,
     WritebackReport, WritebackStatus,
 };
 
@@ -437,6 +437,7 @@ impl State {
                 connected: true,
                 dirty: 0,
                 last_error: None,
+                tables_ahead: Vec::new(),
             }),
             coordination: vec![CoordStatus { group: 1 << 30, sessions: 4, ..CoordStatus::default() }],
             counters: vec![("commands", self.executed)],
@@ -468,7 +469,7 @@ impl State {
             dirty_rows: self.rows.values().filter(is_dirty).count() as u64,
             written_rows: 3,
             written_per_second: 0.5,
-            last_error: Some("SQL refused lili: too long".into()),
+            last_error: Some(SqlError { message: "SQL refused lili: too long".into(), ago_ms: 12_000 }),
             ..TableWriteback::default()
         };
         WritebackReport { database: self.status().writeback, tables: vec![users] }

@@ -39,7 +39,7 @@ pub(crate) struct Member<T> {
     deferred: Deferred<T>,
     options: Options,
     applied: At,
-    /// The last applied entry of an earlier term than that of `applied`.
+    /// The last entry that it began with, and, once one of a later term is applied, the last one before that term.
     inherited: u64,
     writes: Writes,
     cutting: Cutting,
@@ -79,6 +79,7 @@ impl<T> Member<T> {
             seed: options.seed,
         };
         let applied = At { index: restored.snapshot.index, term: restored.snapshot.term };
+        let inherited = restored.entries.last().map_or(applied.index, |entry| entry.index);
         let log_bytes = restored.entries.iter().map(|entry| entry.data.len() as u64).sum();
         Self {
             group: Group::new(group_options, restored),
@@ -86,7 +87,7 @@ impl<T> Member<T> {
             deferred: Deferred::default(),
             options,
             applied,
-            inherited: applied.index,
+            inherited,
             writes: Writes::default(),
             cutting: Cutting::new(applied.index, log_bytes),
             led_term: 0,
@@ -99,7 +100,7 @@ impl<T> Member<T> {
     }
 
     /// The last entry that a serving leader found in its log when it was elected: everything that was committed before it is
-    /// in there.
+    /// in there. Of a member that has applied nothing yet, the last one that the disk held.
     pub fn inherited(&self) -> u64 {
         self.inherited
     }

@@ -6,6 +6,7 @@ use crate::columns::{self, Column, Part};
 use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::job::Drift;
+use crate::row::UNVERSIONED;
 
 /// A column as the database has it.
 pub(crate) struct Existing {
@@ -74,17 +75,35 @@ pub(crate) fn unfit(
     drift
 }
 
+pub(crate) fn no_table(table: &Table) -> Drift {
+    let (name, found) = (&table.name, columns::table_name(table));
+    let remedy = match columns::is_mapped(table) {
+        true => format!("restore it, or give the mapping up with `shardine table drop {name}`"),
+        false => format!(
+            "restore it, or have it made again, empty, with `shardine table create {name}`: rows in memory go there when they \
+             change, what only SQL had is lost"
+        ),
+    };
+    Drift::NoTable { table: found.to_owned(), remedy }
+}
+
 fn missing(dialect: &dyn Dialect, table: &Table, column: &Column<'_>) -> Result<Drift, Error> {
-    let remedy = add_column(dialect, table, column)?;
+    let remedy = match column.part {
+        Part::Field(_) | Part::Version => format!("add it with {}", add_column(dialect, table, column)?),
+        // Its values follow from the rows that it has lost.
+        Part::Key | Part::Sort | Part::Position | Part::Sorted(_) => "restore the table from a copy".to_owned(),
+    };
     Ok(Drift::NoColumn { table: table.name.clone(), column: column.name.to_owned(), remedy })
 }
 
+/// With a default, because the table has rows.
 pub(crate) fn add_column(dialect: &dyn Dialect, table: &Table, column: &Column<'_>) -> Result<String, Error> {
-    Ok(format!(
-        "ALTER TABLE {} ADD COLUMN {}",
-        dialect.quoted(columns::table_name(table)),
-        dialect.declaration(column)?
-    ))
+    let (name, mut declared) = (dialect.quoted(columns::table_name(table)), dialect.declaration(column)?);
+    if matches!(column.part, Part::Version) {
+        // What a row of which nobody has kept the version is taken for.
+        declared = declared.replacen("NOT NULL", &format!("NOT NULL DEFAULT {}", UNVERSIONED.0), 1);
+    }
+    Ok(format!("ALTER TABLE {name} ADD COLUMN {declared}"))
 }
 
 pub(crate) fn compare_type(

@@ -188,11 +188,11 @@ pub enum FlushResult {
 /// One way in which an SQL table differs from its definition.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 pub enum Drift {
-    #[error("SQL has no table {table}: run `shardine table create`, or restore it")]
-    NoTable { table: String },
+    #[error("SQL has no table {table}: {remedy}")]
+    NoTable { table: String, remedy: String },
     #[error("SQL calls the table {found}, the definition {table}: names that differ only in case are one table in SQL")]
     OtherCase { table: String, found: String },
-    #[error("table {table} has no column {column}: add it with {remedy}")]
+    #[error("table {table} has no column {column}: {remedy}")]
     NoColumn { table: String, column: String, remedy: String },
     #[error("column {table}.{column} is {found} in SQL, the definition needs {expected}")]
     OtherType { table: String, column: String, expected: String, found: String },

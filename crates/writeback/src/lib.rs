@@ -38,7 +38,7 @@ pub use job::{
     Change, Drift, FlushJob, FlushResult, FlushRow, Found, Job, JobId, JobOutcome, LoadJob, Loaded, PurgeJob,
     Quarantined, ScanJob, Scope, TableJob,
 };
-pub use owner::{LogProgress, Owner, Trace};
+pub use owner::{LogProgress, OnClaim, Owner, Trace};
 pub use row::stored_position;
 pub use service::{Backend, Handle, Options, Rejected, Why};
 pub use status::Status;

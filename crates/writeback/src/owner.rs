@@ -7,7 +7,9 @@
 //!
 //! What the lines mean is decided here; each database's `owner.rs` reads and writes them.
 
-use std::sync::OnceLock;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use shardine_model::{NodeId, ShardId, TableId};
 
@@ -68,16 +70,39 @@ pub(crate) struct Mark {
     pub(crate) inherited: i64,
 }
 
+/// What is to be done with the traces of this cluster's logs before the first row is written. If it fails, none is.
+#[derive(Clone)]
+pub struct OnClaim(Arc<dyn Fn(&[Trace]) -> io::Result<()> + Send + Sync>);
+
+impl OnClaim {
+    pub fn new(act: impl Fn(&[Trace]) -> io::Result<()> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(act))
+    }
+}
+
+impl Default for OnClaim {
+    fn default() -> Self {
+        Self::new(|_| Ok(()))
+    }
+}
+
+impl fmt::Debug for OnClaim {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("OnClaim")
+    }
+}
+
 /// Stands before every connection. Shared by the workers.
 pub(crate) struct Guard {
     owner: Owner,
-    /// What SQL had seen of this cluster's logs when it was first taken as this start's own.
-    traces: OnceLock<Vec<Trace>>,
+    on_claim: OnClaim,
+    /// Whether this process has taken the database as its own.
+    has_claimed: Mutex<bool>,
 }
 
 impl Guard {
-    pub(crate) fn new(owner: Owner) -> Self {
-        Self { owner, traces: OnceLock::new() }
+    pub(crate) fn new(owner: Owner, on_claim: OnClaim) -> Self {
+        Self { owner, on_claim, has_claimed: Mutex::new(false) }
     }
 
     /// Called with every new connection, before its first job.
@@ -85,32 +110,33 @@ impl Guard {
         if role.only_reads() { self.check(database) } else { self.claim(database) }
     }
 
-    /// Refuses a database that is another's.
-    pub(crate) fn check(&self, database: &mut dyn Database) -> Result<(), Error> {
-        self.judge(&read(database)?)
+    /// Refuses a database that is another's. A database is taken over once: whoever takes it away later is not ignored.
+    fn check(&self, database: &mut dyn Database) -> Result<(), Error> {
+        let lines = read(database)?;
+        let has_claimed = *self.has_claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.owner.adopts && !has_claimed { Ok(()) } else { self.owner.judge(&lines) }
     }
 
     /// The same, and takes the database as this start's own.
-    pub(crate) fn claim(&self, database: &mut dyn Database) -> Result<(), Error> {
-        let (found, own) = (read(database)?, self.owner.line());
-        self.judge(&found)?;
-        if !found.contains(&own) {
-            let is_anothers = found.iter().any(|line| line.cluster != own.cluster);
-            database.claim(&own, is_anothers).map_err(softened)?;
+    fn claim(&self, database: &mut dyn Database) -> Result<(), Error> {
+        self.check(database)?;
+        {
+            let mut has_claimed = self.has_claimed.lock().unwrap_or_else(PoisonError::into_inner);
+            let (found, own) = (read(database)?, self.owner.line());
+            if !found.contains(&own) {
+                let is_anothers = found.iter().any(|line| line.cluster != own.cluster);
+                database.claim(&own, is_anothers).map_err(softened)?;
+            }
+            if !*has_claimed {
+                let ours = found.iter().filter(|line| line.cluster == own.cluster);
+                let traces: Vec<Trace> = ours.filter_map(trace).collect();
+                (self.on_claim.0)(&traces)
+                    .map_err(|error| Error::retryable(format!("SQL was not compared: {error}")))?;
+                *has_claimed = true;
+            }
         }
-        let _ = self.traces.set(found.iter().filter(|line| line.cluster == own.cluster).filter_map(trace).collect());
         // Another cluster may have come at the same moment.
         self.check(database)
-    }
-
-    /// Taken over is a database once: whoever comes later and takes it away is not ignored.
-    fn judge(&self, lines: &[Line]) -> Result<(), Error> {
-        let takes_over = self.owner.adopts && self.traces.get().is_none();
-        if takes_over { Ok(()) } else { self.owner.judge(lines) }
-    }
-
-    pub(crate) fn traces(&self) -> Vec<Trace> {
-        self.traces.get().cloned().unwrap_or_default()
     }
 
     pub(crate) fn mark(&self, table: TableId, progress: &LogProgress) -> Mark {

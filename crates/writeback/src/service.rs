@@ -9,7 +9,7 @@ use crate::database::{Connector, Database, Nothing, Role};
 use crate::error::{Class, Error};
 use crate::job::{Change, Job, JobOutcome};
 use crate::mysql::Mysql;
-use crate::owner::{Guard, Owner, Trace};
+use crate::owner::{Guard, OnClaim, Owner};
 use crate::postgres::Postgres;
 use crate::queue::Queue;
 use crate::sqlite::Sqlite;
@@ -38,6 +38,8 @@ pub struct Options {
     pub queue_jobs_max: usize,
     /// Who writes, to be kept in SQL and compared with what is found there. Without one nobody asks whose the database is.
     pub owner: Option<Owner>,
+    /// Called once, when the database was found to be the owner's, before anything is written.
+    pub on_claim: OnClaim,
 }
 
 impl Options {
@@ -51,6 +53,7 @@ impl Options {
             statement_timeout: Duration::from_secs(4),
             queue_jobs_max: 1_024,
             owner: None,
+            on_claim: OnClaim::default(),
         }
     }
 }
@@ -68,7 +71,7 @@ impl Backend {
         connector.prepare()?;
         let queue = || Arc::new(Queue::new(options.queue_jobs_max));
         let queues = Queues { writes: queue(), loads: queue(), scans: queue() };
-        let guard = options.owner.clone().map(|owner| Arc::new(Guard::new(owner)));
+        let guard = options.owner.clone().map(|owner| Arc::new(Guard::new(owner, options.on_claim.clone())));
         let shared =
             Shared { queues, threads: Mutex::default(), stopping: Arc::default(), counters: Arc::default(), guard };
         let handle = Handle { shared: Arc::new(shared) };
@@ -200,12 +203,6 @@ impl Handle {
             // A panic outside of a job can only come from `notify`, which has been heard of by then.
             let _ = thread.join();
         }
-    }
-
-    /// How far SQL had seen the logs of this cluster's shards when this process first wrote there. Nothing before that.
-    #[must_use]
-    pub fn traces(&self) -> Vec<Trace> {
-        self.shared.guard.as_ref().map(|guard| guard.traces()).unwrap_or_default()
     }
 
     #[must_use]

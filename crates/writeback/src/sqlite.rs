@@ -62,7 +62,9 @@ impl File {
     fn open(path: &Path, busy_timeout: Duration, role: Role) -> Result<Self, Error> {
         // Looked at before it is opened: a file that is put in its place in between is then noticed at the first job.
         let identity = Identity::of(path).map_err(|error| {
-            Error::retryable(in_file(path, &format!("{error}; restore it, or restart to begin with an empty one")))
+            let remedy = "restore it; or restart, which makes an empty one, and have its tables made again with \
+                          `shardine table create NAME`";
+            Error::retryable(in_file(path, &format!("{error}: {remedy}")))
         })?;
         let connection = open(path, OpenFlags::empty(), busy_timeout)?;
         let restrict = connection.pragma_update(None, "query_only", role.only_reads());

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::error::{Class, Error};
 use crate::job::{FlushResult, Found, JobOutcome};
@@ -12,8 +13,8 @@ use crate::job::{FlushResult, Found, JobOutcome};
 pub struct Status {
     /// Whether the last job reached the database.
     pub connected: bool,
-    /// The newest failure of a whole job, also after it has passed.
-    pub last_error: Option<Error>,
+    /// The newest failure of a whole job, and how long ago it was; also after it has passed.
+    pub last_error: Option<(Error, Duration)>,
     pub jobs_failed: u64,
     pub rows_written: u64,
     pub rows_refused: u64,
@@ -33,7 +34,7 @@ pub struct Status {
 #[derive(Default)]
 pub(crate) struct Counters {
     connected: AtomicBool,
-    last_error: Mutex<Option<Error>>,
+    last_error: Mutex<Option<(Error, Instant)>>,
     jobs_failed: AtomicU64,
     rows_written: AtomicU64,
     rows_refused: AtomicU64,
@@ -92,14 +93,15 @@ impl Counters {
         self.jobs_failed.fetch_add(1, Ordering::Relaxed);
         let is_reached = matches!(error.class, Class::Definition | Class::Row | Class::ForeignKey);
         self.connected.store(is_reached, Ordering::Relaxed);
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some((error.clone(), Instant::now()));
     }
 
     pub(crate) fn look(&self) -> Status {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let last_error = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Status {
             connected: self.connected.load(Ordering::Relaxed),
-            last_error: self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            last_error: last_error.map(|(error, at)| (error, at.elapsed())),
             jobs_failed: read(&self.jobs_failed),
             rows_written: read(&self.rows_written),
             rows_refused: read(&self.rows_refused),

@@ -11,7 +11,7 @@ use crate::columns;
 use crate::database::{Connector, Database, Role};
 use crate::error::{Class, Error};
 use crate::flush;
-use crate::job::{Change, Found, Job, JobId, JobOutcome, LoadJob, TableJob};
+use crate::job::{Change, Drift, Found, Job, JobId, JobOutcome, LoadJob, TableJob};
 use crate::key;
 use crate::owner::Guard;
 use crate::queue::Queue;
@@ -81,6 +81,7 @@ impl Worker {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.perform(job)))
             .unwrap_or_else(|_| Err(Error::fatal("the SQL worker failed: see the log of this node")));
         outcome.unwrap_or_else(|error| {
+            let error = self.explained(job, error);
             self.after(&error);
             JobOutcome::Failed { ticket, error }
         })
@@ -123,6 +124,21 @@ impl Worker {
         }
         let connection = self.connection.as_mut().expect("it was just made");
         Ok(&mut **connection)
+    }
+
+    /// Where a table is not what its definition says, the database complains of a statement. What is wrong with the table, and
+    /// what to do about it, is said instead.
+    fn explained(&mut self, job: &Job, error: Error) -> Error {
+        let (Class::Definition, Some(connection), false) =
+            (error.class, self.connection.as_mut(), matches!(job, Job::Table(_)))
+        else {
+            return error;
+        };
+        let drift = connection.check(job.table(), &[]).unwrap_or_default();
+        // Nobody has said here which foreign keys it may have.
+        let is_known = |drift: &&Drift| !matches!(drift, Drift::ForeignKey { .. } | Drift::Cascade { .. });
+        let told: Vec<String> = drift.iter().filter(is_known).map(Drift::to_string).collect();
+        if told.is_empty() { error } else { Error::definition(told.join("; ")) }
     }
 
     fn after(&mut self, error: &Error) {

@@ -97,7 +97,7 @@ fn persistence(_: &About, status: &EngineStatus, text: &mut String) {
         line(text, "sql_connected", u8::from(writeback.connected));
         line(text, "sql_dirty_records", writeback.dirty);
         if let Some(error) = &writeback.last_error {
-            line(text, "sql_last_error", error.replace(['\r', '\n'], " "));
+            line(text, "sql_last_error", error.message.replace(['\r', '\n'], " "));
         }
     }
 }

@@ -54,7 +54,7 @@ fn mget_shows_one_key_s_error_in_its_place() {
 
     let reply = door.say("MGET a b");
 
-    let line = "-LOADING backend_unavailable: the record must be read from SQL, which cannot be reached|";
+    let line = "-LOADING backend_unavailable: the record must be read from SQL, which does not give it: see `shardine writeback status`|";
     assert_eq!(reply, format!("*2|{line}{line}"), "records 33");
 }
 

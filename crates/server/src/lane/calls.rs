@@ -2,7 +2,7 @@
 
 use shardine_host::SeatId;
 use shardine_model::codec::Reader;
-use shardine_model::{Answer, ErrorCode, Request, RowKey, ShardId};
+use shardine_model::{Answer, ErrorCode, Refusal, Request, RowKey, RowKeyBuf, ShardId};
 use shardine_records::{Lookup, read_reply};
 use shardine_router::{Call, Explanation, FlushScope, Residence, Response};
 use shardine_shard::{Caller, ReadStale};
@@ -66,6 +66,10 @@ impl Core {
                 };
                 let epoch = self.epoch(catalogue);
                 self.host.act(seat, |replica, actions| replica.submit_with(caller, &request, epoch, ack, actions));
+            }
+            Call::Kick { row, .. } if self.has_time_to_live(seat, &row) => {
+                let message = "the record has a time to live, which SQL does not keep: it stays in memory";
+                return Some(Response::Refused(Refusal::new(ErrorCode::Unsupported, message)));
             }
             Call::Kick { row, nowait } => {
                 self.host.act(seat, |replica, actions| replica.kick(caller, row.as_ref(), nowait, actions));
@@ -135,7 +139,12 @@ impl Core {
         });
     }
 
-    fn explain(&self, seat: SeatId, row: &shardine_model::RowKeyBuf) -> Response {
+    fn has_time_to_live(&self, seat: SeatId, row: &RowKeyBuf) -> bool {
+        let found = self.host.replica(seat).map(|replica| replica.records().get(row.as_ref().position(), row.as_ref()));
+        matches!(found, Some(Lookup::Live(view)) if view.expires_at.is_some())
+    }
+
+    fn explain(&self, seat: SeatId, row: &RowKeyBuf) -> Response {
         let key = row.as_ref();
         let position = key.position();
         let Some(table) = self.catalogue.get(row.table) else { return refused(ErrorCode::UnknownTable) };

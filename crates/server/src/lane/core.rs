@@ -333,7 +333,8 @@ impl Core {
                 table: table.name.clone(),
                 written_per_second: tally.per_second(self.time().monotonic_ms),
                 written_rows: tally.written,
-                last_error: tally.last_error,
+                last_error: tally.last_error(self.time().monotonic_ms),
+                ahead: self.exchange.ahead(table.id),
                 ..TableWriteback::default()
             }
         });

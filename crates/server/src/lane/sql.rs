@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shardine_host::SeatId;
-use shardine_model::{ErrorCode, Refusal, RowKeyBuf, Table, TableId, Version};
+use shardine_model::{ErrorCode, Refusal, RowKeyBuf, ShardId, Table, TableId, Version};
 use shardine_router::Response;
-use shardine_shard::{Class, FlushResult, LoadedRow, Question, SqlLoad, SqlPurge, SqlWrite, Trouble};
-use shardine_writeback::{FlushJob, FlushRow, Job, JobId, JobOutcome, LoadJob, LogProgress, PurgeJob, Why};
+use shardine_shard::{Class, FlushResult, LoadedRow, LogProgress, Question, SqlLoad, SqlPurge, SqlWrite, Trouble};
+use shardine_writeback::{FlushJob, FlushRow, Job, JobId, JobOutcome, LoadJob, PurgeJob, Why};
 
 use super::core::Core;
 use super::scan;
@@ -120,11 +120,18 @@ impl Core {
             let rows =
                 rows.map(|flush| FlushRow { row: flush.row, version: flush.version, fields: flush.fields }).collect();
             let begin_by = Some(self.sql.clock.moment(write.begin_by_ms));
-            let shard = self.host.seat(seat).map(|seat| seat.shard).unwrap_or_default();
-            let progress = LogProgress { shard, applied: 0, inherited: u64::MAX };
+            let progress = self.progress(seat, write.table, write.progress);
             let job = table.map(|table| Job::Flush(FlushJob { ticket, table, rows, begin_by, progress }));
             self.submit_sql(ticket, job);
         }
+    }
+
+    /// How far the shard's log has come, as SQL is to compare it with what it has seen.
+    fn progress(&self, seat: SeatId, table: TableId, progress: LogProgress) -> shardine_writeback::LogProgress {
+        let shard = self.host.seat(seat).map_or(ShardId(0), |seat| seat.shard);
+        let inherited =
+            self.exchange.baseline.of(shard, table).map_or(progress.inherited, |end| end.min(progress.inherited));
+        shardine_writeback::LogProgress { shard, applied: progress.applied, inherited }
     }
 
     /// A definition as the shard has it.
@@ -172,6 +179,9 @@ impl Core {
                 let rows = found.rows.into_iter();
                 let rows: Vec<LoadedRow> =
                     rows.map(|row| LoadedRow { row: row.row, version: row.version, fields: row.fields }).collect();
+                if let Some(row) = job.rows.first() {
+                    self.sql.tallies.worked(row.table, self.host.time().monotonic_ms);
+                }
                 let bad: Vec<RowKeyBuf> = found.quarantined.into_iter().map(|row| row.row).collect();
                 self.host.act(job.seat, |replica, actions| {
                     replica.loaded(question, rows, actions);
@@ -213,25 +223,27 @@ impl Core {
     /// Counts what SQL said to the rows of one batch, which are all of one table.
     fn tally(&mut self, rows: &[(RowKeyBuf, shardine_writeback::FlushResult)]) {
         let Some((first, _)) = rows.first() else { return };
-        let mut written = 0;
+        let now = self.time().monotonic_ms;
+        let is_written = |result: &shardine_writeback::FlushResult| *result == shardine_writeback::FlushResult::Written;
+        let written = rows.iter().filter(|(_, result)| is_written(result)).count() as u64;
+        self.sql.tallies.written(first.table, written, now);
+        if written > 0 {
+            self.sql.tallies.worked(first.table, now);
+        }
         for (row, result) in rows {
             let key = || String::from_utf8_lossy(&row.key);
-            match result {
-                shardine_writeback::FlushResult::Written => written += 1,
+            let why = match result {
+                shardine_writeback::FlushResult::Written => continue,
                 shardine_writeback::FlushResult::Newer(version) => {
-                    let why = format!("SQL holds {} in version {version}, changed by somebody else", key());
-                    self.sql.tallies.failed(row.table, &why);
+                    format!("SQL holds {} in version {version}, changed by somebody else", key())
                 }
-                shardine_writeback::FlushResult::Refused(message) => {
-                    self.sql.tallies.failed(row.table, &format!("SQL refused {}: {message}", key()));
-                }
+                shardine_writeback::FlushResult::Refused(message) => format!("SQL refused {}: {message}", key()),
                 shardine_writeback::FlushResult::Orphan(message) => {
-                    let why = format!("{} waits for the row of another table that it refers to: {message}", key());
-                    self.sql.tallies.failed(row.table, &why);
+                    format!("{} waits for the row of another table that it refers to: {message}", key())
                 }
-            }
+            };
+            self.sql.tallies.failed(row.table, &why, now);
         }
-        self.sql.tallies.written(first.table, written, self.time().monotonic_ms);
     }
 
     fn sql_failed(&mut self, ticket: JobId, trouble: &Trouble) {
@@ -242,8 +254,10 @@ impl Core {
             return self.verify_failed(&comparison, trouble);
         }
         let Some(job) = self.sql.underway.remove(&ticket) else { return };
-        if let (JobKind::Write { .. }, Some(row)) = (job.what, job.rows.first()) {
-            self.sql.tallies.failed(row.table, &trouble.message);
+        if let Some(row) = job.rows.first()
+            && trouble.class != Class::Busy
+        {
+            self.sql.tallies.failed(row.table, &trouble.message, self.host.time().monotonic_ms);
         }
         self.sql.purges.remove(&ticket);
         self.host.act(job.seat, |replica, actions| match job.what {

@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use shardine_model::TableId;
+use shardine_router::SqlError;
 
 /// A rate speaks of that many seconds: long enough not to flicker, short enough to show an outage.
 const WINDOW_SECONDS: u64 = 10;
+
+/// How long trouble is told of after it has passed: long enough for whoever looks because of it.
+pub(crate) const PASSED_KEEP_MS: u64 = 10 * 60 * 1_000;
 
 #[derive(Default)]
 pub(crate) struct Tallies(BTreeMap<TableId, Tally>);
@@ -13,9 +17,17 @@ pub(crate) struct Tallies(BTreeMap<TableId, Tally>);
 #[derive(Clone, Default)]
 pub(crate) struct Tally {
     pub written: u64,
-    pub last_error: Option<String>,
+    trouble: Option<PastTrouble>,
     /// Rows by the second in which they were taken, oldest first.
     recent: VecDeque<(u64, u64)>,
+}
+
+#[derive(Clone)]
+struct PastTrouble {
+    message: String,
+    at_ms: u64,
+    /// When SQL next did what it was asked to do with rows of the table.
+    passed_ms: Option<u64>,
 }
 
 impl Tallies {
@@ -32,8 +44,17 @@ impl Tallies {
         }
     }
 
-    pub fn failed(&mut self, table: TableId, why: &str) {
-        self.0.entry(table).or_default().last_error = Some(why.to_owned());
+    pub fn failed(&mut self, table: TableId, why: &str, now_ms: u64) {
+        let trouble = PastTrouble { message: why.to_owned(), at_ms: now_ms, passed_ms: None };
+        self.0.entry(table).or_default().trouble = Some(trouble);
+    }
+
+    /// SQL has given or taken rows of the table.
+    pub fn worked(&mut self, table: TableId, now_ms: u64) {
+        let trouble = self.0.get_mut(&table).and_then(|tally| tally.trouble.as_mut());
+        if let Some(trouble) = trouble {
+            trouble.passed_ms.get_or_insert(now_ms);
+        }
     }
 
     pub fn of(&self, table: TableId) -> Tally {
@@ -42,6 +63,15 @@ impl Tallies {
 }
 
 impl Tally {
+    /// The newest trouble, unless it has long passed.
+    pub fn last_error(&self, now_ms: u64) -> Option<SqlError> {
+        let is_told = |trouble: &&PastTrouble| trouble.passed_ms.is_none_or(|passed| passed + PASSED_KEEP_MS > now_ms);
+        self.trouble
+            .as_ref()
+            .filter(is_told)
+            .map(|trouble| SqlError { message: trouble.message.clone(), ago_ms: now_ms.saturating_sub(trouble.at_ms) })
+    }
+
     /// Rows per second over the last whole seconds.
     pub fn per_second(&self, now_ms: u64) -> f64 {
         let now = now_ms / 1_000;
@@ -53,6 +83,20 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trouble_is_told_with_its_time_and_for_a_while_after_it_has_passed() {
+        let (mut tallies, users) = (Tallies::default(), TableId(2));
+        let told = |tallies: &Tallies, now| tallies.of(users).last_error(now).map(|error| error.ago_ms);
+        tallies.failed(users, "no such column", 1_000);
+
+        assert_eq!(told(&tallies, 5 * PASSED_KEEP_MS), Some(5 * PASSED_KEEP_MS - 1_000), "it lasts");
+
+        tallies.worked(users, 9_000);
+        tallies.worked(users, 20_000);
+        assert_eq!(told(&tallies, 20_000), Some(19_000));
+        assert_eq!(told(&tallies, 9_000 + PASSED_KEEP_MS), None);
+    }
 
     #[test]
     fn a_rate_speaks_of_the_last_ten_seconds() {

@@ -47,7 +47,8 @@ impl Kicks {
 }
 
 impl Replica {
-    /// Drops a record from memory once SQL has it. Not in memory is done already, without a load (records 27-29).
+    /// Drops a record from memory once SQL has it. Not in memory is done already, without a load (records 27-29). One with a
+    /// time to live stays, because SQL does not keep it (records 136).
     pub fn kick(&mut self, caller: Caller, row: RowKey<'_>, nowait: bool, actions: &mut Actions) {
         if !self.is_serving() {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
@@ -55,7 +56,10 @@ impl Replica {
         let is_dirty = match self.records.get(row.position(), row) {
             Lookup::NotResident => return actions.answers.push((caller, Answer::Many(Vec::new()))),
             Lookup::UnknownTable => return actions.answers.push((caller, Answer::Failed(ErrorCode::UnknownTable))),
-            Lookup::Live(view) => view.version != view.sql_version || view.expires_at.is_some(),
+            Lookup::Live(view) if view.expires_at.is_some() => {
+                return actions.answers.push((caller, Answer::Failed(ErrorCode::Unsupported)));
+            }
+            Lookup::Live(view) => view.version != view.sql_version,
             Lookup::Absent { version, sql_version } => version != sql_version,
         };
         if !self.records.is_sql_table(row.table) {
@@ -95,9 +99,12 @@ impl Replica {
                 }
                 Lookup::Live(_) | Lookup::Absent { .. } if self.is_touched(row.as_ref()) => None,
                 Lookup::Absent { .. } if self.writeback.is_purging(row.as_ref()) => None,
-                Lookup::Live(view) if view.version == view.sql_version && view.expires_at.is_none() => {
-                    Some(view.version)
+                // It got a time to live while it was on its way to SQL.
+                Lookup::Live(view) if view.expires_at.is_some() => {
+                    actions.answers.push((caller, Answer::Failed(ErrorCode::Unsupported)));
+                    continue;
                 }
+                Lookup::Live(view) if view.version == view.sql_version => Some(view.version),
                 Lookup::Absent { version, sql_version } if version == sql_version => Some(version),
                 Lookup::Live(_) | Lookup::Absent { .. } => None,
                 Lookup::NotResident | Lookup::UnknownTable => {

@@ -44,6 +44,7 @@ stories! {
     sql_purge
     kick
     kick_of_a_known_absent_row
+    kick_of_a_record_with_a_time_to_live
     kick_and_a_failure
     commands_behind_a_kick
     a_kick_does_not_turn_commands_round

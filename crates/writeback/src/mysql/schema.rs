@@ -36,7 +36,7 @@ fn index(table: &Table) -> String {
 pub(super) fn check(connection: &mut Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
     let existing = existing_columns(connection, table)?;
     if existing.is_empty() {
-        return Ok(vec![Drift::NoTable { table: table.name.clone() }]);
+        return Ok(vec![drift::no_table(table)]);
     }
     let mut drift = drift::compare(&MysqlText, table, &existing)?;
     if columns::is_mapped(table) {
@@ -75,7 +75,7 @@ pub(super) fn add_field(connection: &mut Connection, table: &Table, field: Field
     };
     let existing = existing_columns(connection, table)?;
     if existing.is_empty() {
-        return agree(vec![Drift::NoTable { table: table.name.clone() }]);
+        return agree(vec![drift::no_table(table)]);
     }
     let column = Column { part: Part::Field(field), name: &field.name };
     match existing.iter().find(|found| found.name.eq_ignore_ascii_case(&field.name)) {

@@ -30,7 +30,7 @@ fn create_index(table: &Table) -> String {
 
 pub(super) fn check(connection: &mut Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
     match existing_columns(connection, table)? {
-        None => Ok(vec![Drift::NoTable { table: table.name.clone() }]),
+        None => Ok(vec![drift::no_table(table)]),
         Some(existing) => {
             let mut drift = drift::compare(&PostgresText, table, &existing)?;
             if columns::is_mapped(table) {
@@ -74,7 +74,7 @@ pub(super) fn add_field(connection: &mut Connection, table: &Table, field: Field
         return Err(Error::definition(format!("table {} has no field {field} to add", table.name)));
     };
     let Some(existing) = existing_columns(connection, table)? else {
-        return agree(vec![Drift::NoTable { table: table.name.clone() }]);
+        return agree(vec![drift::no_table(table)]);
     };
     let column = Column { part: Part::Field(field), name: &field.name };
     match existing.iter().find(|found| found.name.eq_ignore_ascii_case(&field.name)) {

@@ -35,7 +35,7 @@ fn create_index(table: &Table) -> String {
 
 pub(super) fn check(connection: &Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
     match stored_name(connection, columns::table_name(table))? {
-        None => Ok(vec![Drift::NoTable { table: table.name.clone() }]),
+        None => Ok(vec![drift::no_table(table)]),
         Some(found) if found != columns::table_name(table) => Ok(vec![other_case(table, found)]),
         Some(_) => {
             let mut drift = drift::compare(&SqliteText, table, &existing_columns(connection, table)?)?;
@@ -76,7 +76,7 @@ pub(super) fn add_field(connection: &mut Connection, table: &Table, field: Field
     let column = Column { part: Part::Field(field), name: &field.name };
     let transaction = begin(connection)?;
     match stored_name(&transaction, columns::table_name(table))? {
-        None => return agree(vec![Drift::NoTable { table: table.name.clone() }]),
+        None => return agree(vec![drift::no_table(table)]),
         Some(found) if found != columns::table_name(table) => return agree(vec![other_case(table, found)]),
         Some(_) => {}
     }

@@ -1,10 +1,13 @@
 //! Whose database it is: one cluster's, the newest start of a node's, and never of a log that is shorter than what was
 //! written from it.
 
+use std::io;
+use std::sync::mpsc::channel;
+
 use shardine_model::ShardId;
 use shardine_testkit::sql_server::{Kind, Shared};
 use shardine_writeback::{
-    Backend, Class, Error, FlushJob, FlushResult, Handle, Job, JobOutcome, LogProgress, Options, Owner, Trace,
+    Backend, Class, Error, FlushJob, FlushResult, Handle, Job, JobOutcome, LogProgress, OnClaim, Options, Owner, Trace,
 };
 
 use crate::rig::{Rig, aged, at, next_owner, user, users};
@@ -26,7 +29,7 @@ fn let_in(rig: &Rig, owner: Owner) {
 }
 
 #[test]
-fn a_database_has_one_cluster() {
+fn write_back_133_a_database_has_one_cluster() {
     for mut rig in Rig::each() {
         let other = Owner { cluster: 0xc2, ..next_owner() };
         let told = refused(&rig, other.clone());
@@ -37,13 +40,13 @@ fn a_database_has_one_cluster() {
 
         let_in(&rig, Owner { incarnation: other.incarnation + 1, start: -1, ..other });
         assert!(refused(&rig, next_owner()).contains("belongs to cluster 000000000000000000000000000000c2"));
-        rig.restart_as(Owner { adopts: true, ..next_owner() });
+        rig.restart_with(|options| options.owner = Some(Owner { adopts: true, ..next_owner() }));
         rig.create(&users());
     }
 }
 
 #[test]
-fn a_start_that_is_not_the_newest_is_refused() {
+fn write_back_134_a_start_that_is_not_the_newest_is_refused() {
     for rig in Rig::each() {
         let (first, second) = (next_owner(), next_owner());
 
@@ -69,14 +72,19 @@ fn write(rig: &Rig, version: i64, applied: u64, inherited: u64) -> Result<FlushR
 
 /// The old copy of a directory: its log ends before what SQL has seen of it.
 #[test]
-fn nothing_is_written_from_a_log_that_has_lost_entries() {
+fn write_back_135_nothing_is_written_from_a_log_that_has_lost_entries() {
     for mut rig in Rig::each() {
         rig.create(&users());
         assert_eq!(write(&rig, 5, 20, 0).unwrap(), FlushResult::Written);
         assert_eq!(write(&rig, 6, 21, 0).unwrap(), FlushResult::Written, "its own log grows");
 
-        rig.restart();
-        assert_eq!(rig.handle.traces(), [Trace { shard: ShardId(3), table: users().id, applied: 21 }]);
+        let (tell, told) = channel();
+        rig.restart_with(move |options| {
+            let tell = tell.clone();
+            options.on_claim = OnClaim::new(move |traces| tell.send(traces.to_vec()).map_err(io::Error::other));
+        });
+        let traces: Vec<Trace> = told.iter().next().unwrap();
+        assert_eq!(traces, [Trace { shard: ShardId(3), table: users().id, applied: 21 }]);
         // Above, at and below what SQL holds of the row: what the log says counts, not the row.
         for version in [9, 6, 2] {
             let error = write(&rig, version, 30, 20).unwrap_err();
@@ -90,7 +98,7 @@ fn nothing_is_written_from_a_log_that_has_lost_entries() {
 }
 
 #[test]
-fn a_process_whose_directory_was_copied_and_started_again_writes_no_more() {
+fn write_back_134_a_process_whose_directory_was_copied_and_started_again_writes_no_more() {
     for rig in Rig::each() {
         rig.create(&users());
         write(&rig, 5, 20, 0).unwrap();

@@ -89,12 +89,12 @@ impl Rig {
 
     /// Stops the backend and starts another on the same database.
     pub fn restart(&mut self) {
-        self.restart_as(next_owner());
+        self.restart_with(|_| {});
     }
 
-    pub fn restart_as(&mut self, owner: Owner) {
+    pub fn restart_with(&mut self, adjust: impl Fn(&mut Options)) {
         self.handle.stop();
-        (self.handle, self.done) = start(&self.url, |options| options.owner = Some(owner.clone()));
+        (self.handle, self.done) = start(&self.url, adjust);
     }
 
     /// A connection to SQLite's file that Shardine knows nothing of.

@@ -155,7 +155,7 @@ fn status_counts_what_went_by() {
 
         assert!(status.connected);
         assert_eq!((status.rows_written, status.rows_read, status.jobs_failed), (2, 3, 1));
-        assert!(status.last_error.unwrap().message.contains("missing"));
+        assert!(status.last_error.unwrap().0.message.contains("missing"));
     }
 }
 
