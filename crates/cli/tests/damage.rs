@@ -76,15 +76,15 @@ struct Frame {
 fn frames(segment: &Path) -> Vec<Frame> {
     let bytes = fs::read(segment).unwrap();
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    let nonce = &bytes[24..32];
+    let nonce = &bytes[52..60];
     let mut frames = Vec::new();
-    let mut at = 40 + 44 * u32_at(12) as usize + 4;
+    let mut at = 68 + 52 * u32_at(12) as usize + 12 * u32_at(16) as usize + 4;
     while &bytes[at + 8..at + 16] == nonce {
         let count = u32_at(at + 4) as usize;
         let mut frame = Frame { start: at, sections: Vec::new() };
-        let mut start = at + 24 + 12 * count;
-        for row in (0..count).map(|row| at + 24 + 12 * row) {
-            let end = start + u32_at(row + 4) as usize;
+        let mut start = at + 24 + 20 * count;
+        for row in (0..count).map(|row| at + 24 + 20 * row) {
+            let end = start + u32_at(row + 12) as usize;
             frame.sections.push((ShardId(u32_at(row)), start..end));
             start = end;
         }

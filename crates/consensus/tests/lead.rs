@@ -19,7 +19,7 @@ fn the_lead_goes_to_whom_it_is_given() {
     net.assert_same(&[1, 2, 3]);
 }
 
-/// CLUSTER 8: a transfer that fails leaves nothing behind.
+/// A transfer that fails leaves nothing behind.
 #[test]
 fn nothing_is_proposed_while_the_lead_is_handed_over_and_the_data_comes_back() {
     let mut net = Net::of(&[1, 2, 3]);
@@ -61,7 +61,7 @@ fn the_lead_is_given_to_a_voter_that_stays() {
     }
 }
 
-/// CLUSTER 8: who was heard of, and has most of the log, is asked first.
+/// Who was heard of, and has most of the log, is asked first.
 #[test]
 fn heirs_are_ranked_by_what_they_have() {
     let mut net = Net::of(&[1, 2, 3]);
@@ -76,7 +76,7 @@ fn heirs_are_ranked_by_what_they_have() {
     assert!(net.progress_of(3).matched > net.progress_of(2).matched);
 }
 
-/// CLUSTER 8: check-quorum makes followers deaf to calls for votes while they believe in a leader.
+/// Check-quorum makes followers deaf to calls for votes while they believe in a leader.
 #[test]
 fn who_forgets_its_leader_hears_others_call_for_votes() {
     let mut net = Net::of(&[1, 2, 3]);
@@ -131,7 +131,7 @@ fn an_heir_may_repeat_its_call() {
     assert_eq!((net.leader(), net.nodes[&2].group.term()), (2, term + 1));
 }
 
-/// CLUSTER 6: the leader's real commit index travels, also to one that lacks the entries, whom raft-rs tells of what it has.
+/// The leader's real commit index travels, also to one that lacks the entries, whom raft-rs tells of what it has.
 #[test]
 fn a_leaders_messages_say_what_is_really_committed() {
     let mut net = Net::of(&[1, 2, 3]);

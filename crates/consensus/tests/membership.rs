@@ -46,7 +46,7 @@ fn stop_joint(net: &mut Net, members: &[u64]) {
     assert!(net.settle_until(is_joint), "it came to a joint configuration");
 }
 
-/// CLUSTER 7: learner, catch up, joint consensus, remove; here the leader itself is the one that goes.
+/// Learner, catch up, joint consensus, remove; here the leader itself is the one that goes.
 #[test]
 fn a_replica_takes_the_leaders_place_and_the_leader_goes() {
     let mut net = with_learner();

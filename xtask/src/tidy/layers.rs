@@ -33,7 +33,7 @@ const ROOMS: [(&str, &[&str]); 26] = [
     ("sim", &["model", "records", "coord", "consensus", "shard", "host", "store"]),
     ("testkit", &[]),
     ("bench", &["client", "kit", "kit-examples", "model", "records", "store", "testkit"]),
-    ("fuzz-targets", &["model", "records", "store", "resp", "router"]),
+    ("fuzz-targets", &["model", "records", "consensus", "store", "resp", "router"]),
     ("xtask", &["testkit"]),
 ];
 

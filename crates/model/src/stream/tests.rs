@@ -1,3 +1,5 @@
+//! Streams of items, cut at any byte.
+
 use super::*;
 
 fn stream_of(items: &[(u8, Vec<u8>)]) -> Vec<u8> {

@@ -123,7 +123,7 @@ fn only_the_leader_takes_streams() {
     assert_eq!(failed_with(cluster.heard(stream)), Some(StatusCode::Unavailable));
 }
 
-/// CLUSTER 8: a hand-over that fails costs nobody anything: what came meanwhile is done, and streams stay.
+/// A hand-over that fails costs nobody anything: what came meanwhile is done, and streams stay.
 #[test]
 fn a_hand_over_that_fails_leaves_nothing_behind() {
     let mut cluster = Cluster::led_by(1);

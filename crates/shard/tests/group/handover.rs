@@ -141,7 +141,7 @@ mod story {
     }
 }
 
-/// CLUSTER 8: a transfer that fails leaves nothing behind: every proposal that was refused is tried again.
+/// A transfer that fails leaves nothing behind: every proposal that was refused is tried again.
 #[test]
 fn what_was_proposed_while_the_heir_was_asked_is_proposed_again() {
     assert!(story::loads(healthy), "rows that SQL told");
@@ -212,7 +212,7 @@ fn rows_that_were_to_leave_do_so_after_a_hand_over_that_failed() {
     assert!(matches!(cluster.node(1).records().get(row.position(), row), Lookup::NotResident));
 }
 
-/// write-back 77, CLUSTER 8: the lease goes with the lead: the heir writes at once, where it would wait for ten seconds.
+/// write-back 77: the lease goes with the lead: the heir writes at once, where it would wait for ten seconds.
 #[test]
 fn the_lease_is_given_back_with_the_hand_over() {
     let mut cluster = Cluster::new();
@@ -313,7 +313,7 @@ fn the_best_heir_is_asked_if_none_is_named() {
     assert_eq!(refused, Some(Err(TransferRefused::NotLeader)));
 }
 
-/// CLUSTER 8: a leader whose disk stalls hands over: its followers have what they need.
+/// A leader whose disk stalls hands over: its followers have what they need.
 #[test]
 fn a_leader_whose_disk_stalls_hands_over() {
     let mut cluster = Cluster::new();
