@@ -263,7 +263,7 @@ impl Group {
     /// One that has no vote never calls for votes, and would not hear that it was removed.
     fn inquire(&mut self) {
         let raft = &self.node.raft;
-        let is_due = raft.election_elapsed > 0 && raft.election_elapsed % INQUIRY_TICKS == 0;
+        let is_due = raft.election_elapsed > 0 && raft.election_elapsed.is_multiple_of(INQUIRY_TICKS);
         if !is_due || raft.state != StateRole::Follower || raft.promotable() || self.removed().is_some() {
             return;
         }

@@ -88,8 +88,7 @@ impl Step {
     }
 
     fn to_raft(self) -> ConfChangeSingle {
-        let mut single = ConfChangeSingle::default();
-        single.node_id = self.replica().0;
+        let mut single = ConfChangeSingle { node_id: self.replica().0, ..ConfChangeSingle::default() };
         single.set_change_type(match self {
             Self::Vote(_) => ConfChangeType::AddNode,
             Self::Learn(_) => ConfChangeType::AddLearnerNode,

@@ -9,6 +9,10 @@ use shardine_model::ReplicaId;
 pub struct Message(pub(crate) Body);
 
 #[derive(Clone, Debug, PartialEq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all are the large one; a box would cost each of them an allocation"
+)]
 pub(crate) enum Body {
     Raft(RaftMessage),
     /// Somebody without a vote has not heard of a leader for long, and wants to know whether it still belongs to the group.

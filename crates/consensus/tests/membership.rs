@@ -22,7 +22,7 @@ fn remove(id: u64) -> Step {
 /// Proposes a change to the leader without letting it go round.
 fn propose(net: &mut Net, change: &MembershipChange) -> u64 {
     let leader = net.leader();
-    net.node(leader).group.propose_membership(change).unwrap().index
+    net.node(leader).group.propose_membership(change).expect("a leader takes it").index
 }
 
 fn change(net: &mut Net, change: &MembershipChange) {

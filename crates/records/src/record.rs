@@ -189,6 +189,7 @@ pub(crate) fn view(bytes: &[u8]) -> RowView<'_> {
 
 /// Reads a packed record from outside, from a snapshot, and checks all of it, so that `view` may trust it later. With its
 /// address, unless it stands in a partition.
+#[allow(clippy::type_complexity, reason = "one caller takes it apart at once")]
 pub(crate) fn read(bytes: &[u8]) -> Result<(Option<(TableId, &[u8])>, RowView<'_>), DecodeError> {
     let mut reader = Reader::new(bytes);
     let flags = reader.u8("flags of a row")?;

@@ -9,6 +9,7 @@ use shardine_shard::Message;
 
 /// What reaches the process of a node. Waits while the process is paused, and is lost with it when it crashes.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "nearly all are messages, the large ones")]
 pub enum Input<I> {
     Tick,
     Message {

@@ -72,6 +72,7 @@ pub(crate) struct Mark {
 
 /// What is to be done with the traces of this cluster's logs before the first row is written. If it fails, none is.
 #[derive(Clone)]
+#[allow(clippy::type_complexity, reason = "it is named here, once")]
 pub struct OnClaim(Arc<dyn Fn(&[Trace]) -> io::Result<()> + Send + Sync>);
 
 impl OnClaim {

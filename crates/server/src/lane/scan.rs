@@ -101,7 +101,7 @@ impl Core {
     }
 
     fn look_at_positions(&self, seat: SeatId, call: &ScanCall) -> Option<(Draft, SqlRange)> {
-        let Some(replica) = self.host.replica(seat) else { return None };
+        let replica = self.host.replica(seat)?;
         // Pages of all tables end between positions: behind a row, each table would have to go on from a place of its own.
         let whole = call.whole_positions || call.table.is_none();
         let cursor = call.cursor.as_deref().map(Cursor::read).transpose().ok()?;
@@ -136,7 +136,7 @@ impl Core {
         key: &[u8],
         call: &ScanCall,
     ) -> Option<(Draft, SqlRange)> {
-        let Some(replica) = self.host.replica(seat) else { return None };
+        let replica = self.host.replica(seat)?;
         let mut range = Range::of(&call.range);
         if let Some(cursor) = call.cursor.as_deref() {
             let row = Cursor::read(cursor).ok()?.row?;

@@ -12,7 +12,7 @@ fn joint_leader_reads_alone(mut cluster: Cluster) -> bool {
     cluster.settle();
     let remove = |id: u64| Step::Remove(ReplicaId(id));
     let change = MembershipChange::Joint(vec![remove(2), remove(3)]);
-    cluster.on(1, |replica, actions| replica.change_members(&change, actions).unwrap());
+    cluster.on(1, |replica, actions| replica.change_members(&change, actions).expect("a leader takes it"));
     let is_joint = |cluster: &Cluster| cluster.node(1).group().membership().is_joint();
     assert!(cluster.settle_until(is_joint));
     cluster.cut_off(1);

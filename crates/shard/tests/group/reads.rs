@@ -274,7 +274,7 @@ fn look(cluster: &mut Cluster, node: u64) -> (Caller, ReadBarrier) {
     let caller = cluster.caller();
     let mut barrier = None;
     cluster.on(node, |replica, _| barrier = Some(replica.read_barrier(caller)));
-    (caller, barrier.unwrap())
+    (caller, barrier.expect("a leader takes it"))
 }
 
 /// issue 10: scans take the same round as reads, and share it.
