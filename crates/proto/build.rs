@@ -7,8 +7,13 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 
-const OURS: [&str; 4] =
-    ["shardine/v1/value.proto", "shardine/v1/records.proto", "shardine/v1/tables.proto", "shardine/v1/cluster.proto"];
+const OURS: [&str; 5] = [
+    "shardine/v1/value.proto",
+    "shardine/v1/records.proto",
+    "shardine/v1/tables.proto",
+    "shardine/v1/cluster.proto",
+    "shardine/v1/formation.proto",
+];
 
 const YDBS: [&str; 3] = ["ydb/coordination_v1.proto", "ydb/discovery_v1.proto", "ydb/rate_limiter_v1.proto"];
 

@@ -128,3 +128,6 @@ pub const EARLY_REQUEST_MS_MAX: u64 = 5_000;
 
 /// Records expired by one entry, so that a wave of expiries does not hold up commands.
 pub const EXPIRE_ROWS_MAX: usize = 1_000;
+
+/// Bytes of an address of a node, its name or its zone: a host's name has 253 at most, and a port follows.
+pub const ADDRESS_BYTES_MAX: usize = 300;

@@ -9,13 +9,18 @@ mod call;
 mod coord;
 mod shard_map;
 
+mod cluster_map;
+mod formation;
+
 pub use call::{
     Bound, Call, DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, FieldSpec, FlushScope,
     Residence, Response, ScanCall, ScanPage, ScannedRow, ShardStatus, SortRange, SqlError, Switch, TableSpec,
     TableWriteback, VerifiedPage, VerifyCall, WritebackReport, WritebackStatus,
 };
+pub use cluster_map::{BadMap, ClusterMap, DoorAddresses, NodeEntry};
 pub use coord::{
     CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, SemaphoreRange,
 };
 pub use engine::{LocalEngine, Read, RemoteEngine, Ticket};
+pub use formation::{Applicant, Formation, Joined, Plan, WaitingRoom};
 pub use shard_map::{ShardMap, ShardPlace};

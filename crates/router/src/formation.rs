@@ -1,0 +1,232 @@
+//! How nodes without a cluster become one: some wait for each other, one of them is told to begin, and makes the first map.
+//!
+//! An empty directory never makes a cluster by itself: a lost or unmounted disk and the same line of a unit file must not
+//! begin an empty one over the same SQL.
+
+use std::collections::BTreeMap;
+
+use shardine_model::key::Interval;
+use shardine_model::{
+    Bounds, ConfVersion, Descriptor, Epoch, ErrorCode, Generation, NodeId, Placement, RangeVersion, Refusal, ReplicaId,
+    ShardId, ShardState,
+};
+
+use crate::cluster_map::{ClusterMap, DoorAddresses, NodeEntry};
+
+/// Replicas of a group, if there are as many nodes. Two would be worse than one: either one's loss stops both.
+const REPLICAS: usize = 3;
+
+/// A node that asks to belong to a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applicant {
+    pub name: String,
+    pub zone: String,
+    pub addresses: DoorAddresses,
+    /// Drawn at its start: tells one that asks again from another one of the same name.
+    pub start: u64,
+}
+
+/// What a new cluster is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub cluster: u128,
+    pub sql: String,
+    pub shards: u32,
+    pub coord_groups: u32,
+    /// Fewer nodes than this are refused; 0 takes those that wait.
+    pub nodes: usize,
+}
+
+/// Nodes that wait for a cluster at one of them.
+#[derive(Debug)]
+pub struct WaitingRoom {
+    own: Applicant,
+    others: BTreeMap<String, (Applicant, u64)>,
+}
+
+/// Milliseconds after which one that has not asked again has left.
+const LEFT_AFTER_MS: u64 = 5_000;
+
+impl WaitingRoom {
+    #[must_use]
+    pub fn new(own: Applicant) -> Self {
+        Self { own, others: BTreeMap::new() }
+    }
+
+    /// Takes note of one that asks. A name belongs to the first one that has it, until that one has left.
+    pub fn enter(&mut self, applicant: Applicant, now_ms: u64) -> Result<(), Refusal> {
+        self.others.retain(|_, (_, seen_ms)| now_ms.saturating_sub(*seen_ms) <= LEFT_AFTER_MS);
+        let known = if applicant.name == self.own.name {
+            Some(&self.own)
+        } else {
+            self.others.get(&applicant.name).map(|(known, _)| known)
+        };
+        if known.is_some_and(|known| known.start != applicant.start) {
+            let message = format!("another node is called {:?} already: give this one another --name", applicant.name);
+            return Err(Refusal::new(ErrorCode::Exists, message));
+        }
+        if applicant.name != self.own.name {
+            self.others.insert(applicant.name.clone(), (applicant, now_ms));
+        }
+        Ok(())
+    }
+
+    /// Their names, one's own first.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        std::iter::once(&self.own.name).chain(self.others.keys()).cloned().collect()
+    }
+
+    /// Those that wait here besides oneself.
+    pub fn others(&self) -> impl Iterator<Item = &Applicant> {
+        self.others.values().map(|(applicant, _)| applicant)
+    }
+
+    /// The first map. Numbers go by names, so that whoever looks at them is not surprised; the node that is asked has no
+    /// privilege.
+    pub fn form(&self, plan: &Plan) -> Result<ClusterMap, Refusal> {
+        let names = self.names();
+        if names.len() < plan.nodes {
+            let message = format!("{} of {} nodes wait here: {}", names.len(), plan.nodes, names.join(", "));
+            return Err(Refusal::new(ErrorCode::Busy, message));
+        }
+        let mut applicants: Vec<&Applicant> = std::iter::once(&self.own).chain(self.others()).collect();
+        applicants.sort_by(|one, other| one.name.cmp(&other.name));
+        let nodes: Vec<NodeEntry> = applicants.into_iter().zip(1..).map(|(one, number)| entry(one, number)).collect();
+        let cuts = Interval::cut_evenly(plan.shards).into_iter().map(Bounds::from);
+        let records = cuts.zip(1..).map(|(bounds, number)| (ShardId(number), bounds));
+        let first = ShardId::FIRST_COORDINATION.0;
+        let coordination = (first..first + plan.coord_groups).map(|number| (ShardId(number), Bounds::default()));
+        let groups = records.chain(coordination).map(|(shard, bounds)| group(shard, bounds, &nodes)).collect();
+        let map = ClusterMap { cluster: plan.cluster, version: 1, nodes, groups, sql: plan.sql.clone() };
+        map.check().map_err(|error| Refusal::new(ErrorCode::BadRequest, error.to_string()))?;
+        Ok(map)
+    }
+}
+
+fn entry(applicant: &Applicant, number: u64) -> NodeEntry {
+    let Applicant { name, zone, addresses, start: _ } = applicant.clone();
+    NodeEntry { node: NodeId(number), name, zone, addresses }
+}
+
+/// A group's first members: neighbours in the ring of nodes, beginning at another node for each group, zones apart first.
+fn group(shard: ShardId, bounds: Bounds, nodes: &[NodeEntry]) -> Descriptor {
+    let count = if nodes.len() >= REPLICAS { REPLICAS } else { 1 };
+    let begin = shard.0 as usize % nodes.len();
+    let ring = || nodes.iter().cycle().skip(begin).take(nodes.len());
+    let mut chosen: Vec<&NodeEntry> = Vec::new();
+    for entry in ring() {
+        if chosen.len() < count && chosen.iter().all(|one| one.zone != entry.zone) {
+            chosen.push(entry);
+        }
+    }
+    for entry in ring() {
+        if chosen.len() < count && chosen.iter().all(|one| one.node != entry.node) {
+            chosen.push(entry);
+        }
+    }
+    let mut all: Vec<NodeId> = chosen.into_iter().map(|entry| entry.node).collect();
+    all.sort_unstable();
+    // A replica's number is given once for each group; these are the first.
+    let place = |(node, number)| Placement { node, replica: ReplicaId(number) };
+    let voters: Vec<Placement> = all.into_iter().zip(1..).map(place).collect();
+    let epoch = Epoch { generation: Generation::FIRST, range: RangeVersion::FIRST, conf: ConfVersion(1) };
+    Descriptor { shard, epoch, state: ShardState::Serving, bounds, voters, learners: Vec::new() }
+}
+
+/// How a waiting or a running node answers those that ask to belong to its cluster, and whoever tells it to begin.
+pub trait Formation: Send + Sync {
+    /// The map, if there is a cluster, and the number of the node that asks; else who waits.
+    fn join(&self, applicant: Applicant) -> Result<Joined, Refusal>;
+
+    /// Makes the cluster.
+    fn init(&self, plan: Plan) -> Result<ClusterMap, Refusal>;
+}
+
+/// What one that asks is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Joined {
+    Waiting(Vec<String>),
+    Formed { node: NodeId, map: ClusterMap },
+}
+
+#[cfg(test)]
+mod tests {
+    use shardine_model::GroupKind;
+
+    use super::*;
+
+    fn applicant(name: &str, zone: &str) -> Applicant {
+        Applicant { name: name.into(), zone: zone.into(), addresses: DoorAddresses::default(), start: 1 }
+    }
+
+    fn room(names: &[&str]) -> WaitingRoom {
+        let mut room = WaitingRoom::new(applicant(names[0], ""));
+        names[1..].iter().for_each(|name| room.enter(applicant(name, ""), 0).unwrap());
+        room
+    }
+
+    fn plan(nodes: usize) -> Plan {
+        Plan { cluster: 7, sql: "none".into(), shards: 4, coord_groups: 2, nodes }
+    }
+
+    #[test]
+    fn three_nodes_hold_every_group_three_times_under_numbers_of_their_own() {
+        let map = room(&["c", "a", "b"]).form(&plan(3)).unwrap();
+
+        assert_eq!(
+            map.nodes.iter().map(|node| (node.node.0, node.name.as_str())).collect::<Vec<_>>(),
+            [(1, "a"), (2, "b"), (3, "c")]
+        );
+        assert_eq!(map.groups_of(GroupKind::Records).count(), 4);
+        assert_eq!(map.groups_of(GroupKind::Coordination).count(), 2);
+        for group in &map.groups {
+            assert_eq!(group.voters.iter().map(|one| one.replica.0).collect::<Vec<_>>(), [1, 2, 3]);
+        }
+    }
+
+    #[test]
+    fn two_nodes_hold_a_group_once_for_two_are_worse_than_one() {
+        let map = room(&["a", "b"]).form(&plan(2)).unwrap();
+
+        assert!(map.groups.iter().all(|group| group.voters.len() == 1));
+    }
+
+    #[test]
+    fn replicas_of_five_nodes_go_to_different_zones_first() {
+        let mut room = WaitingRoom::new(applicant("a", "east"));
+        for (name, zone) in [("b", "east"), ("c", "east"), ("d", "west"), ("e", "north")] {
+            room.enter(applicant(name, zone), 0).unwrap();
+        }
+
+        let map = room.form(&plan(5)).unwrap();
+
+        for group in &map.groups {
+            let mut zones: Vec<&str> =
+                group.voters.iter().map(|one| map.node(one.node).unwrap().zone.as_str()).collect();
+            zones.sort_unstable();
+            assert_eq!(zones, ["east", "north", "west"]);
+        }
+    }
+
+    #[test]
+    fn a_missing_node_is_waited_for_and_one_that_left_is_missing() {
+        let mut room = room(&["a", "b"]);
+
+        let refusal = room.form(&plan(3)).unwrap_err();
+        assert_eq!(refusal.message, "2 of 3 nodes wait here: a, b");
+
+        room.enter(applicant("c", ""), LEFT_AFTER_MS + 1).unwrap();
+        assert_eq!(room.names(), ["a", "c"]);
+    }
+
+    #[test]
+    fn a_name_is_given_once() {
+        let mut room = room(&["a", "b"]);
+        let second = |name: &str| Applicant { start: 2, ..applicant(name, "") };
+
+        assert_eq!(room.enter(second("b"), 1).unwrap_err().code, ErrorCode::Exists);
+        assert_eq!(room.enter(second("a"), 1).unwrap_err().code, ErrorCode::Exists);
+        assert!(room.enter(applicant("b", ""), 2).is_ok());
+    }
+}
