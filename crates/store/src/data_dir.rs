@@ -7,6 +7,7 @@ use crate::disk::{DirLock, Disk, OsDisk};
 use crate::error::Error;
 use crate::files::Files;
 use crate::identity::{self, Identity, IdentityFile};
+use crate::node_file::NodeFile;
 
 const IDENTITY: &str = "IDENTITY";
 const LOG: &str = "log";
@@ -72,6 +73,20 @@ impl DataDir {
             return Err(Error::AnotherName { path, found, expected });
         }
         Ok(file)
+    }
+
+    /// What a file of the node says. `None` if it was never written.
+    pub fn load_file(&self, file: NodeFile) -> Result<Option<Vec<u8>>, Error> {
+        let (path, cluster) = (self.path.join(file.name()), self.adopted()?.identity.cluster);
+        let bytes = self.files.read_small(&path)?;
+        bytes.map(|bytes| file.decode(cluster, &bytes, &path)).transpose()
+    }
+
+    /// Puts this in the place of what a file of the node said. It is on disk when this returns; if that fails, the one before is.
+    /// The same file is written by one thread at a time.
+    pub fn save_file(&self, file: NodeFile, content: &[u8]) -> Result<(), Error> {
+        let bytes = file.encode(self.adopted()?.identity.cluster, content)?;
+        self.files.replace(&self.path, file.name(), &bytes)
     }
 
     #[must_use]
@@ -172,6 +187,46 @@ mod tests {
             disk.crash(&mut |end| choices.draw() % end);
         }
         assert!(last > 50);
+    }
+
+    #[test]
+    fn a_file_of_the_node_is_the_old_one_or_the_new_one_whenever_the_power_fails() {
+        let disk = MemoryDisk::new(1);
+        let choices = MemoryDisk::new(2);
+        let open = || {
+            let data = DataDir::lock_on(Arc::new(disk.clone()), Path::new("/data"))?;
+            data.adopt(&lili()).map(|_| data)
+        };
+        let (mut promised, mut last) = (0_u64, 0_u64);
+
+        for step in 1..400 {
+            let data = open().unwrap();
+            disk.fail_after(step % 17, Fault::Stop);
+            for file in NodeFile::ALL {
+                if data.save_file(file, &step.to_be_bytes()).is_ok() && file == NodeFile::Map {
+                    promised = step;
+                }
+            }
+            drop(data);
+            disk.crash(&mut |end| choices.draw() % end);
+            let data = open().unwrap();
+            let found = data
+                .load_file(NodeFile::Map)
+                .unwrap()
+                .map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().expect("all of it")));
+            assert!(found >= promised.max(last) && found <= step, "{found} after {promised} was promised");
+            last = found;
+        }
+        assert!(promised > 100);
+    }
+
+    #[test]
+    fn a_new_directory_has_no_files_and_one_that_is_nobodys_is_not_written() {
+        let (_parent, data) = adopted();
+
+        assert_eq!(data.load_file(NodeFile::Peers).unwrap(), None);
+        let nobodys = DataDir::lock_on(Arc::new(MemoryDisk::new(1)), Path::new("/data")).unwrap();
+        assert!(matches!(nobodys.save_file(NodeFile::Peers, b""), Err(Error::IdentityMissing { .. })));
     }
 
     #[test]

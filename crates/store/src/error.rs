@@ -55,6 +55,8 @@ pub enum Error {
     EntryTooLarge { bytes: usize, bytes_max: usize },
     #[error("a snapshot chunk of {bytes} bytes is over the limit of {bytes_max}; cut it into smaller ones")]
     ChunkTooLarge { bytes: usize, bytes_max: usize },
+    #[error("{name} would have {bytes} bytes, which is over the limit of {bytes_max}; nothing was written")]
+    FileTooLarge { name: &'static str, bytes: usize, bytes_max: usize },
 
     // What is not as it was written.
     #[error(
@@ -121,6 +123,11 @@ pub enum Error {
         file.display()
     )]
     IdentityDamaged { file: PathBuf, reason: String },
+    #[error(
+        "{} is damaged: {reason}; put it back from a copy of this node's directory, or move it away: {loss}",
+        file.display()
+    )]
+    FileDamaged { file: PathBuf, reason: &'static str, loss: &'static str },
     #[error(
         "{} is missing although the directory holds data; put it back, or choose an empty directory",
         file.display()

@@ -5,6 +5,8 @@
 //! ```text
 //! LOCK                     held while a process uses the directory, like the directory itself
 //! IDENTITY                 which node of which cluster this directory belongs to, how often it was started, whether it has a log
+//! PEERS                    the newest life seen of each peer
+//! MAP                      the node's map of the cluster
 //! log/<sequence>.seg       the log of every group of the node, one stream of synced frames
 //! log/<number>.spare       segments without content, ready to be written over
 //! snapshots/<shard>/<replica>-<index>.snap
@@ -27,6 +29,7 @@ pub mod snapshot;
 
 pub mod data_dir;
 pub mod identity;
+pub mod node_file;
 
 pub mod disk;
 mod files;
@@ -39,5 +42,6 @@ pub use disk::{Disk, OsDisk};
 pub use error::Error;
 pub use identity::{Identity, Owner};
 pub use log::{Options, SegmentLog};
+pub use node_file::NodeFile;
 pub use snapshot::{SnapshotReader, SnapshotReceiver, SnapshotWriter};
 pub use storage::{Loaded, Storage};
