@@ -79,14 +79,14 @@ impl RequestEpoch {
     pub const FIRST: Self =
         Self { generation: Generation::FIRST, range: RangeVersion::FIRST, catalogue: CatalogueVersion::FIRST };
 
-    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+    pub fn encode(self, out: &mut Vec<u8>) {
         for number in [self.generation.0, self.range.0, self.catalogue.0] {
             put_varint(out, number);
         }
     }
 
     #[inline]
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             generation: Generation(reader.varint("generation")?),
             range: RangeVersion(reader.varint("range version")?),

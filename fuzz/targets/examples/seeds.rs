@@ -22,12 +22,17 @@ use shardine_model::{
 use shardine_records::Nobody;
 use shardine_store::log::{Change, Start};
 use shardine_store::{DataDir, Identity, Options, OsDisk, Owner, SegmentLog, Storage};
+use shardine_transport::{
+    self as transport, Begin, Forward, ForwardFlags, Heirs, Hello, Item, Lead, LeaderNews, Leads, LinkKind, MapDelta,
+    Outbox, Piece, Pulse, Raft, Refusal, Subject, Taken, Welcome, Who,
+};
 
 type Seeds = Vec<(String, Vec<u8>)>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     write("commands", commands())?;
     write("log_entry", log_entries())?;
+    write("peer_link", links())?;
     write("peer_message", peer_messages())?;
     write("resp_request", conversations())?;
     write("resp_session", conversations())?;
@@ -297,6 +302,81 @@ fn log_entries() -> Seeds {
 }
 
 /// One of each kind to the replica that the target plays (`docs/encoding.md`, messages between replicas).
+/// Frames without their heads, each behind the number of its reader.
+fn links() -> Seeds {
+    let who = Who { cluster: 9, node: NodeId(1), name: "lili".to_owned(), incarnation: 2, start: 3, features: 0 };
+    let hello = Hello::new(who.clone(), LinkKind::Append, NodeId(2));
+    let refusal = Refusal::OldCopy { node: NodeId(1), incarnation: 2 };
+    let mut leads = Vec::new();
+    let heirs = Heirs::of(&[ReplicaId(11), ReplicaId(12)]);
+    Lead { shard: ShardId(7), term: 3, leader: ReplicaId(300), committed: 9, age_ms: Some(4), is_asleep: true, heirs }
+        .encode(&mut leads);
+    let leads = Some(Leads::new(&leads).expect("a list"));
+    let pulse = Pulse { sent_ms: 1, echo_ms: 2, held_ms: 3, wall_ms: 300, map: 5, list: 6, list_heard: 7, leads };
+    let forward = Forward {
+        id: 300,
+        stream: 4,
+        generation: 5,
+        shard: ShardId(7),
+        epoch: RequestEpoch::FIRST,
+        flags: ForwardFlags { is_read: false, is_numbered: true },
+        within_ms: 9,
+        body: transport::Body::Request(b"set"),
+    };
+    let refused = transport::Outcome::Refused { code: ErrorCode::Busy, message: "no" };
+    let moved = transport::Outcome::Moved { leader: NodeId(2), term: 3, descriptors: b"d" };
+    let subject = Subject::Snapshot { shard: ShardId(7), from: ReplicaId(1), to: ReplicaId(2), message: b"meta" };
+    let frames = [
+        ("hello", 0, hello.to_frame()),
+        ("welcome", 1, Welcome::new(who, &hello).to_frame()),
+        ("refusal", 1, refusal.to_frame()),
+        (
+            "control",
+            2,
+            batch(
+                LinkKind::Control,
+                &[
+                    Item::Pulse(pulse),
+                    Item::Leader(LeaderNews { shard: ShardId(7), term: 3, leader: ReplicaId(300), node: NodeId(2) }),
+                    Item::MapDelta(MapDelta { from: 8, to: 9, change: b"xy" }),
+                    Item::Raft(Raft { shard: ShardId(300), message: b"vote" }),
+                ],
+            ),
+        ),
+        (
+            "append",
+            3,
+            batch(
+                LinkKind::Append,
+                &[
+                    Item::Forward(forward),
+                    Item::Answer(transport::Answer { id: 300, outcome: refused }),
+                    Item::Answer(transport::Answer { id: 300, outcome: moved }),
+                ],
+            ),
+        ),
+        (
+            "bulk",
+            4,
+            batch(
+                LinkKind::Bulk,
+                &[
+                    Item::Begin(Begin { transfer: 4, bytes: 3, subject }),
+                    Item::Piece(Piece { transfer: 4, offset: 0, bytes: b"abc" }),
+                    Item::Taken(Taken { transfer: 4, bytes: 3, is_whole: true }),
+                ],
+            ),
+        ),
+    ];
+    frames.into_iter().map(|(name, reader, frame)| (name.to_owned(), [&[reader], &frame[8..]].concat())).collect()
+}
+
+fn batch(kind: LinkKind, items: &[Item<'_>]) -> Vec<u8> {
+    let mut outbox = Outbox::new(kind);
+    items.iter().for_each(|item| outbox.push(item).expect("room"));
+    outbox.bytes().to_vec()
+}
+
 fn peer_messages() -> Seeds {
     let of_raft = |kind: u8, from: u8, term: u8, rest: &[u8]| [&[1, kind, from, 2, term, 9, 7, 5][..], rest].concat();
     let context = [8, 0, 0, 0, 1, 0, 0, 0, 2];

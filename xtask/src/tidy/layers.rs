@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Problem;
 
 /// A room and the rooms that it may depend on.
-const ROOMS: [(&str, &[&str]); 26] = [
+const ROOMS: [(&str, &[&str]); 27] = [
     ("model", &[]),
     ("proto", &[]),
     ("records", &["model"]),
@@ -15,6 +15,7 @@ const ROOMS: [(&str, &[&str]); 26] = [
     ("consensus", &["model"]),
     ("shard", &["model", "records", "coord", "consensus"]),
     ("host", &["model", "shard"]),
+    ("transport", &["model"]),
     ("store", &["model"]),
     ("writeback", &["model"]),
     ("router", &["model"]),
@@ -30,10 +31,10 @@ const ROOMS: [(&str, &[&str]); 26] = [
     ("http", &["model", "router", "service", "accept"]),
     ("server", EVERYTHING_SERVED),
     ("cli", &["server", "client", "model", "proto", "service"]),
-    ("sim", &["model", "records", "coord", "consensus", "shard", "host", "store"]),
+    ("sim", &["model", "records", "coord", "consensus", "shard", "host", "transport", "store"]),
     ("testkit", &[]),
     ("bench", &["client", "kit", "kit-examples", "model", "records", "store", "testkit"]),
-    ("fuzz-targets", &["model", "records", "consensus", "store", "resp", "router"]),
+    ("fuzz-targets", &["model", "records", "consensus", "transport", "store", "resp", "router"]),
     ("xtask", &["testkit"]),
 ];
 
@@ -45,6 +46,7 @@ const EVERYTHING_SERVED: &[&str] = &[
     "consensus",
     "shard",
     "host",
+    "transport",
     "store",
     "writeback",
     "router",
@@ -58,7 +60,7 @@ const EVERYTHING_SERVED: &[&str] = &[
 ];
 
 /// Rooms without clocks, chance, threads, files or sockets: the simulator runs them (`ARCHITECTURE.md`, decision 1).
-pub const PURE: [&str; 6] = ["model", "records", "coord", "consensus", "shard", "host"];
+pub const PURE: [&str; 7] = ["model", "records", "coord", "consensus", "shard", "host", "transport"];
 
 /// Parts of other rooms that are as pure: time and chance are arguments there too.
 pub const PURE_PARTS: [&str; 1] = ["crates/kit/src/core"];
@@ -80,7 +82,8 @@ const GUARDED: [(&str, &[&str]); 10] = [
 ];
 
 /// Rooms that are synchronous: tokio may not be named in them.
-const SYNCHRONOUS: [&str; 8] = ["model", "records", "coord", "consensus", "shard", "host", "resp", "router"];
+const SYNCHRONOUS: [&str; 9] =
+    ["model", "records", "coord", "consensus", "shard", "host", "transport", "resp", "router"];
 
 /// Checks the manifests of all members.
 pub fn check(packages: &[Value]) -> Result<Vec<Problem>> {

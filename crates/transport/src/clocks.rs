@@ -1,0 +1,160 @@
+//! What the other nodes' wall clocks say, so that one that jumps alone is noticed and not believed.
+//!
+//! A pulse carries its sender's wall time, and echoes the newest time of the receiver's that the sender has heard. From that the
+//! receiver knows how long the way there and back took; the wall time was right somewhere within it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use shardine_model::NodeId;
+
+use crate::item::Pulse;
+use crate::limits::{CLOCK_KEPT_MS, CLOCKS_APART_MS_MAX};
+
+/// Comparisons of a clock that are kept. The one with the shortest way is believed.
+const SAMPLES_MAX: usize = 8;
+
+/// The wall clocks of the other nodes. Times named `now` are this node's monotonic milliseconds.
+#[derive(Debug, Default)]
+pub struct Clocks {
+    peers: BTreeMap<NodeId, Peer>,
+}
+
+#[derive(Debug, Default)]
+struct Peer {
+    /// The newest time of the peer's, and when it was heard.
+    heard: Option<(u64, u64)>,
+    samples: VecDeque<Sample>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    now_ms: u64,
+    /// There and back.
+    way_ms: u64,
+    /// The peer's wall time at `now_ms`.
+    wall_ms: u64,
+}
+
+impl Clocks {
+    /// Takes up a pulse.
+    pub fn hear(&mut self, node: NodeId, pulse: &Pulse<'_>, now_ms: u64) {
+        let peer = self.peers.entry(node).or_default();
+        peer.heard = Some((pulse.sent_ms, now_ms));
+        let way_ms = now_ms.checked_sub(pulse.echo_ms).and_then(|ms| ms.checked_sub(pulse.held_ms));
+        // One that took longer than it counts says nothing; one from an earlier life of this node looks like that, too.
+        if let Some(way_ms) = way_ms.filter(|way_ms| pulse.echo_ms != 0 && *way_ms < CLOCK_KEPT_MS) {
+            let wall_ms = pulse.wall_ms.saturating_add(way_ms / 2);
+            if peer.samples.len() >= SAMPLES_MAX {
+                peer.samples.pop_front();
+            }
+            peer.samples.push_back(Sample { now_ms, way_ms, wall_ms });
+        }
+    }
+
+    /// What a pulse to the node echoes: its newest time, and how long ago it came.
+    #[must_use]
+    pub fn echo(&self, node: NodeId, now_ms: u64) -> (u64, u64) {
+        let heard = self.peers.get(&node).and_then(|peer| peer.heard);
+        heard.map_or((0, 0), |(sent_ms, at_ms)| (sent_ms, now_ms.saturating_sub(at_ms)))
+    }
+
+    /// A new process of the node is there, or none at all: its times mean nothing any more.
+    pub fn forget(&mut self, node: NodeId) {
+        self.peers.remove(&node);
+    }
+
+    /// What the node's wall clock shows now, if that has been heard lately.
+    #[must_use]
+    pub fn wall_ms(&self, node: NodeId, now_ms: u64) -> Option<u64> {
+        let samples = &self.peers.get(&node)?.samples;
+        let recent = samples.iter().filter(|sample| now_ms.saturating_sub(sample.now_ms) <= CLOCK_KEPT_MS);
+        let best = recent.min_by_key(|sample| sample.way_ms)?;
+        Some(best.wall_ms.saturating_add(now_ms.saturating_sub(best.now_ms)))
+    }
+
+    /// How far ahead of this node's wall clock another one is.
+    #[must_use]
+    pub fn offset_ms(&self, node: NodeId, now_ms: u64, own_wall_ms: u64) -> Option<i64> {
+        let ahead_ms = i128::from(self.wall_ms(node, now_ms)?) - i128::from(own_wall_ms);
+        Some(ahead_ms.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
+    }
+
+    /// The time that the clocks of a majority of the cluster's nodes agree on: their median, with this node's own among them.
+    /// Nothing where so many do not agree, and for a node that has nobody to ask.
+    #[must_use]
+    pub fn agreed_ms(&self, now_ms: u64, own_wall_ms: u64, nodes: usize) -> Option<u64> {
+        let others = self.peers.keys().filter_map(|node| self.wall_ms(*node, now_ms));
+        let mut walls: Vec<u64> = others.chain([own_wall_ms]).collect();
+        walls.sort_unstable();
+        let median = walls[(walls.len() - 1) / 2];
+        let agreeing = walls.iter().filter(|wall_ms| wall_ms.abs_diff(median) <= CLOCKS_APART_MS_MAX).count();
+        (agreeing > 1 && agreeing > nodes / 2).then_some(median)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pulse(echo_ms: u64, held_ms: u64, wall_ms: u64) -> Pulse<'static> {
+        Pulse { sent_ms: 500, echo_ms, held_ms, wall_ms, ..Pulse::default() }
+    }
+
+    /// Nodes from 2 on have been heard at 100 with these clocks.
+    fn clocks(walls_ms: &[u64]) -> Clocks {
+        let mut clocks = Clocks::default();
+        for (node, wall_ms) in (2..).zip(walls_ms) {
+            clocks.hear(NodeId(node), &pulse(90, 10, *wall_ms), 100);
+        }
+        clocks
+    }
+
+    #[test]
+    fn half_of_the_way_is_added() {
+        let mut clocks = Clocks::default();
+
+        clocks.hear(NodeId(2), &pulse(100, 30, 9_000), 150);
+
+        assert_eq!(clocks.wall_ms(NodeId(2), 150), Some(9_010));
+        assert_eq!(clocks.wall_ms(NodeId(2), 160), Some(9_020), "it goes on");
+        assert_eq!(clocks.offset_ms(NodeId(2), 150, 9_110), Some(-100));
+        assert_eq!(clocks.wall_ms(NodeId(2), 150 + CLOCK_KEPT_MS + 1), None, "but not for ever");
+    }
+
+    #[test]
+    fn the_shortest_way_is_believed() {
+        let mut clocks = Clocks::default();
+
+        clocks.hear(NodeId(2), &pulse(100, 0, 9_000), 102);
+        clocks.hear(NodeId(2), &pulse(110, 0, 9_500), 1_110);
+
+        assert_eq!(clocks.wall_ms(NodeId(2), 1_110), Some(9_001 + 1_008));
+    }
+
+    #[test]
+    fn an_echo_of_another_life_says_nothing() {
+        let mut clocks = Clocks::default();
+
+        clocks.hear(NodeId(2), &pulse(70_000, 0, 9_000), 100);
+        clocks.hear(NodeId(2), &pulse(0, 0, 9_000), 100);
+
+        assert_eq!(clocks.wall_ms(NodeId(2), 100), None);
+        assert_eq!(clocks.echo(NodeId(2), 130), (500, 30), "but it was heard");
+    }
+
+    #[test]
+    fn a_clock_that_is_off_alone_does_not_decide() {
+        let day_ms = 86_400_000;
+
+        assert_eq!(clocks(&[day_ms, day_ms + 100]).agreed_ms(100, 5, 3), Some(day_ms));
+        assert_eq!(clocks(&[day_ms, 5]).agreed_ms(100, day_ms + 9, 3), Some(day_ms));
+    }
+
+    #[test]
+    fn two_clocks_that_differ_agree_on_nothing() {
+        assert_eq!(clocks(&[9_000_000]).agreed_ms(100, 5, 3), None);
+        assert_eq!(clocks(&[9_000_000]).agreed_ms(100, 9_000_007, 3), Some(9_000_000));
+        assert_eq!(clocks(&[9_000_000]).agreed_ms(100, 9_000_007, 5), None, "too few of five");
+        assert_eq!(clocks(&[]).agreed_ms(100, 5, 1), None, "nobody to ask");
+    }
+}
