@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use shardine_model::{Ack, AckAfter, Position, RowKeyBuf, Version};
-use shardine_router::{Call, LocalEngine, Read, Response, Ticket};
+use shardine_router::{LocalEngine, Read, Response, RowCall, Ticket};
 
 use crate::address::{self, ResolvedKey};
 use crate::command::change::{self, Order};
@@ -301,8 +301,8 @@ impl RespConnection {
         match record::max_age_ms(ask.line).filter(|_| ask.verb == Verb::RecGet) {
             None => self.ask_late(id, 0, place, engine),
             Some(max_age_ms) => {
-                let call = shardine_router::Call::ReadStale { row: place.row().to_owned(), max_age_ms };
-                engine.call(call, self.ticket(id, 0));
+                let call = RowCall::ReadStale { row: place.row().to_owned(), max_age_ms };
+                engine.call(call.into(), self.ticket(id, 0));
             }
         }
         Step::Taken
@@ -317,7 +317,7 @@ impl RespConnection {
     ) {
         let row = place.row();
         self.late_reads.push((id, row.position()));
-        engine.call(shardine_router::Call::Read { row: row.to_owned() }, self.ticket(id, part));
+        engine.call(RowCall::Read { row: row.to_owned() }.into(), self.ticket(id, part));
     }
 
     #[inline]
@@ -350,7 +350,7 @@ impl RespConnection {
                         request.encode(&mut bytes);
                         let ack = Ack { after, ..Ack::default() };
                         let catalogue = engine.catalogue().version();
-                        engine.call(Call::Submit { request: bytes.into(), catalogue, ack }, ticket);
+                        engine.call(RowCall::Submit { request: bytes.into(), catalogue, ack }.into(), ticket);
                     }
                     _ => engine.submit(&request, ticket),
                 }

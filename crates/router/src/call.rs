@@ -1,17 +1,29 @@
-//! Calls and responses that own their bytes, so that they can cross threads.
+//! What a door may ask for beyond the two hot paths of [`crate::LocalEngine`], sorted by where it goes. Calls own their bytes,
+//! so that they can cross threads.
 
-use std::sync::Arc;
-
+use shardine_model::codec::Reader;
 use shardine_model::{
-    Ack, Answer, Backing, CatalogueVersion, FieldType, NodeId, Position, Refusal, Reply, RowImage, RowKeyBuf, ShardId,
-    SqlOptions, Table, TableId, Timestamp, Value, Version,
+    Ack, Backing, CatalogueVersion, ErrorCode, FieldType, Position, Refusal, Request, RowKeyBuf, ShardId, SqlOptions,
+    TableId, Value, Version,
 };
 
-use crate::coord::{CoordLook, CoordStatus, CoordView};
+use crate::coord::CoordLook;
 
-/// Everything a door can ask for beyond the two hot paths of [`crate::LocalEngine`].
 #[derive(Clone, Debug)]
 pub enum Call {
+    /// To the one shard that holds its position.
+    Row(RowCall),
+    /// To every shard; what they say is put together.
+    Shards(ShardsCall),
+    /// To the schema manager.
+    Table(TableCall),
+    /// About this node.
+    Node(NodeCall),
+}
+
+/// A call that a single position sends to a single shard: that of its row, or the one at which its page begins.
+#[derive(Clone, Debug)]
+pub enum RowCall {
     /// Linearizable read of one row: `Response::Answer` with the whole row, or refused with `not_found`.
     Read {
         row: RowKeyBuf,
@@ -29,14 +41,15 @@ pub enum Call {
         catalogue: CatalogueVersion,
         ack: Ack,
     },
-    Scan(ScanCall),
     /// Drops a clean record from memory; a dirty one is first written, unless `nowait`, which answers `busy`.
     Kick {
         row: RowKeyBuf,
         nowait: bool,
     },
-    /// Answers once SQL holds what was current when the call arrived.
-    Flush(FlushScope),
+    /// Answers once SQL holds the row as it was when the call arrived.
+    Flush {
+        row: RowKeyBuf,
+    },
     /// Answers once SQL holds this version of the row, or a newer one: the version of a reply is the token for it
     /// (records 32). Without a time it waits as long as it takes.
     AwaitSql {
@@ -44,82 +57,142 @@ pub enum Call {
         version: Version,
         within_ms: Option<u64>,
     },
-    /// Empties a table that has no SQL behind it.
-    Clear {
-        table: TableId,
+    /// Writes a dead letter again; answers when SQL has taken or refused it.
+    RetryDeadLetter {
+        row: RowKeyBuf,
     },
-    /// Live records, of one table or all.
-    Count {
-        table: Option<TableId>,
-    },
-    /// Answers requests of one shard, or of all, with `suspended` from now on, or no longer (records 67).
-    Suspend {
-        shard: Option<ShardId>,
-        switch: Switch,
-    },
-    CreateTable(TableSpec),
-    AddField {
-        table: String,
-        field: FieldSpec,
-    },
-    DropTable {
-        table: String,
-    },
-    Status,
-    /// How far SQL is behind, table by table.
-    Writeback,
-    /// Rows that SQL does not take (write-back 113).
-    DeadLetters {
-        table: Option<TableId>,
-    },
-    /// Writes dead letters again; answers when SQL has taken them all, or refused one.
-    RetryDeadLetters(FlushScope),
     /// Gives a dead letter up: what SQL holds takes the row's place.
     DiscardDeadLetter {
         row: RowKeyBuf,
     },
-    /// A page of a comparison of memory with SQL.
-    Verify(VerifyCall),
     Explain {
         row: RowKeyBuf,
     },
+    /// A page of rows; it ends where its shard ends.
+    Scan(ScanCall),
+    /// A page of a comparison of memory with SQL; it ends where its shard ends.
+    Verify(VerifyCall),
+}
+
+/// A call that every shard has a part in.
+#[derive(Clone, Debug)]
+pub enum ShardsCall {
+    /// Live records, of one table or all.
+    Count { table: Option<TableId> },
+    /// Answers once SQL holds what was current when the call arrived, of one table or all.
+    Flush { table: Option<TableId> },
+    /// Empties a table that has no SQL behind it.
+    Clear { table: TableId },
+    /// Answers requests of one shard, or of all, with `suspended` from now on, or no longer (records 67).
+    Suspend { shard: Option<ShardId>, switch: Switch },
+    /// How far SQL is behind, table by table.
+    Writeback,
+    /// Rows that SQL does not take (write-back 113).
+    DeadLetters { table: Option<TableId> },
+    /// Writes dead letters again, of one table or all; answers when SQL has taken them all, or refused one.
+    RetryDeadLetters { table: Option<TableId> },
+}
+
+/// A change of definitions.
+#[derive(Clone, Debug)]
+pub enum TableCall {
+    Create(TableSpec),
+    AddField { table: String, field: FieldSpec },
+    Drop { table: String },
+}
+
+#[derive(Clone, Debug)]
+pub enum NodeCall {
+    Status,
     /// A look at coordination.
     Coord(CoordLook),
+}
+
+impl RowCall {
+    /// The position that says which shard is asked, or why no shard is. Whatever cannot be understood is refused, never dropped.
+    pub fn position(&self) -> Result<Position, Refusal> {
+        match self {
+            Self::Read { row }
+            | Self::ReadStale { row, .. }
+            | Self::Kick { row, .. }
+            | Self::Flush { row }
+            | Self::AwaitSql { row, .. }
+            | Self::RetryDeadLetter { row }
+            | Self::DiscardDeadLetter { row }
+            | Self::Explain { row } => Ok(row.as_ref().position()),
+            Self::Submit { request, .. } => position_of(request),
+            Self::Scan(scan) => Ok(scan.position()),
+            Self::Verify(verify) => Ok(begin(verify.cursor.as_deref())),
+        }
+    }
+}
+
+fn position_of(request: &[u8]) -> Result<Position, Refusal> {
+    let unreadable = || Refusal::new(ErrorCode::BadRequest, "the request cannot be read");
+    let request = Request::decode(&mut Reader::new(request)).map_err(|_| unreadable())?;
+    if request.rows().next().is_none() {
+        return Err(unreadable());
+    }
+    one_position(&request).ok_or_else(scattered)
+}
+
+/// The position that all rows of a request share, if they do.
+#[must_use]
+pub fn one_position(request: &Request<'_>) -> Option<Position> {
+    let mut positions = request.rows().map(|row| row.position());
+    let first = positions.next()?;
+    positions.all(|position| position == first).then_some(first)
+}
+
+/// The refusal of a request whose rows share no partition.
+#[must_use]
+pub fn scattered() -> Refusal {
+    Refusal::new(ErrorCode::BadRequest, "all rows of one request must share a partition")
+}
+
+impl ScanCall {
+    /// A page begins at its partition, or behind its cursor, or at the beginning.
+    fn position(&self) -> Position {
+        match &self.partition {
+            Some(key) => Position::of_key(key),
+            None => begin(self.cursor.as_deref()),
+        }
+    }
+}
+
+fn begin(cursor: Option<&[u8]>) -> Position {
+    let cursor = cursor.and_then(|cursor| cursor.first_chunk::<8>());
+    cursor.map_or(Position(0), |bytes| Position(u64::from_be_bytes(*bytes)))
+}
+
+impl From<RowCall> for Call {
+    fn from(call: RowCall) -> Self {
+        Self::Row(call)
+    }
+}
+
+impl From<ShardsCall> for Call {
+    fn from(call: ShardsCall) -> Self {
+        Self::Shards(call)
+    }
+}
+
+impl From<TableCall> for Call {
+    fn from(call: TableCall) -> Self {
+        Self::Table(call)
+    }
+}
+
+impl From<NodeCall> for Call {
+    fn from(call: NodeCall) -> Self {
+        Self::Node(call)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
     On,
     Off,
-}
-
-#[derive(Clone, Debug)]
-pub enum FlushScope {
-    Row(RowKeyBuf),
-    Table(TableId),
-    All,
-}
-
-#[derive(Clone, Debug)]
-pub enum Response {
-    Answer(Answer),
-    /// A row as a replica had it after applying the entries up to `applied`.
-    Stale {
-        reply: Reply,
-        applied: u64,
-    },
-    Page(ScanPage),
-    Count(u64),
-    /// The definition in force after a table call.
-    Table(Arc<Table>),
-    Status(Box<EngineStatus>),
-    Writeback(Box<WritebackReport>),
-    Verified(Box<VerifiedPage>),
-    DeadLetters(Vec<DeadLetterLine>),
-    Explanation(Box<Explanation>),
-    Coord(CoordView),
-    Done,
-    Refused(Refusal),
 }
 
 /// A page of rows in routing order `(position, key, table, sort)`, or, inside one partition, in sort order.
@@ -153,22 +226,13 @@ pub enum Bound {
     Excluding(Box<[u8]>),
 }
 
-/// Rows of one page. The end is a `next` of `None`; a page may be short, even empty, and still have a next.
-#[derive(Clone, Debug, Default)]
-pub struct ScanPage {
-    pub rows: Vec<ScannedRow>,
-    pub next: Option<Vec<u8>>,
-}
-
+/// Rows of a table with SQL behind it, in routing order.
 #[derive(Clone, Debug)]
-pub struct ScannedRow {
-    pub row: RowKeyBuf,
-    pub version: Version,
-    pub sql_version: Version,
-    pub expires_at: Option<Timestamp>,
-    pub fields: RowImage,
-    /// Whether memory held it when the page began; else it came from SQL, and still is not in memory.
-    pub in_memory: bool,
+pub struct VerifyCall {
+    pub table: TableId,
+    pub limit: usize,
+    /// What the previous page gave as `next`.
+    pub cursor: Option<Vec<u8>>,
 }
 
 /// What `table create` asks for.
@@ -188,182 +252,15 @@ pub struct FieldSpec {
     pub default: Option<Value>,
 }
 
-/// The node as a person wants to see it.
-#[derive(Clone, Debug, Default)]
-pub struct EngineStatus {
-    pub node: NodeId,
-    pub version: String,
-    pub uptime_ms: u64,
-    pub lanes: usize,
-    pub connections: u64,
-    pub log_bytes: u64,
-    pub shards: Vec<ShardStatus>,
-    pub writeback: Option<WritebackStatus>,
-    /// Coordination groups of this node.
-    pub coordination: Vec<CoordStatus>,
-    /// Counters since start, by name, for `INFO` and `/metrics`.
-    pub counters: Vec<(&'static str, u64)>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[derive(Clone, Debug, Default)]
-pub struct ShardStatus {
-    pub shard: ShardId,
-    pub lo: Position,
-    pub hi: Option<Position>,
-    pub lane: usize,
-    pub leader: Option<NodeId>,
-    pub term: u64,
-    pub applied: u64,
-    pub committed: u64,
-    pub snapshot: u64,
-    pub records: u64,
-    pub bytes: u64,
-    /// Bytes above which records that SQL has are evicted; 0 means no limit.
-    pub bytes_max: u64,
-    pub dirty: u64,
-    /// Whether an operator has suspended it: requests are refused, write-back goes on.
-    pub suspended: bool,
-    /// Set when the shard has stopped; says why and what to do.
-    pub stopped: Option<String>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct WritebackStatus {
-    pub url: String,
-    pub connected: bool,
-    pub dirty: u64,
-    pub last_error: Option<SqlError>,
-    /// Tables of which nothing is written, because SQL is ahead of this node's memory.
-    pub tables_ahead: Vec<String>,
-}
-
-/// What SQL said last, until a while after it has passed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SqlError {
-    pub message: String,
-    pub ago_ms: u64,
-}
-
-/// Rows of a table with SQL behind it, in routing order.
-#[derive(Clone, Debug)]
-pub struct VerifyCall {
-    pub table: TableId,
-    pub limit: usize,
-    /// What the previous page gave as `next`.
-    pub cursor: Option<Vec<u8>>,
-}
-
-/// What one page of a comparison found. The end is a `next` of `None`.
-#[derive(Clone, Debug, Default)]
-pub struct VerifiedPage {
-    /// Clean in memory, and the same in SQL.
-    pub equal: u64,
-    /// On their way to SQL.
-    pub dirty: u64,
-    /// In SQL only.
-    pub not_in_memory: u64,
-    /// Changed at every look, so that nothing can be said about them.
-    pub changing: u64,
-    pub differences: Vec<Difference>,
-    pub next: Option<Vec<u8>>,
-}
-
-/// A row that is not in SQL as memory knows it to be.
-#[derive(Clone, Debug)]
-pub struct Difference {
-    pub row: RowKeyBuf,
-    pub kind: DifferenceKind,
-    pub memory: Version,
-    pub sql: Version,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DifferenceKind {
-    /// SQL does not have it.
-    Missing,
-    /// SQL has another content under the same version.
-    Content,
-    /// SQL has an older version than the one it has confirmed.
-    Older,
-    /// SQL has a newer version: somebody else wrote it.
-    Newer,
-    /// SQL has it in a form that does not fit the definition.
-    Unfit(String),
-}
-
-impl DifferenceKind {
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Content => "content",
-            Self::Older => "older",
-            Self::Newer => "newer",
-            Self::Unfit(_) => "unfit",
+    /// A call whose request could not be read was once answered never.
+    #[test]
+    fn a_request_that_cannot_be_read_is_refused() {
+        for bytes in [&b""[..], b"\xff\xff\xff", &[0; 40]] {
+            assert_eq!(position_of(bytes).unwrap_err().code, ErrorCode::BadRequest, "{bytes:?}");
         }
     }
-}
-
-/// How far SQL is behind (`writeback status`).
-#[derive(Clone, Debug, Default)]
-pub struct WritebackReport {
-    /// `None` without SQL.
-    pub database: Option<WritebackStatus>,
-    /// Every table that lives in SQL, by name.
-    pub tables: Vec<TableWriteback>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TableWriteback {
-    pub table: String,
-    pub dirty_rows: u64,
-    pub dirty_bytes: u64,
-    /// How long the row that waits longest has been dirty, as far as the leaders have seen.
-    pub oldest_dirty_ms: u64,
-    /// How long until the next try, if SQL is being left alone.
-    pub paused_ms: u64,
-    /// Rows that SQL held in a version of somebody else's, since the leaders took over.
-    pub conflicts: u64,
-    /// Rows that SQL does not take.
-    pub dead_letters: u64,
-    /// Rows that SQL has taken since the start of the node, and per second of late.
-    pub written_rows: u64,
-    pub written_per_second: f64,
-    /// The newest trouble with rows of this table.
-    pub last_error: Option<SqlError>,
-    /// Why nothing of it is written: SQL is ahead of this node's memory.
-    pub ahead: Option<String>,
-}
-
-/// A row that SQL does not take, and what it says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeadLetterLine {
-    pub row: RowKeyBuf,
-    pub version: Version,
-    pub error: String,
-    pub tries: u64,
-    pub first_at: Timestamp,
-    pub last_at: Timestamp,
-}
-
-/// Where a key lives and how it stands (`explain`).
-#[derive(Clone, Debug)]
-pub struct Explanation {
-    pub table: String,
-    pub partition_key: Vec<u8>,
-    pub position: Position,
-    pub shard: ShardStatus,
-    pub residence: Residence,
-    pub version: Version,
-    pub sql_version: Version,
-    pub expires_at: Option<Timestamp>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Residence {
-    Live,
-    /// Known not to exist, or deleted.
-    Absent,
-    /// Only SQL can tell.
-    NotInMemory,
 }

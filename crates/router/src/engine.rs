@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use shardine_model::{Catalogue, Request, RowKey, RowView, Timestamp, Version};
 
-use crate::call::{Call, Response};
+use crate::call::Call;
+use crate::response::Response;
 
 /// Where a response goes: a connection of this lane, and the place in its line of replies. A connection's id names no other
 /// one for as long as the process lives, so a response that comes late goes to nobody.

@@ -1,4 +1,4 @@
-//! The engine between doors and shards: what every door may ask (`Call`), what it gets (`Response`), and where a key lives.
+//! The engine between doors and shards: what every door may ask (`Call`, which says where it goes), what it gets (`Response`), and where a key lives.
 //!
 //! Nothing here knows how a thing is done. A door on a lane uses [`LocalEngine`], which answers reads on the spot; a door on
 //! another thread uses [`RemoteEngine`], which carries owned calls to the right lane and brings the response back.
@@ -6,6 +6,7 @@
 // In the order in which a newcomer should read them.
 mod engine;
 mod call;
+mod response;
 mod coord;
 mod shard_map;
 
@@ -13,9 +14,8 @@ mod cluster_map;
 mod formation;
 
 pub use call::{
-    Bound, Call, DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, FieldSpec, FlushScope,
-    Residence, Response, ScanCall, ScanPage, ScannedRow, ShardStatus, SortRange, SqlError, Switch, TableSpec,
-    TableWriteback, VerifiedPage, VerifyCall, WritebackReport, WritebackStatus,
+    Bound, Call, FieldSpec, NodeCall, RowCall, ScanCall, ShardsCall, SortRange, Switch, TableCall, TableSpec,
+    VerifyCall, one_position, scattered,
 };
 pub use cluster_map::{BadMap, ClusterMap, DoorAddresses, NodeEntry};
 pub use coord::{
@@ -23,4 +23,8 @@ pub use coord::{
 };
 pub use engine::{LocalEngine, Read, RemoteEngine, Ticket};
 pub use formation::{Applicant, Formation, Joined, Plan, WaitingRoom};
+pub use response::{
+    DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, Residence, Response, ScanPage, ScannedRow,
+    ShardStatus, SqlError, TableWriteback, VerifiedPage, WritebackReport, WritebackStatus,
+};
 pub use shard_map::{ShardMap, ShardPlace};

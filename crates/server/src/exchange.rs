@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use shardine_model::codec::Reader;
-use shardine_model::{Catalogue, ErrorCode, GroupKind, Position, Refusal, Request, ShardId, TableId, Timestamp};
+use shardine_model::{Catalogue, ErrorCode, GroupKind, Position, Refusal, ShardId, TableId, Timestamp};
 use shardine_router::{
-    Call, EngineStatus, FlushScope, RemoteEngine, Response, ScanCall, ShardMap, SqlError, Switch, TableWriteback,
-    WritebackReport, WritebackStatus,
+    Call, EngineStatus, NodeCall, RemoteEngine, Response, RowCall, ShardMap, ShardsCall, SqlError, Switch,
+    TableWriteback, WritebackReport, WritebackStatus,
 };
 use shardine_store::Storage;
 
@@ -36,82 +35,44 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// The lane that a call with a single place belongs to; `None` for one that concerns several shards.
-    pub fn lane_of(&self, call: &Call) -> Option<usize> {
-        let position = match call {
-            Call::Read { row }
-            | Call::ReadStale { row, .. }
-            | Call::Kick { row, .. }
-            | Call::AwaitSql { row, .. }
-            | Call::Explain { row } => row.as_ref().position(),
-            Call::Flush(FlushScope::Row(row))
-            | Call::RetryDeadLetters(FlushScope::Row(row))
-            | Call::DiscardDeadLetter { row } => row.as_ref().position(),
-            Call::Submit { request, .. } => request_position(request).ok()?,
-            Call::Scan(scan) => scan_position(scan),
-            Call::Verify(verify) => cursor_position(verify.cursor.as_deref()),
-            Call::Flush(FlushScope::Table(_) | FlushScope::All)
-            | Call::RetryDeadLetters(FlushScope::Table(_) | FlushScope::All)
-            | Call::DeadLetters { .. }
-            | Call::Clear { .. }
-            | Call::Count { .. }
-            | Call::Suspend { .. }
-            | Call::CreateTable(_)
-            | Call::AddField { .. }
-            | Call::DropTable { .. }
-            | Call::Status
-            | Call::Writeback
-            | Call::Coord(_) => return None,
-        };
-        Some(self.map.find(position).lane)
-    }
-
     pub fn dispatch(self: &Arc<Self>, call: Call, done: Respond) {
-        if let Some(lane) = self.lane_of(&call) {
-            return self.inboxes[lane].send(LaneMessage::Call { call, done });
-        }
         match call {
-            Call::Count { table } => self
-                .ask_all(|| ShardCall::Count(table), Box::new(|sum| done(sum.map_or_else(refused, Response::Count)))),
-            Call::Flush(FlushScope::Table(table)) => self.ask_all(|| ShardCall::Flush(Some(table)), done_only(done)),
-            Call::Flush(FlushScope::All) => self.ask_all(|| ShardCall::Flush(None), done_only(done)),
-            Call::Clear { table } => {
-                let entry = shardine_model::Entry::Clear { table }.to_bytes();
-                self.ask_all(|| ShardCall::Propose(entry.clone()), done_only(done));
-            }
-            Call::Suspend { shard, switch } => self.suspend(shard, switch, done),
-            Call::Status => self.status(done),
-            Call::Writeback => self.writeback(done),
-            Call::Coord(look) => match self.coord.get() {
-                Some(window) => window.look(look, done),
-                None => done(refused(ErrorCode::NoLeader)),
+            Call::Row(call) => match call.position() {
+                Ok(position) => self.send_to_lane(call, position, done),
+                Err(refusal) => done(Response::Refused(refusal)),
             },
-            Call::DeadLetters { table } => self.dead_letters(table, done),
-            Call::RetryDeadLetters(FlushScope::Table(table)) => {
-                self.ask_all(|| ShardCall::RetryDeadLetters(Some(table)), done_only(done));
-            }
-            Call::RetryDeadLetters(FlushScope::All) => {
-                self.ask_all(|| ShardCall::RetryDeadLetters(None), done_only(done));
-            }
-            Call::CreateTable(_) | Call::AddField { .. } | Call::DropTable { .. } => {
+            Call::Shards(call) => self.ask_shards(call, done),
+            Call::Table(call) => {
                 let schema_manager = self.schema_manager.lock().unwrap_or_else(PoisonError::into_inner);
                 let _ = schema_manager.send(SchemaRequest { call, done });
             }
-            Call::Submit { request, .. } => done(match request_position(&request) {
-                Ok(_) => refused(ErrorCode::StaleRoute),
-                Err(refusal) => Response::Refused(refusal),
-            }),
-            Call::Read { .. }
-            | Call::ReadStale { .. }
-            | Call::Kick { .. }
-            | Call::AwaitSql { .. }
-            | Call::Explain { .. }
-            | Call::Flush(FlushScope::Row(_))
-            | Call::RetryDeadLetters(FlushScope::Row(_))
-            | Call::DiscardDeadLetter { .. }
-            | Call::Scan(_)
-            | Call::Verify(_) => {
-                unreachable!("a call with a place has a lane")
+            Call::Node(NodeCall::Status) => self.status(done),
+            Call::Node(NodeCall::Coord(look)) => match self.coord.get() {
+                Some(window) => window.look(look, done),
+                None => done(refused(ErrorCode::NoLeader)),
+            },
+        }
+    }
+
+    /// Hands a call to the lane that holds its position.
+    pub fn send_to_lane(&self, call: RowCall, position: Position, done: Respond) {
+        self.inboxes[self.map.find(position).lane].send(LaneMessage::Call { call, position, done });
+    }
+
+    fn ask_shards(self: &Arc<Self>, call: ShardsCall, done: Respond) {
+        match call {
+            ShardsCall::Count { table } => self
+                .ask_all(|| ShardCall::Count(table), Box::new(|sum| done(sum.map_or_else(refused, Response::Count)))),
+            ShardsCall::Flush { table } => self.ask_all(|| ShardCall::Flush(table), done_only(done)),
+            ShardsCall::Clear { table } => {
+                let entry = shardine_model::Entry::Clear { table }.to_bytes();
+                self.ask_all(|| ShardCall::Propose(entry.clone()), done_only(done));
+            }
+            ShardsCall::Suspend { shard, switch } => self.suspend(shard, switch, done),
+            ShardsCall::Writeback => self.writeback(done),
+            ShardsCall::DeadLetters { table } => self.dead_letters(table, done),
+            ShardsCall::RetryDeadLetters { table } => {
+                self.ask_all(|| ShardCall::RetryDeadLetters(table), done_only(done));
             }
         }
     }
@@ -354,32 +315,6 @@ fn sentence(code: ErrorCode) -> &'static str {
     }
 }
 
-/// Where an encoded request belongs, or why it belongs nowhere. Whatever cannot be understood is answered, too.
-pub(crate) fn request_position(request: &[u8]) -> Result<Position, Refusal> {
-    let unreadable = || Refusal::new(ErrorCode::BadRequest, "the request cannot be read");
-    let request = Request::decode(&mut Reader::new(request)).map_err(|_| unreadable())?;
-    let mut positions = request.rows().map(|row| row.position());
-    let first = positions.next().ok_or_else(unreadable)?;
-    if positions.all(|position| position == first) { Ok(first) } else { Err(scattered()) }
-}
-
-pub(crate) fn scattered() -> Refusal {
-    Refusal::new(ErrorCode::BadRequest, "all rows of one request must share a partition")
-}
-
-/// A page begins at its partition, or behind its cursor, or at the beginning.
-pub(crate) fn scan_position(scan: &ScanCall) -> Position {
-    if let Some(key) = &scan.partition {
-        return Position::of_key(key);
-    }
-    cursor_position(scan.cursor.as_deref())
-}
-
-pub(crate) fn cursor_position(cursor: Option<&[u8]>) -> Position {
-    let cursor = cursor.and_then(|cursor| cursor.first_chunk::<8>());
-    cursor.map_or(Position(0), |bytes| Position(u64::from_be_bytes(*bytes)))
-}
-
 /// The exchange as doors on other threads hold it.
 pub(crate) struct ExchangeHandle(pub Arc<Exchange>);
 
@@ -400,17 +335,4 @@ impl RemoteEngine for ExchangeHandle {
 /// Of what several lanes say, what was said last.
 fn newest(one: Option<SqlError>, other: Option<SqlError>) -> Option<SqlError> {
     one.into_iter().chain(other).min_by_key(|error| error.ago_ms)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A call whose request could not be read was once answered never.
-    #[test]
-    fn a_request_that_cannot_be_read_is_refused() {
-        for bytes in [&b""[..], b"\xff\xff\xff", &[0; 40]] {
-            assert_eq!(request_position(bytes).unwrap_err().code, ErrorCode::BadRequest, "{bytes:?}");
-        }
-    }
 }

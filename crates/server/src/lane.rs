@@ -182,7 +182,7 @@ impl Lane {
                 self.connections.close_door();
             }
             LaneMessage::Stop => self.stopping = true,
-            LaneMessage::Call { call, done } => self.core.call_from_outside(call, done),
+            LaneMessage::Call { call, position, done } => self.core.call_from_outside(call, position, done),
             LaneMessage::ToShard { shard, what, done } => self.core.ask_shard(shard, what, done),
             LaneMessage::Persisted(synced) => self.core.persisted(synced),
             LaneMessage::Snapshot(news) => self.core.snapshot_news(news),

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use mio::Waker;
 use mio::net::TcpStream;
-use shardine_model::{Catalogue, ErrorCode, ShardId, TableId};
-use shardine_router::{Call, DeadLetterLine, Response, ShardStatus, TableWriteback, Ticket};
+use shardine_model::{Catalogue, ErrorCode, Position, ShardId, TableId};
+use shardine_router::{DeadLetterLine, Response, RowCall, ShardStatus, TableWriteback, Ticket};
 
 use crate::log_thread::Synced;
 use crate::snapshot_thread::SnapshotNews;
@@ -22,7 +22,8 @@ pub(crate) enum LaneMessage {
     Connection(TcpStream),
     /// A call whose row lives on this lane.
     Call {
-        call: Call,
+        call: RowCall,
+        position: Position,
         done: Respond,
     },
     /// The response to a call that a connection of this lane made elsewhere.

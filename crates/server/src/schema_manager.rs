@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use shardine_model::{Backing, Catalogue, Entry, ErrorCode, Field, FieldId, Refusal, ShardId, Table, limits};
-use shardine_router::{Call, FieldSpec, Response, TableSpec};
+use shardine_router::{FieldSpec, Response, TableCall, TableSpec};
 use shardine_writeback::{Change, Drift, Job, JobId, JobOutcome, TableJob, Why};
 
 use crate::exchange::Exchange;
@@ -17,7 +17,7 @@ use crate::owner_thread;
 
 /// A table call and who waits for it.
 pub(crate) struct SchemaRequest {
-    pub call: Call,
+    pub call: TableCall,
     pub done: Respond,
 }
 
@@ -82,12 +82,11 @@ impl SchemaManager {
         }
     }
 
-    fn serve(&mut self, call: Call) -> Result<Arc<Table>, Refusal> {
+    fn serve(&mut self, call: TableCall) -> Result<Arc<Table>, Refusal> {
         match call {
-            Call::CreateTable(spec) => self.create(spec),
-            Call::AddField { table, field } => self.add_field(&table, field),
-            Call::DropTable { table } => self.drop_table(&table),
-            _ => Err(Refusal::new(ErrorCode::Internal, "not a table call")),
+            TableCall::Create(spec) => self.create(spec),
+            TableCall::AddField { table, field } => self.add_field(&table, field),
+            TableCall::Drop { table } => self.drop_table(&table),
         }
     }
 

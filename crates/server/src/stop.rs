@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use shardine_router::{Call, FlushScope, Response, TableWriteback};
+use shardine_router::{Call, NodeCall, Response, ShardsCall, TableWriteback};
 
 use crate::exchange::Exchange;
 
@@ -45,7 +45,7 @@ pub(crate) fn flush(exchange: &Arc<Exchange>, until: Instant, watch: &mut dyn Fn
         if watch(Flushing { rows_left, rows_at_first }).is_break() {
             return;
         }
-        let asked = answer.get_or_insert_with(|| ask(exchange, Call::Flush(FlushScope::All)));
+        let asked = answer.get_or_insert_with(|| ask(exchange, ShardsCall::Flush { table: None }));
         match asked.recv_timeout(STEP.min(until.saturating_duration_since(Instant::now()))) {
             // Refused by one shard, or done for what was dirty when it was asked: look again, and ask again if need be.
             Ok(Response::Refused(_)) => {
@@ -64,7 +64,7 @@ pub(crate) fn report(exchange: &Arc<Exchange>) -> Stopped {
     if rows_left(exchange) == 0 {
         return Stopped::default();
     }
-    let tables = match ask(exchange, Call::Writeback).recv_timeout(PATIENCE) {
+    let tables = match ask(exchange, ShardsCall::Writeback).recv_timeout(PATIENCE) {
         Ok(Response::Writeback(report)) => report.tables,
         Ok(_) | Err(_) => Vec::new(),
     };
@@ -77,15 +77,15 @@ pub(crate) fn report(exchange: &Arc<Exchange>) -> Stopped {
 }
 
 fn rows_left(exchange: &Arc<Exchange>) -> u64 {
-    match ask(exchange, Call::Status).recv_timeout(PATIENCE) {
+    match ask(exchange, NodeCall::Status).recv_timeout(PATIENCE) {
         Ok(Response::Status(status)) => status.writeback.map_or(0, |writeback| writeback.dirty),
         Ok(_) | Err(_) => 0,
     }
 }
 
-fn ask(exchange: &Arc<Exchange>, call: Call) -> Receiver<Response> {
+fn ask(exchange: &Arc<Exchange>, call: impl Into<Call>) -> Receiver<Response> {
     let (give, take) = channel();
     // Whoever asked may have given up waiting.
-    exchange.dispatch(call, Box::new(move |response| drop(give.send(response))));
+    exchange.dispatch(call.into(), Box::new(move |response| drop(give.send(response))));
     take
 }

@@ -16,9 +16,9 @@ use shardine_model::{
 };
 use shardine_router::{
     Bound, Call, CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView,
-    DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, FieldSpec, RemoteEngine, Residence,
-    Response, ScanCall, ScanPage, ScannedRow, ShardStatus, SqlError, Switch, TableSpec, TableWriteback, VerifiedPage,
-    WritebackReport, WritebackStatus,
+    DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, FieldSpec, NodeCall, RemoteEngine,
+    Residence, Response, RowCall, ScanCall, ScanPage, ScannedRow, ShardStatus, ShardsCall, SqlError, Switch, TableCall,
+    TableSpec, TableWriteback, VerifiedPage, WritebackReport, WritebackStatus,
 };
 
 /// Rows after which a page ends, whatever was asked for.
@@ -131,14 +131,24 @@ impl RemoteEngine for FakeEngine {
 impl State {
     fn answer(&mut self, call: Call) -> Response {
         match call {
-            Call::Read { row } => Response::Answer(Answer::One(self.read(&row))),
-            Call::ReadStale { row, max_age_ms } => Response::Stale { reply: self.read(&row), applied: max_age_ms },
-            Call::Submit { request, ack, .. } => {
+            Call::Row(call) => self.row(call),
+            Call::Shards(call) => self.shards(&call),
+            Call::Table(call) => self.table(call),
+            Call::Node(NodeCall::Status) => Response::Status(Box::new(self.status())),
+            Call::Node(NodeCall::Coord(look)) => coord(&look),
+        }
+    }
+
+    fn row(&mut self, call: RowCall) -> Response {
+        match call {
+            RowCall::Read { row } => Response::Answer(Answer::One(self.read(&row))),
+            RowCall::ReadStale { row, max_age_ms } => Response::Stale { reply: self.read(&row), applied: max_age_ms },
+            RowCall::Submit { request, ack, .. } => {
                 let request = Request::decode(&mut Reader::new(&request)).expect("doors encode what decodes");
                 let answer = self.submit(&request);
                 Response::Answer(if ack.after == AckAfter::Sql { self.flushed(answer) } else { answer })
             }
-            Call::AwaitSql { row, version, .. } => {
+            RowCall::AwaitSql { row, version, .. } => {
                 if self.sql_is_down {
                     return Response::Answer(Answer::Failed(ErrorCode::Expired));
                 }
@@ -148,40 +158,55 @@ impl State {
                     false => Answer::Many(Vec::new()),
                 })
             }
-            Call::Scan(scan) => Response::Page(self.scan(&scan)),
-            Call::Kick { .. } | Call::Clear { .. } => Response::Done,
-            Call::Flush(_) => {
-                if self.sql_is_down {
-                    return Response::Answer(Answer::Failed(ErrorCode::BackendUnavailable));
-                }
-                self.rows.values_mut().for_each(|row| row.sql_version = row.version);
-                // As a lane answers for one row; for tables it says `Done`.
-                Response::Answer(Answer::Many(Vec::new()))
+            RowCall::Scan(scan) => Response::Page(self.scan(&scan)),
+            RowCall::Kick { .. } => Response::Done,
+            RowCall::Flush { .. } => self.flush(),
+            RowCall::RetryDeadLetter { .. } => Response::Answer(Answer::Failed(ErrorCode::BackendUnavailable)),
+            RowCall::DiscardDeadLetter { .. } => Response::Answer(Answer::Many(Vec::new())),
+            RowCall::Verify(_) => Response::Verified(Box::new(self.verify())),
+            RowCall::Explain { row } => Response::Explanation(Box::new(self.explain(&row))),
+        }
+    }
+
+    fn shards(&mut self, call: &ShardsCall) -> Response {
+        match call {
+            ShardsCall::Count { .. } => Response::Count(self.rows.len() as u64),
+            ShardsCall::Clear { .. } => Response::Done,
+            ShardsCall::Flush { .. } => self.flush(),
+            ShardsCall::Suspend { shard: None | Some(ShardId(1)), switch } => {
+                self.suspended = *switch == Switch::On;
+                Response::Done
             }
-            Call::Count { .. } => Response::Count(self.rows.len() as u64),
-            Call::CreateTable(spec) => self.create(spec),
-            Call::AddField { table, field } => self.add_field(&table, field),
-            Call::DropTable { table } => {
+            ShardsCall::Suspend { .. } => {
+                Response::Refused(Refusal::new(ErrorCode::NotFound, "there is no such shard"))
+            }
+            ShardsCall::Writeback => Response::Writeback(Box::new(self.writeback())),
+            ShardsCall::DeadLetters { .. } => Response::DeadLetters(self.dead_letters()),
+            ShardsCall::RetryDeadLetters { .. } => Response::Answer(Answer::Failed(ErrorCode::BackendUnavailable)),
+        }
+    }
+
+    fn table(&mut self, call: TableCall) -> Response {
+        match call {
+            TableCall::Create(spec) => self.create(spec),
+            TableCall::AddField { table, field } => self.add_field(&table, field),
+            TableCall::Drop { table } => {
                 let mut dropped = Table::clone(self.catalogue.named(&table).expect("doors check names"));
                 dropped.dropped = true;
                 dropped.version += 1;
                 self.catalogue.put(dropped);
                 Response::Done
             }
-            Call::Suspend { shard: None | Some(ShardId(1)), switch } => {
-                self.suspended = switch == Switch::On;
-                Response::Done
-            }
-            Call::Suspend { .. } => Response::Refused(Refusal::new(ErrorCode::NotFound, "there is no such shard")),
-            Call::Status => Response::Status(Box::new(self.status())),
-            Call::Writeback => Response::Writeback(Box::new(self.writeback())),
-            Call::DeadLetters { .. } => Response::DeadLetters(self.dead_letters()),
-            Call::RetryDeadLetters(_) => Response::Answer(Answer::Failed(ErrorCode::BackendUnavailable)),
-            Call::DiscardDeadLetter { .. } => Response::Answer(Answer::Many(Vec::new())),
-            Call::Verify(_) => Response::Verified(Box::new(self.verify())),
-            Call::Explain { row } => Response::Explanation(Box::new(self.explain(&row))),
-            Call::Coord(look) => coord(&look),
         }
+    }
+
+    fn flush(&mut self) -> Response {
+        if self.sql_is_down {
+            return Response::Answer(Answer::Failed(ErrorCode::BackendUnavailable));
+        }
+        self.rows.values_mut().for_each(|row| row.sql_version = row.version);
+        // As a lane answers for one row; for tables it says `Done`.
+        Response::Answer(Answer::Many(Vec::new()))
     }
 
     fn read(&self, key: &RowKeyBuf) -> Reply {

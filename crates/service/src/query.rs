@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardine_model::command::{Batch, BatchItem, BatchMode, Body, Origin, Request};
 use shardine_model::key::partition_key;
 use shardine_model::{Catalogue, ErrorCode, Refusal, RowKeyBuf, Table, Timestamp, Value, Version, limits};
-use shardine_router::{Bound, Call, ScanCall, SortRange};
+use shardine_router::{Bound, RowCall, ScanCall, SortRange};
 
 use crate::fit;
 use crate::order::{Checked, Delivery, Order, RowAddress, check_key, find_table};
@@ -73,10 +73,10 @@ pub enum Item {
 }
 
 impl Get {
-    pub(crate) fn call(&self, row: RowKeyBuf) -> Call {
+    pub(crate) fn call(&self, row: RowKeyBuf) -> RowCall {
         match self.max_age_ms {
-            None => Call::Read { row },
-            Some(max_age_ms) => Call::ReadStale { row, max_age_ms },
+            None => RowCall::Read { row },
+            Some(max_age_ms) => RowCall::ReadStale { row, max_age_ms },
         }
     }
 

@@ -7,8 +7,8 @@ use shardine_model::{
     Ack, AckAfter, Answer, Backing, Catalogue, ErrorCode, Refusal, RowKeyBuf, ShardId, Table, Version, limits,
 };
 use shardine_router::{
-    Call, CoordLook, CoordView, EngineStatus, Explanation, FieldSpec, FlushScope, RemoteEngine, Response, ShardStatus,
-    Switch, TableSpec, VerifyCall, WritebackReport,
+    Call, CoordLook, CoordView, EngineStatus, Explanation, FieldSpec, NodeCall, RemoteEngine, Response, RowCall,
+    ShardStatus, ShardsCall, Switch, TableCall, TableSpec, VerifyCall, WritebackReport,
 };
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -93,7 +93,7 @@ impl RecordService {
         check_ack(delivery.ack, &checked.table)?;
         let (request, ack) = (self.encode(&checked, delivery.origin), ack(delivery.ack, deadline));
         let what = show(&checked.table, &checked.row);
-        let call = Call::Submit { request, catalogue: catalogue.version(), ack };
+        let call = RowCall::Submit { request, catalogue: catalogue.version(), ack };
         let response = self.ask(call, Effect::Changes, deadline, &what).await?;
         let reply = match answer(response, &what)? {
             Answer::One(reply) => reply,
@@ -110,7 +110,7 @@ impl RecordService {
             check_ack(delivery.ack, item.table())?;
         }
         let (request, ack) = (batch.encode(delivery.origin, self.engine.now()), ack(delivery.ack, deadline));
-        let call = Call::Submit { request, catalogue: catalogue.version(), ack };
+        let call = RowCall::Submit { request, catalogue: catalogue.version(), ack };
         let response = self.ask(call, Effect::Changes, deadline, "the batch").await?;
         let replies = match answer(response, "the batch")? {
             Answer::Many(replies) => replies,
@@ -138,7 +138,7 @@ impl RecordService {
         let mut page = Page::default();
         let mut bytes = 0;
         loop {
-            let found = match self.ask(Call::Scan(call.clone()), Effect::Reads, deadline, &scan.table).await? {
+            let found = match self.ask(RowCall::Scan(call.clone()), Effect::Reads, deadline, &scan.table).await? {
                 Response::Page(found) => found,
                 other => return Err(unexpected(&other)),
             };
@@ -157,7 +157,7 @@ impl RecordService {
         let (table, row) = row.check(&self.engine.catalogue())?;
         let what = show(&table, &row);
         // A kick changes no record, so a late one leaves nothing in doubt.
-        settled(self.ask(Call::Kick { row, nowait }, Effect::Reads, deadline, &what).await?, &what)
+        settled(self.ask(RowCall::Kick { row, nowait }, Effect::Reads, deadline, &what).await?, &what)
     }
 
     /// Waits until SQL has the record as it is now, or, with a version, that one or a newer one.
@@ -171,24 +171,24 @@ impl RecordService {
         check_sql(&table)?;
         let what = show(&table, &row);
         let call = match version {
-            Some(version) => Call::AwaitSql { row, version, within_ms: Some(patience_ms(deadline)) },
-            None => Call::Flush(FlushScope::Row(row)),
+            Some(version) => RowCall::AwaitSql { row, version, within_ms: Some(patience_ms(deadline)) },
+            None => RowCall::Flush { row },
         };
         settled(self.ask(call, Effect::Reads, deadline, &what).await?, &what)
     }
 
     /// Flushes one table, or all.
     pub async fn flush(&self, table: Option<&str>, deadline: Instant) -> Result<(), Failure> {
-        let scope = match table {
-            None => FlushScope::All,
+        let what = table.unwrap_or("all tables");
+        let table = match table {
+            None => None,
             Some(name) => {
                 let table = find_table(&self.engine.catalogue(), name)?;
                 check_sql(&table)?;
-                FlushScope::Table(table.id)
+                Some(table.id)
             }
         };
-        let what = table.unwrap_or("all tables");
-        settled(self.ask(Call::Flush(scope), Effect::Reads, deadline, what).await?, what)
+        settled(self.ask(ShardsCall::Flush { table }, Effect::Reads, deadline, what).await?, what)
     }
 
     #[must_use]
@@ -202,30 +202,30 @@ impl RecordService {
 
     pub async fn create_table(&self, spec: TableSpec, deadline: Instant) -> Result<Arc<Table>, Failure> {
         let what = format!("table {}", spec.name);
-        table_of(self.ask(Call::CreateTable(spec), Effect::Changes, deadline, &what).await?)
+        table_of(self.ask(TableCall::Create(spec), Effect::Changes, deadline, &what).await?)
     }
 
     pub async fn add_field(&self, table: String, field: FieldSpec, deadline: Instant) -> Result<Arc<Table>, Failure> {
         find_table(&self.engine.catalogue(), &table)?;
         let what = format!("table {table}");
-        table_of(self.ask(Call::AddField { table, field }, Effect::Changes, deadline, &what).await?)
+        table_of(self.ask(TableCall::AddField { table, field }, Effect::Changes, deadline, &what).await?)
     }
 
     pub async fn drop_table(&self, table: String, deadline: Instant) -> Result<(), Failure> {
         find_table(&self.engine.catalogue(), &table)?;
         let what = format!("table {table}");
-        settled(self.ask(Call::DropTable { table }, Effect::Changes, deadline, &what).await?, &what)
+        settled(self.ask(TableCall::Drop { table }, Effect::Changes, deadline, &what).await?, &what)
     }
 
     pub async fn status(&self, deadline: Instant) -> Result<EngineStatus, Failure> {
-        match self.ask(Call::Status, Effect::Reads, deadline, "the status").await? {
+        match self.ask(NodeCall::Status, Effect::Reads, deadline, "the status").await? {
             Response::Status(status) => Ok(*status),
             other => Err(unexpected(&other)),
         }
     }
 
     pub async fn writeback(&self, deadline: Instant) -> Result<WritebackReport, Failure> {
-        match self.ask(Call::Writeback, Effect::Reads, deadline, "the write-back").await? {
+        match self.ask(ShardsCall::Writeback, Effect::Reads, deadline, "the write-back").await? {
             Response::Writeback(report) => Ok(*report),
             other => Err(unexpected(&other)),
         }
@@ -233,7 +233,7 @@ impl RecordService {
 
     /// Looks at coordination, as this node has it.
     pub async fn coord(&self, look: CoordLook, deadline: Instant) -> Result<CoordView, Failure> {
-        match self.ask(Call::Coord(look), Effect::Reads, deadline, "coordination").await? {
+        match self.ask(NodeCall::Coord(look), Effect::Reads, deadline, "coordination").await? {
             Response::Coord(view) => Ok(view),
             other => Err(unexpected(&other)),
         }
@@ -243,7 +243,7 @@ impl RecordService {
     pub async fn dead_letters(&self, table: Option<&str>, deadline: Instant) -> Result<Vec<DeadLetter>, Failure> {
         let catalogue = self.engine.catalogue();
         let table = table.map(|name| find_table(&catalogue, name)).transpose()?.map(|table| table.id);
-        match self.ask(Call::DeadLetters { table }, Effect::Reads, deadline, "the dead letters").await? {
+        match self.ask(ShardsCall::DeadLetters { table }, Effect::Reads, deadline, "the dead letters").await? {
             Response::DeadLetters(lines) => {
                 Ok(lines.into_iter().filter_map(|line| DeadLetter::of(&catalogue, line)).collect())
             }
@@ -253,25 +253,22 @@ impl RecordService {
 
     /// Writes dead letters again, of one table or all.
     pub async fn retry_dead_letters(&self, table: Option<&str>, deadline: Instant) -> Result<(), Failure> {
-        let scope = match table {
-            None => FlushScope::All,
-            Some(name) => FlushScope::Table(find_table(&self.engine.catalogue(), name)?.id),
-        };
         let what = table.unwrap_or("all tables");
-        settled(self.ask(Call::RetryDeadLetters(scope), Effect::Reads, deadline, what).await?, what)
+        let table = table.map(|name| find_table(&self.engine.catalogue(), name)).transpose()?.map(|table| table.id);
+        settled(self.ask(ShardsCall::RetryDeadLetters { table }, Effect::Reads, deadline, what).await?, what)
     }
 
     pub async fn retry_dead_letter(&self, row: &RowAddress, deadline: Instant) -> Result<(), Failure> {
         let (table, row) = row.check(&self.engine.catalogue())?;
         let what = show(&table, &row);
-        settled(self.ask(Call::RetryDeadLetters(FlushScope::Row(row)), Effect::Reads, deadline, &what).await?, &what)
+        settled(self.ask(RowCall::RetryDeadLetter { row }, Effect::Reads, deadline, &what).await?, &what)
     }
 
     /// Gives a dead letter up: what SQL holds takes the row's place.
     pub async fn discard_dead_letter(&self, row: &RowAddress, deadline: Instant) -> Result<(), Failure> {
         let (table, row) = row.check(&self.engine.catalogue())?;
         let what = show(&table, &row);
-        settled(self.ask(Call::DiscardDeadLetter { row }, Effect::Changes, deadline, &what).await?, &what)
+        settled(self.ask(RowCall::DiscardDeadLetter { row }, Effect::Changes, deadline, &what).await?, &what)
     }
 
     /// A page of a comparison of memory with SQL.
@@ -280,7 +277,7 @@ impl RecordService {
         check_sql(&table)?;
         let limit = if verify.limit == 0 { crate::VERIFY_ROWS_DEFAULT } else { verify.limit };
         let limit = limit.min(limits::SCAN_ROWS_MAX);
-        let call = Call::Verify(VerifyCall { table: table.id, limit, cursor: verify.cursor });
+        let call = RowCall::Verify(VerifyCall { table: table.id, limit, cursor: verify.cursor });
         match self.ask(call, Effect::Reads, deadline, &verify.table).await? {
             Response::Verified(page) => Ok(Verified::of(&table, *page)),
             other => Err(unexpected(&other)),
@@ -289,7 +286,7 @@ impl RecordService {
 
     /// Suspends or resumes one shard, or all (records 67).
     pub async fn suspend(&self, shard: Option<ShardId>, switch: Switch, deadline: Instant) -> Result<(), Failure> {
-        match self.ask(Call::Suspend { shard, switch }, Effect::Changes, deadline, "the shards").await? {
+        match self.ask(ShardsCall::Suspend { shard, switch }, Effect::Changes, deadline, "the shards").await? {
             Response::Done => Ok(()),
             other => Err(unexpected(&other)),
         }
@@ -318,7 +315,7 @@ impl RecordService {
     }
 
     async fn explain_row(&self, row: RowKeyBuf, what: &str, deadline: Instant) -> Result<Explanation, Failure> {
-        match self.ask(Call::Explain { row }, Effect::Reads, deadline, what).await? {
+        match self.ask(RowCall::Explain { row }, Effect::Reads, deadline, what).await? {
             Response::Explanation(explanation) => Ok(*explanation),
             other => Err(unexpected(&other)),
         }
@@ -330,21 +327,27 @@ impl RecordService {
         request.into_boxed_slice()
     }
 
-    async fn ask(&self, call: Call, effect: Effect, deadline: Instant, what: &str) -> Result<Response, Failure> {
+    async fn ask(
+        &self,
+        call: impl Into<Call>,
+        effect: Effect,
+        deadline: Instant,
+        what: &str,
+    ) -> Result<Response, Failure> {
         if deadline <= Instant::now() {
             return Err(Failure::coded(ErrorCode::Expired, what));
         }
         receive(self.send(call), effect, deadline, what).await
     }
 
-    pub(crate) async fn ask_reading(&self, call: Call, deadline: Instant, what: &str) -> Result<Response, Failure> {
+    pub(crate) async fn ask_reading(&self, call: RowCall, deadline: Instant, what: &str) -> Result<Response, Failure> {
         self.ask(call, Effect::Reads, deadline, what).await
     }
 
-    pub(crate) fn send(&self, call: Call) -> oneshot::Receiver<Response> {
+    pub(crate) fn send(&self, call: impl Into<Call>) -> oneshot::Receiver<Response> {
         let (sender, receiver) = oneshot::channel();
         // Nobody may be waiting any more; the answer is dropped then.
-        self.engine.call(call, Box::new(move |response| drop(sender.send(response))));
+        self.engine.call(call.into(), Box::new(move |response| drop(sender.send(response))));
         receiver
     }
 }

@@ -4,7 +4,7 @@
 //! neither overtake a change nor hold up a shard.
 
 use shardine_model::{ErrorCode, Refusal, limits};
-use shardine_router::{Call, Response, ScanCall, ShardStatus};
+use shardine_router::{Response, RowCall, ScanCall, ShardStatus};
 use tokio::time::Instant;
 
 use crate::failure::Failure;
@@ -64,7 +64,7 @@ impl RecordService {
         let rows = if warm.rows.is_empty() {
             let limit = if warm.limit == 0 { crate::WARM_ROWS_MAX } else { warm.limit.min(crate::WARM_ROWS_MAX) };
             let call = ScanCall { table: Some(table.id), limit, cursor: warm.cursor, ..ScanCall::default() };
-            let page = match self.ask_reading(Call::Scan(call), deadline, &warm.table).await? {
+            let page = match self.ask_reading(RowCall::Scan(call), deadline, &warm.table).await? {
                 Response::Page(page) => page,
                 other => return Err(unexpected(&other)),
             };
@@ -81,7 +81,7 @@ impl RecordService {
         debug_assert!(rows.len() <= limits::SCAN_ROWS_MAX, "a page has a limit");
         warmed.loaded = rows.len() as u64;
         // All are asked for before the first is waited for, so that SQL reads many with one statement.
-        let asked: Vec<_> = rows.into_iter().map(|row| (row.clone(), self.send(Call::Read { row }))).collect();
+        let asked: Vec<_> = rows.into_iter().map(|row| (row.clone(), self.send(RowCall::Read { row }))).collect();
         for (row, answered) in asked {
             let what = show(&table, &row);
             let reply = answer(crate::record_service::receive_reading(answered, deadline, &what).await?, &what)?;

@@ -11,7 +11,9 @@ use shardine_model::{
 use shardine_records::{Lookup, Records, Scan, ScanFrom, Sink, read_reply};
 use shardine_resp::frame::{Args, Limits, Parsed, parse};
 use shardine_resp::{Flow, Options, Peer, RespConnection};
-use shardine_router::{Call, LocalEngine, Read, Response, ScanCall, ScanPage, ScannedRow, Ticket};
+use shardine_router::{
+    Call, LocalEngine, NodeCall, Read, Response, RowCall, ScanCall, ScanPage, ScannedRow, ShardsCall, Ticket,
+};
 
 use crate::replica;
 
@@ -150,20 +152,22 @@ impl LocalEngine for OneShardEngine {
 
     fn call(&mut self, call: Call, ticket: Ticket) {
         let response = match call {
-            Call::Submit { request, .. } => return self.execute(&request, ticket),
-            Call::Read { row } => {
+            Call::Row(RowCall::Submit { request, .. }) => return self.execute(&request, ticket),
+            Call::Row(RowCall::Read { row }) => {
                 let row = row.as_ref();
                 Response::Answer(Answer::One(read_reply(self.state.get(row.position(), row))))
             }
-            Call::ReadStale { row, .. } => {
+            Call::Row(RowCall::ReadStale { row, .. }) => {
                 let row = row.as_ref();
                 Response::Stale { reply: read_reply(self.state.get(row.position(), row)), applied: 1 }
             }
-            Call::Scan(scan) => Response::Page(self.page(&scan)),
-            Call::Count { table } => Response::Count(self.state.live_count(table)),
-            Call::Clear { table } => self.clear(table),
-            Call::Kick { .. } | Call::Flush(_) => Response::Done,
-            Call::Status => Response::Status(Box::default()),
+            Call::Row(RowCall::Scan(scan)) => Response::Page(self.page(&scan)),
+            Call::Shards(ShardsCall::Count { table }) => Response::Count(self.state.live_count(table)),
+            Call::Shards(ShardsCall::Clear { table }) => self.clear(table),
+            Call::Row(RowCall::Kick { .. } | RowCall::Flush { .. }) | Call::Shards(ShardsCall::Flush { .. }) => {
+                Response::Done
+            }
+            Call::Node(NodeCall::Status) => Response::Status(Box::default()),
             // What concerns tables, nodes and SQL does not reach the records.
             _ => Response::Refused(Refusal::new(ErrorCode::Unsupported, "not in this room")),
         };

@@ -5,7 +5,7 @@
 
 use shardine_model::Version;
 use shardine_model::table::KV;
-use shardine_router::{Call, Explanation, FlushScope, LocalEngine, Residence, Response, Ticket};
+use shardine_router::{Call, Explanation, LocalEngine, NodeCall, Residence, Response, RowCall, ShardsCall, Ticket};
 
 use crate::address;
 use crate::command::info;
@@ -67,29 +67,28 @@ fn plan<H: LocalEngine>(
     engine: &H,
 ) -> Result<(Call, Asked), Failure> {
     match verb {
-        Verb::Dbsize => Ok((Call::Count { table: None }, Asked::Count)),
+        Verb::Dbsize => Ok((ShardsCall::Count { table: None }.into(), Asked::Count)),
         Verb::Flushdb | Verb::Flushall => flush_kv(line),
         Verb::Info => {
             let about = info::About::of(connection);
-            Ok((Call::Status, Asked::Info { sections: line.to_owned(), about }))
+            Ok((NodeCall::Status.into(), Asked::Info { sections: line.to_owned(), about }))
         }
-        Verb::Scan => Page::plan(line, engine).map(|(call, page)| (Call::Scan(call), Asked::Page(page))),
+        Verb::Scan => Page::plan(line, engine).map(|(call, page)| (RowCall::Scan(call).into(), Asked::Page(page))),
         Verb::Keys => {
             let (call, keys) = Keys::plan(line, engine, connection.options.keys_rows_max);
-            Ok((Call::Scan(call), Asked::Keys(keys)))
+            Ok((RowCall::Scan(call).into(), Asked::Keys(keys)))
         }
         Verb::Randomkey => {
             let (call, random) = RandomKey::plan(connection.context(engine).chance);
-            Ok((Call::Scan(call), Asked::RandomKey(random)))
+            Ok((RowCall::Scan(call).into(), Asked::RandomKey(random)))
         }
-        Verb::RecScan => {
-            RecordPage::plan(line, engine.catalogue()).map(|(call, page)| (Call::Scan(call), Asked::RecordPage(page)))
-        }
+        Verb::RecScan => RecordPage::plan(line, engine.catalogue())
+            .map(|(call, page)| (RowCall::Scan(call).into(), Asked::RecordPage(page))),
         Verb::RecKick => kick(line, engine),
         Verb::RecFlush => flush(line, engine),
         Verb::RecExplain => {
             let place = address::parse(line.word(1), engine.catalogue())?;
-            Ok((Call::Explain { row: place.row().to_owned() }, Asked::Explain))
+            Ok((RowCall::Explain { row: place.row().to_owned() }.into(), Asked::Explain))
         }
         other => Err(Failure::unsupported(other.name())),
     }
@@ -98,7 +97,7 @@ fn plan<H: LocalEngine>(
 /// Empties `kv` alone: nobody loses rows that belong to SQL by a word that is harmless elsewhere.
 fn flush_kv(line: Line<'_>) -> Result<(Call, Asked), Failure> {
     let fits = line.len() == 1 || line.len() == 2 && (is(line.word(1), "ASYNC") || is(line.word(1), "SYNC"));
-    if fits { Ok((Call::Clear { table: KV }, Asked::Deed)) } else { Err(SYNTAX) }
+    if fits { Ok((ShardsCall::Clear { table: KV }.into(), Asked::Deed)) } else { Err(SYNTAX) }
 }
 
 fn kick<H: LocalEngine>(line: Line<'_>, engine: &H) -> Result<(Call, Asked), Failure> {
@@ -108,22 +107,25 @@ fn kick<H: LocalEngine>(line: Line<'_>, engine: &H) -> Result<(Call, Asked), Fai
         _ => return Err(SYNTAX),
     };
     let place = address::parse(line.word(1), engine.catalogue())?;
-    Ok((Call::Kick { row: place.row().to_owned(), nowait }, Asked::Deed))
+    Ok((RowCall::Kick { row: place.row().to_owned(), nowait }.into(), Asked::Deed))
 }
 
 fn flush<H: LocalEngine>(line: Line<'_>, engine: &H) -> Result<(Call, Asked), Failure> {
-    let scope = match line.len() {
-        1 => FlushScope::All,
+    let call = match line.len() {
+        1 => ShardsCall::Flush { table: None }.into(),
         2 => {
             let table = std::str::from_utf8(line.word(1)).ok().and_then(|name| engine.catalogue().named(name));
             match table {
-                Some(table) => FlushScope::Table(table.id),
-                None => FlushScope::Row(address::parse(line.word(1), engine.catalogue())?.row().to_owned()),
+                Some(table) => ShardsCall::Flush { table: Some(table.id) }.into(),
+                None => {
+                    let row = address::parse(line.word(1), engine.catalogue())?.row().to_owned();
+                    RowCall::Flush { row }.into()
+                }
             }
         }
         _ => return await_sql(line, engine),
     };
-    Ok((Call::Flush(scope), Asked::Deed))
+    Ok((call, Asked::Deed))
 }
 
 /// `REC.FLUSH key VERSION v [TIMEOUT ms]`.
@@ -138,7 +140,7 @@ fn await_sql<H: LocalEngine>(line: Line<'_>, engine: &H) -> Result<(Call, Asked)
         return Err(SYNTAX);
     }
     let row = address::parse(line.word(1), engine.catalogue())?.row().to_owned();
-    Ok((Call::AwaitSql { row, version: Version(number(3)?), within_ms }, Asked::Deed))
+    Ok((RowCall::AwaitSql { row, version: Version(number(3)?), within_ms }.into(), Asked::Deed))
 }
 
 impl Asked {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use shardine_model::{Answer, ErrorCode, FieldsView, Request, RowKeyBuf, RowView, Table};
-use shardine_router::{Call, Explanation, LocalEngine, Read, Response, Ticket};
+use shardine_router::{Explanation, LocalEngine, Read, Response, RowCall, Ticket};
 use smallvec::SmallVec;
 
 use crate::address::ResolvedKey;
@@ -91,7 +91,7 @@ impl Look {
             }
             (Stage::Looking, _) if self.needs_expiry() && matches!(found_in(&response), Ok(Found::Live(_))) => {
                 self.stage = Stage::AskingExpiry;
-                engine.call(Call::Explain { row: self.row.clone() }, ticket);
+                engine.call(RowCall::Explain { row: self.row.clone() }.into(), ticket);
                 Progress::Wait
             }
             (Stage::Looking | Stage::AskingExpiry, _) => match found_in(&response) {
@@ -117,7 +117,7 @@ impl Look {
                 change::decide(order, Found::Absent { version, sql_version }, &mut scratch)
             }
             Read::Later => {
-                engine.call(Call::Read { row: self.row.clone() }, ticket);
+                engine.call(RowCall::Read { row: self.row.clone() }.into(), ticket);
                 return Progress::Wait;
             }
         };

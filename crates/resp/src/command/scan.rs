@@ -4,7 +4,7 @@ mod records;
 
 use shardine_model::table::KV;
 use shardine_model::{Catalogue, RowKey, TableId, limits};
-use shardine_router::{Call, LocalEngine, ScanCall, ScanPage, ScannedRow, Ticket};
+use shardine_router::{LocalEngine, RowCall, ScanCall, ScanPage, ScannedRow, Ticket};
 
 use crate::address;
 use crate::command::read::{Context, kind_of};
@@ -129,7 +129,7 @@ impl Keys {
             return Progress::failed(&Failure::new(shardine_model::ErrorCode::TooLarge, sentence));
         }
         if page.next.is_some() {
-            engine.call(Call::Scan(self.page(page.next)), ticket);
+            engine.call(RowCall::Scan(self.page(page.next)).into(), ticket);
             return Progress::Wait;
         }
         Progress::written(|out| {
@@ -168,7 +168,7 @@ impl RandomKey {
                 return Progress::written(|out| wire::null(out, context.protocol));
             }
             self.is_second_round |= page.next.is_none();
-            engine.call(Call::Scan(Self::page(page.next)), ticket);
+            engine.call(RowCall::Scan(Self::page(page.next)).into(), ticket);
             return Progress::Wait;
         }
         let row: RowKey<'_> = page.rows[(context.chance % page.rows.len() as u64) as usize].row.as_ref();

@@ -7,8 +7,8 @@ use shardine_model::{
     RowKey, RowView, Table, TableId, Timestamp, Value, Version,
 };
 use shardine_router::{
-    Call, EngineStatus, Explanation, LocalEngine, Read, Residence, Response, ScanCall, ScanPage, ScannedRow,
-    ShardStatus, Ticket,
+    Call, EngineStatus, Explanation, LocalEngine, NodeCall, Read, Residence, Response, RowCall, ScanCall, ScanPage,
+    ScannedRow, ShardStatus, ShardsCall, Ticket,
 };
 
 use crate::state::State;
@@ -109,31 +109,31 @@ impl FakeHall {
 
     fn answer(&mut self, call: Call) -> Response {
         match call {
-            Call::Read { row } => match self.failure {
+            Call::Row(RowCall::Read { row }) => match self.failure {
                 Some(code) => Response::Answer(Answer::Failed(code)),
                 None => Response::Answer(Answer::One(self.state.read(row.as_ref()))),
             },
-            Call::ReadStale { row, max_age_ms } => {
+            Call::Row(RowCall::ReadStale { row, max_age_ms }) => {
                 Response::Stale { reply: self.state.read(row.as_ref()), applied: max_age_ms.min(99) }
             }
-            Call::Scan(call) => Response::Page(self.scan(&call)),
-            Call::Count { .. } => {
+            Call::Row(RowCall::Scan(call)) => Response::Page(self.scan(&call)),
+            Call::Shards(ShardsCall::Count { .. }) => {
                 Response::Count(self.state.rows.values().filter(|record| record.version > 0).count() as u64)
             }
-            Call::Clear { table } => {
+            Call::Shards(ShardsCall::Clear { table }) => {
                 self.state.rows.retain(|row, _| row.table != table);
                 Response::Done
             }
-            Call::Explain { row } => Response::Explanation(Box::new(self.explain(row.as_ref()))),
-            Call::Status => {
+            Call::Row(RowCall::Explain { row }) => Response::Explanation(Box::new(self.explain(row.as_ref()))),
+            Call::Node(NodeCall::Status) => {
                 let shards = vec![ShardStatus { records: 3, ..ShardStatus::default() }];
                 Response::Status(Box::new(EngineStatus { lanes: 1, shards, ..EngineStatus::default() }))
             }
-            Call::Flush(_) => match self.flush_failure {
+            Call::Row(RowCall::Flush { .. }) | Call::Shards(ShardsCall::Flush { .. }) => match self.flush_failure {
                 Some(code) => Response::Refused(Refusal::new(code, "SQL is away")),
                 None => Response::Done,
             },
-            Call::Submit { request, ack, .. } => {
+            Call::Row(RowCall::Submit { request, ack, .. }) => {
                 let request = Request::decode(&mut Reader::new(&request)).expect("the door encodes what decodes");
                 let mut answer = self.state.submit(&request);
                 if let (Answer::One(reply), AckAfter::Sql, None) = (&mut answer, ack.after, self.flush_failure) {
@@ -141,11 +141,11 @@ impl FakeHall {
                 }
                 Response::Answer(answer)
             }
-            Call::AwaitSql { .. } => match self.flush_failure {
+            Call::Row(RowCall::AwaitSql { .. }) => match self.flush_failure {
                 Some(code) => Response::Answer(Answer::Failed(code)),
                 None => Response::Done,
             },
-            Call::Kick { .. } => Response::Done,
+            Call::Row(RowCall::Kick { .. }) => Response::Done,
             other => panic!("the door has no business asking {other:?}"),
         }
     }

@@ -75,7 +75,7 @@ fn a_write_may_wait_for_sql() {
 
     door.script(&[("REC.SET users:lili age 3 ACK sql", "*3|:3|:0|$7|pending|")]);
     assert!(
-        door.engine.calls.iter().all(|call| call.starts_with("Submit")),
+        door.engine.calls.iter().all(|call| call.starts_with("Row(Submit")),
         "records 32, write-back 108: {:?}",
         door.engine.calls
     );
@@ -99,8 +99,16 @@ fn kick_flush_and_explain_reach_the_hall() {
         ("REC.EXPLAIN lili", "*20|$5|table|$2|kv|$13|partition_key|$4|lili|$8|position|$16|83498e2ae7640940|…"),
     ]);
 
-    let beginnings =
-        ["Kick", "Kick", "Flush(All)", "Flush(Table(TableId(2)))", "Flush(Row(", "AwaitSql", "AwaitSql", "Explain"];
+    let beginnings = [
+        "Row(Kick",
+        "Row(Kick",
+        "Shards(Flush { table: None",
+        "Shards(Flush { table: Some(TableId(2))",
+        "Row(Flush",
+        "Row(AwaitSql",
+        "Row(AwaitSql",
+        "Row(Explain",
+    ];
     assert_eq!(door.engine.calls.len(), beginnings.len());
     for (call, beginning) in door.engine.calls.iter().zip(beginnings) {
         assert!(call.starts_with(beginning), "{call}");

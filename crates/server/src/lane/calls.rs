@@ -2,101 +2,72 @@
 
 use shardine_host::SeatId;
 use shardine_model::codec::Reader;
-use shardine_model::{Answer, ErrorCode, Refusal, Request, RowKey, RowKeyBuf, ShardId};
+use shardine_model::{Answer, ErrorCode, Position, Refusal, Request, RowKey, RowKeyBuf, ShardId};
 use shardine_records::{Lookup, read_reply};
-use shardine_router::{Call, Explanation, FlushScope, Residence, Response};
+use shardine_router::{Explanation, Residence, Response, RowCall};
 use shardine_shard::{Caller, ReadStale};
 
 use super::core::{Core, Outside};
 use super::looks::Look;
-use crate::exchange::{cursor_position, refused, request_position, scan_position};
+use crate::exchange::refused;
 use crate::lane_message::{Respond, ShardCall, ShardDone};
 
 impl Core {
-    pub fn call_from_outside(&mut self, call: Call, done: Respond) {
+    pub fn call_from_outside(&mut self, call: RowCall, position: Position, done: Respond) {
         self.counters.calls += 1;
         let caller = self.outside.enter(Outside::Call(done));
-        if let Some(response) = self.call_here(call, caller) {
+        if let Some(response) = self.call_here(call, position, caller) {
             self.respond_to(caller, response);
         }
     }
 
-    /// Does a call. `None` means that the answer comes later, to the caller.
-    pub(super) fn call_here(&mut self, call: Call, caller: Caller) -> Option<Response> {
-        let position = match &call {
-            Call::Read { row }
-            | Call::ReadStale { row, .. }
-            | Call::Kick { row, .. }
-            | Call::AwaitSql { row, .. }
-            | Call::Explain { row } => row.as_ref().position(),
-            Call::Flush(FlushScope::Row(row))
-            | Call::RetryDeadLetters(FlushScope::Row(row))
-            | Call::DiscardDeadLetter { row } => row.as_ref().position(),
-            Call::Submit { request, .. } => match request_position(request) {
-                Ok(position) => position,
-                Err(refusal) => return Some(Response::Refused(refusal)),
-            },
-            Call::Scan(scan) => scan_position(scan),
-            Call::Verify(verify) => cursor_position(verify.cursor.as_deref()),
-            Call::Flush(FlushScope::Table(_) | FlushScope::All)
-            | Call::RetryDeadLetters(FlushScope::Table(_) | FlushScope::All)
-            | Call::DeadLetters { .. }
-            | Call::Clear { .. }
-            | Call::Count { .. }
-            | Call::Suspend { .. }
-            | Call::CreateTable(_)
-            | Call::AddField { .. }
-            | Call::DropTable { .. }
-            | Call::Status
-            | Call::Writeback
-            | Call::Coord(_) => unreachable!("such calls concern several shards and are dealt out by the exchange"),
-        };
+    /// Does a call at its position. `None` means that the answer comes later, to the caller.
+    pub(super) fn call_here(&mut self, call: RowCall, position: Position, caller: Caller) -> Option<Response> {
         let Some(seat) = self.seat_of(position) else { return Some(refused(ErrorCode::StaleRoute)) };
-        if self.host.replica(seat).is_none() && !matches!(call, Call::Explain { .. }) {
+        if self.host.replica(seat).is_none() && !matches!(call, RowCall::Explain { .. }) {
             return Some(self.stopped(position));
         }
         match call {
-            Call::Read { row } => {
+            RowCall::Read { row } => {
                 self.host.act(seat, |replica, actions| replica.read(caller, row.as_ref(), actions));
             }
-            Call::ReadStale { row, max_age_ms } => return self.read_stale(seat, row.as_ref(), max_age_ms, caller),
-            Call::Submit { request, catalogue, ack } => {
+            RowCall::ReadStale { row, max_age_ms } => return self.read_stale(seat, row.as_ref(), max_age_ms, caller),
+            RowCall::Submit { request, catalogue, ack } => {
                 let Ok(request) = Request::decode(&mut Reader::new(&request)) else {
                     return Some(refused(ErrorCode::BadRequest));
                 };
                 let epoch = self.epoch(catalogue);
                 self.host.act(seat, |replica, actions| replica.submit_with(caller, &request, epoch, ack, actions));
             }
-            Call::Kick { row, .. } if self.has_time_to_live(seat, &row) => {
+            RowCall::Kick { row, .. } if self.has_time_to_live(seat, &row) => {
                 let message = "the record has a time to live, which SQL does not keep: it stays in memory";
                 return Some(Response::Refused(Refusal::new(ErrorCode::Unsupported, message)));
             }
-            Call::Kick { row, nowait } => {
+            RowCall::Kick { row, nowait } => {
                 self.host.act(seat, |replica, actions| replica.kick(caller, row.as_ref(), nowait, actions));
             }
-            Call::Flush(FlushScope::Row(row)) => {
+            RowCall::Flush { row } => {
                 let row = row.as_ref();
                 self.host.act(seat, |replica, actions| replica.flush_rows(caller, Some(row), None, actions));
             }
-            Call::AwaitSql { row, version, within_ms } => {
+            RowCall::AwaitSql { row, version, within_ms } => {
                 let row = row.as_ref();
                 self.host.act(seat, |replica, actions| {
                     replica.await_sql(caller, row, version, within_ms, actions);
                 });
             }
-            Call::RetryDeadLetters(FlushScope::Row(row)) => {
+            RowCall::RetryDeadLetter { row } => {
                 let row = row.as_ref();
                 self.host.act(seat, |replica, actions| {
                     replica.retry_dead_letters(caller, Some(row), None, actions);
                 });
             }
-            Call::DiscardDeadLetter { row } => {
+            RowCall::DiscardDeadLetter { row } => {
                 self.host.act(seat, |replica, actions| replica.discard_dead_letter(caller, row.as_ref(), actions));
             }
-            Call::Scan(scan) => return self.look(seat, Look::Scan(scan), caller),
-            Call::Verify(verify) => return self.look(seat, Look::Verify(verify), caller),
-            Call::Explain { row } => return Some(self.explain(seat, &row)),
-            _ => unreachable!("sorted out above"),
+            RowCall::Scan(scan) => return self.look(seat, Look::Scan(scan), caller),
+            RowCall::Verify(verify) => return self.look(seat, Look::Verify(verify), caller),
+            RowCall::Explain { row } => return Some(self.explain(seat, &row)),
         }
         None
     }
@@ -122,21 +93,27 @@ impl Core {
             return done(Err(ErrorCode::NoLeader));
         }
         let caller = self.outside.enter(Outside::Shard(done));
-        if let ShardCall::Count(table) = what {
-            if let Some(response) = self.look(seat, Look::Count(table), caller) {
-                self.respond_to(caller, response);
+        let response = match what {
+            ShardCall::Count(table) => self.look(seat, Look::Count(table), caller),
+            ShardCall::Flush(table) => {
+                self.host.act(seat, |replica, actions| replica.flush_rows(caller, None, table, actions));
+                None
             }
-            return;
-        }
-        self.host.act(seat, |replica, actions| match what {
-            ShardCall::Flush(table) => replica.flush_rows(caller, None, table, actions),
-            ShardCall::RetryDeadLetters(table) => replica.retry_dead_letters(caller, None, table, actions),
+            ShardCall::RetryDeadLetters(table) => {
+                self.host.act(seat, |replica, actions| replica.retry_dead_letters(caller, None, table, actions));
+                None
+            }
             ShardCall::Propose(entry) => match shardine_model::Entry::decode(&entry) {
-                Ok(entry) => replica.propose_for(caller, &entry, actions),
-                Err(_) => actions.answers.push((caller, Answer::Failed(ErrorCode::Internal))),
+                Ok(entry) => {
+                    self.host.act(seat, |replica, actions| replica.propose_for(caller, &entry, actions));
+                    None
+                }
+                Err(_) => Some(refused(ErrorCode::Internal)),
             },
-            ShardCall::Count(_) => unreachable!("answered above"),
-        });
+        };
+        if let Some(response) = response {
+            self.respond_to(caller, response);
+        }
     }
 
     fn has_time_to_live(&self, seat: SeatId, row: &RowKeyBuf) -> bool {

@@ -10,7 +10,8 @@ use shardine_model::{
     ShardId, TableId, Timestamp,
 };
 use shardine_router::{
-    Call, DeadLetterLine, LocalEngine, Read, Response, ShardPlace, ShardStatus, TableWriteback, Ticket,
+    Call, DeadLetterLine, LocalEngine, Read, Response, RowCall, ShardPlace, ShardStatus, TableWriteback, Ticket,
+    scattered,
 };
 use shardine_shard::{Actions, Caller, ReadNow, Replica, Time};
 
@@ -18,7 +19,7 @@ use super::looks::Look;
 use super::numbered::Numbered;
 use super::sql::SqlJobs;
 use crate::clock::Clock;
-use crate::exchange::{Exchange, scattered};
+use crate::exchange::Exchange;
 use crate::journal::{Journal, Written};
 use crate::lane_message::{LaneMessage, LaneStatus, Respond, ShardDone};
 use crate::log_thread::{LogThread, Synced};
@@ -463,18 +464,27 @@ impl LocalEngine for Core {
                 let mut bytes = Vec::new();
                 request.encode(&mut bytes);
                 let (request, catalogue, ack) = (bytes.into(), epoch.catalogue, Ack::default());
-                self.call_elsewhere(Call::Submit { request, catalogue, ack }, ticket);
+                self.send_to_lane(RowCall::Submit { request, catalogue, ack }, position, ticket);
             }
         }
     }
 
     fn call(&mut self, call: Call, ticket: Ticket) {
         self.counters.calls += 1;
-        if self.exchange.lane_of(&call) != Some(self.number) {
-            return self.call_elsewhere(call, ticket);
-        }
-        let caller = caller_of(ticket);
-        if let Some(response) = self.call_here(call, caller) {
+        let call = match call {
+            Call::Row(call) => call,
+            Call::Shards(_) | Call::Table(_) | Call::Node(_) => {
+                return self.exchange.dispatch(call, self.respond_later(ticket));
+            }
+        };
+        let response = match call.position() {
+            Err(refusal) => Some(Response::Refused(refusal)),
+            Ok(position) if self.exchange.map.find(position).lane == self.number => {
+                self.call_here(call, position, caller_of(ticket))
+            }
+            Ok(position) => return self.send_to_lane(call, position, ticket),
+        };
+        if let Some(response) = response {
             self.respond(ticket, response);
         }
     }
@@ -494,9 +504,12 @@ impl Core {
         RequestEpoch { catalogue, ..RequestEpoch::FIRST }
     }
 
-    fn call_elsewhere(&mut self, call: Call, ticket: Ticket) {
+    fn send_to_lane(&self, call: RowCall, position: Position, ticket: Ticket) {
+        self.exchange.send_to_lane(call, position, self.respond_later(ticket));
+    }
+
+    fn respond_later(&self, ticket: Ticket) -> Respond {
         let inbox = self.exchange.inboxes[self.number].clone();
-        let done: Respond = Box::new(move |response| inbox.send(LaneMessage::Response { ticket, response }));
-        self.exchange.dispatch(call, done);
+        Box::new(move |response| inbox.send(LaneMessage::Response { ticket, response }))
     }
 }

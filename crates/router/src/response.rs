@@ -1,0 +1,220 @@
+//! What a door gets for a call. Responses own their bytes, so that they can cross threads.
+
+use std::sync::Arc;
+
+use shardine_model::{
+    Answer, NodeId, Position, Refusal, Reply, RowImage, RowKeyBuf, ShardId, Table, Timestamp, Version,
+};
+
+use crate::coord::{CoordStatus, CoordView};
+
+#[derive(Clone, Debug)]
+pub enum Response {
+    Answer(Answer),
+    /// A row as a replica had it after applying the entries up to `applied`.
+    Stale {
+        reply: Reply,
+        applied: u64,
+    },
+    Page(ScanPage),
+    Count(u64),
+    /// The definition in force after a table call.
+    Table(Arc<Table>),
+    Status(Box<EngineStatus>),
+    Writeback(Box<WritebackReport>),
+    Verified(Box<VerifiedPage>),
+    DeadLetters(Vec<DeadLetterLine>),
+    Explanation(Box<Explanation>),
+    Coord(CoordView),
+    Done,
+    Refused(Refusal),
+}
+
+/// Rows of one page. The end is a `next` of `None`; a page may be short, even empty, and still have a next.
+#[derive(Clone, Debug, Default)]
+pub struct ScanPage {
+    pub rows: Vec<ScannedRow>,
+    pub next: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ScannedRow {
+    pub row: RowKeyBuf,
+    pub version: Version,
+    pub sql_version: Version,
+    pub expires_at: Option<Timestamp>,
+    pub fields: RowImage,
+    /// Whether memory held it when the page began; else it came from SQL, and still is not in memory.
+    pub in_memory: bool,
+}
+
+/// The node as a person wants to see it.
+#[derive(Clone, Debug, Default)]
+pub struct EngineStatus {
+    pub node: NodeId,
+    pub version: String,
+    pub uptime_ms: u64,
+    pub lanes: usize,
+    pub connections: u64,
+    pub log_bytes: u64,
+    pub shards: Vec<ShardStatus>,
+    pub writeback: Option<WritebackStatus>,
+    /// Coordination groups of this node.
+    pub coordination: Vec<CoordStatus>,
+    /// Counters since start, by name, for `INFO` and `/metrics`.
+    pub counters: Vec<(&'static str, u64)>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ShardStatus {
+    pub shard: ShardId,
+    pub lo: Position,
+    pub hi: Option<Position>,
+    pub lane: usize,
+    pub leader: Option<NodeId>,
+    pub term: u64,
+    pub applied: u64,
+    pub committed: u64,
+    pub snapshot: u64,
+    pub records: u64,
+    pub bytes: u64,
+    /// Bytes above which records that SQL has are evicted; 0 means no limit.
+    pub bytes_max: u64,
+    pub dirty: u64,
+    /// Whether an operator has suspended it: requests are refused, write-back goes on.
+    pub suspended: bool,
+    /// Set when the shard has stopped; says why and what to do.
+    pub stopped: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct WritebackStatus {
+    pub url: String,
+    pub connected: bool,
+    pub dirty: u64,
+    pub last_error: Option<SqlError>,
+    /// Tables of which nothing is written, because SQL is ahead of this node's memory.
+    pub tables_ahead: Vec<String>,
+}
+
+/// What SQL said last, until a while after it has passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlError {
+    pub message: String,
+    pub ago_ms: u64,
+}
+
+/// What one page of a comparison found. The end is a `next` of `None`.
+#[derive(Clone, Debug, Default)]
+pub struct VerifiedPage {
+    /// Clean in memory, and the same in SQL.
+    pub equal: u64,
+    /// On their way to SQL.
+    pub dirty: u64,
+    /// In SQL only.
+    pub not_in_memory: u64,
+    /// Changed at every look, so that nothing can be said about them.
+    pub changing: u64,
+    pub differences: Vec<Difference>,
+    pub next: Option<Vec<u8>>,
+}
+
+/// A row that is not in SQL as memory knows it to be.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    pub row: RowKeyBuf,
+    pub kind: DifferenceKind,
+    pub memory: Version,
+    pub sql: Version,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DifferenceKind {
+    /// SQL does not have it.
+    Missing,
+    /// SQL has another content under the same version.
+    Content,
+    /// SQL has an older version than the one it has confirmed.
+    Older,
+    /// SQL has a newer version: somebody else wrote it.
+    Newer,
+    /// SQL has it in a form that does not fit the definition.
+    Unfit(String),
+}
+
+impl DifferenceKind {
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Content => "content",
+            Self::Older => "older",
+            Self::Newer => "newer",
+            Self::Unfit(_) => "unfit",
+        }
+    }
+}
+
+/// How far SQL is behind (`writeback status`).
+#[derive(Clone, Debug, Default)]
+pub struct WritebackReport {
+    /// `None` without SQL.
+    pub database: Option<WritebackStatus>,
+    /// Every table that lives in SQL, by name.
+    pub tables: Vec<TableWriteback>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TableWriteback {
+    pub table: String,
+    pub dirty_rows: u64,
+    pub dirty_bytes: u64,
+    /// How long the row that waits longest has been dirty, as far as the leaders have seen.
+    pub oldest_dirty_ms: u64,
+    /// How long until the next try, if SQL is being left alone.
+    pub paused_ms: u64,
+    /// Rows that SQL held in a version of somebody else's, since the leaders took over.
+    pub conflicts: u64,
+    /// Rows that SQL does not take.
+    pub dead_letters: u64,
+    /// Rows that SQL has taken since the start of the node, and per second of late.
+    pub written_rows: u64,
+    pub written_per_second: f64,
+    /// The newest trouble with rows of this table.
+    pub last_error: Option<SqlError>,
+    /// Why nothing of it is written: SQL is ahead of this node's memory.
+    pub ahead: Option<String>,
+}
+
+/// A row that SQL does not take, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetterLine {
+    pub row: RowKeyBuf,
+    pub version: Version,
+    pub error: String,
+    pub tries: u64,
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+}
+
+/// Where a key lives and how it stands (`explain`).
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    pub table: String,
+    pub partition_key: Vec<u8>,
+    pub position: Position,
+    pub shard: ShardStatus,
+    pub residence: Residence,
+    pub version: Version,
+    pub sql_version: Version,
+    pub expires_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Residence {
+    Live,
+    /// Known not to exist, or deleted.
+    Absent,
+    /// Only SQL can tell.
+    NotInMemory,
+}
