@@ -9,6 +9,7 @@ pub mod slot;
 pub mod bound;
 pub mod epoch;
 pub mod descriptor;
+pub mod cluster_map;
 pub mod address;
 
 pub mod value;
@@ -31,6 +32,7 @@ pub mod limits;
 
 pub use backing::{Ack, AckAfter, Backing, Conflict, Mapping, SqlOptions, WriteMode};
 pub use bound::{Bound, Bounds};
+pub use cluster_map::{BadMap, ClusterMap, DoorAddresses, NodeEntry};
 pub use command::{Action, Command, Request};
 pub use descriptor::{Descriptor, Placement, ShardState};
 pub use entry::Entry;

@@ -7,11 +7,9 @@ use std::collections::BTreeMap;
 
 use shardine_model::key::Interval;
 use shardine_model::{
-    Bounds, ConfVersion, Descriptor, Epoch, ErrorCode, Generation, NodeId, Placement, RangeVersion, Refusal, ReplicaId,
-    ShardId, ShardState,
+    Bounds, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, ErrorCode, Generation, NodeEntry, NodeId,
+    Placement, RangeVersion, Refusal, ReplicaId, ShardId, ShardState,
 };
-
-use crate::cluster_map::{ClusterMap, DoorAddresses, NodeEntry};
 
 /// Replicas of a group, if there are as many nodes. Two would be worse than one: either one's loss stops both.
 const REPLICAS: usize = 3;

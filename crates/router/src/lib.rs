@@ -10,14 +10,12 @@ mod response;
 mod coord;
 mod shard_map;
 
-mod cluster_map;
 mod formation;
 
 pub use call::{
     Bound, Call, FieldSpec, NodeCall, RowCall, ScanCall, ShardsCall, SortRange, Switch, TableCall, TableSpec,
     VerifyCall, one_position, scattered,
 };
-pub use cluster_map::{BadMap, ClusterMap, DoorAddresses, NodeEntry};
 pub use coord::{
     CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, SemaphoreRange,
 };
@@ -28,3 +26,4 @@ pub use response::{
     ShardStatus, SqlError, TableWriteback, VerifiedPage, WritebackReport, WritebackStatus,
 };
 pub use shard_map::{ShardMap, ShardPlace};
+pub use shardine_model::{BadMap, ClusterMap, DoorAddresses, NodeEntry};

@@ -4,8 +4,11 @@
 //! A node keeps the newest map that it has heard of on disk, and starts by it: what needs no change of the map needs nobody
 //! who could change it.
 
-use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
-use shardine_model::{Bounds, Descriptor, GroupKind, NodeId, Placement, ReplicaId, ShardId, limits};
+use crate::bound::Bounds;
+use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
+use crate::descriptor::{Descriptor, Placement};
+use crate::ids::{GroupKind, NodeId, ReplicaId, ShardId};
+use crate::limits;
 
 const FORMAT: u8 = 1;
 
@@ -175,9 +178,11 @@ fn node_entry(reader: &mut Reader<'_>) -> Result<NodeEntry, DecodeError> {
 
 #[cfg(test)]
 mod tests {
-    use shardine_model::{Bound, Epoch, Position, ShardState};
-
     use super::*;
+    use crate::bound::Bound;
+    use crate::descriptor::ShardState;
+    use crate::epoch::Epoch;
+    use crate::key::Position;
 
     fn node(number: u64) -> NodeEntry {
         let addresses = DoorAddresses { peer: format!("h{number}:7500"), ..DoorAddresses::default() };
