@@ -2,12 +2,14 @@
 //! so that they can cross threads.
 
 use shardine_model::codec::Reader;
+use shardine_model::command::Body;
 use shardine_model::{
     Ack, Backing, CatalogueVersion, ErrorCode, FieldType, Position, Refusal, Request, RowKeyBuf, ShardId, SqlOptions,
     TableId, Value, Version,
 };
 
 use crate::coord::CoordLook;
+use crate::forward::Nature;
 
 #[derive(Clone, Debug)]
 pub enum Call {
@@ -124,6 +126,50 @@ impl RowCall {
             Self::Scan(scan) => Ok(scan.position()),
             Self::Verify(verify) => Ok(begin(verify.cursor.as_deref())),
         }
+    }
+}
+
+impl RowCall {
+    /// What is certain about it when nobody has answered.
+    #[must_use]
+    pub fn nature(&self) -> Nature {
+        match self {
+            Self::Read { .. }
+            | Self::ReadStale { .. }
+            | Self::Explain { .. }
+            | Self::Scan(_)
+            | Self::Verify(_)
+            // These change no record, and to be asked twice changes nothing.
+            | Self::Kick { .. }
+            | Self::Flush { .. }
+            | Self::AwaitSql { .. }
+            | Self::RetryDeadLetter { .. } => Nature::Read,
+            Self::DiscardDeadLetter { .. } => Nature::Change,
+            Self::Submit { request, .. } => match Request::decode(&mut Reader::new(request)) {
+                Ok(Request { body: Body::Read(_), .. }) => Nature::Read,
+                Ok(Request { origin: Some(_), .. }) => Nature::Numbered,
+                Ok(_) | Err(_) => Nature::Change,
+            },
+        }
+    }
+
+    /// What it takes of the memory for requests, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let beside = match self {
+            Self::Read { row }
+            | Self::ReadStale { row, .. }
+            | Self::Kick { row, .. }
+            | Self::Flush { row }
+            | Self::AwaitSql { row, .. }
+            | Self::RetryDeadLetter { row }
+            | Self::DiscardDeadLetter { row }
+            | Self::Explain { row } => row.key.len() + row.sort.len(),
+            Self::Submit { request, .. } => request.len(),
+            Self::Scan(scan) => scan.cursor.as_ref().map_or(0, Vec::len),
+            Self::Verify(verify) => verify.cursor.as_ref().map_or(0, Vec::len),
+        };
+        size_of::<Self>() + beside
     }
 }
 

@@ -1,4 +1,5 @@
-//! The engine between doors and shards: what every door may ask (`Call`, which says where it goes), what it gets (`Response`), and where a key lives.
+//! The engine between doors and shards: what every door may ask (`Call`, which says where it goes), what it gets (`Response`),
+//! where a key lives ([`Routes`]), and how a request reaches the node that leads it ([`Forwards`]).
 //!
 //! Nothing here knows how a thing is done. A door on a lane uses [`LocalEngine`], which answers reads on the spot; a door on
 //! another thread uses [`RemoteEngine`], which carries owned calls to the right lane and brings the response back.
@@ -11,6 +12,9 @@ mod coord;
 mod shard_map;
 
 mod formation;
+mod routes;
+pub mod forward;
+mod gate;
 
 pub use call::{
     Bound, Call, FieldSpec, NodeCall, RowCall, ScanCall, ShardsCall, SortRange, Switch, TableCall, TableSpec,
@@ -21,9 +25,12 @@ pub use coord::{
 };
 pub use engine::{LocalEngine, Read, RemoteEngine, Ticket};
 pub use formation::{Applicant, Formation, Joined, Plan, WaitingRoom};
+pub use forward::{Forwards, Nature, Refused};
+pub use gate::{Admission, Arrival, Gate, REFUSED_STREAMS_MAX};
 pub use response::{
     DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, Residence, Response, ScanPage, ScannedRow,
     ShardStatus, SqlError, TableWriteback, VerifiedPage, WritebackReport, WritebackStatus,
 };
+pub use routes::{Moved, Place, Route, Routes};
 pub use shard_map::{ShardMap, ShardPlace};
 pub use shardine_model::{BadMap, ClusterMap, DoorAddresses, NodeEntry};

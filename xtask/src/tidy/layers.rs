@@ -60,7 +60,7 @@ const EVERYTHING_SERVED: &[&str] = &[
 ];
 
 /// Rooms without clocks, chance, threads, files or sockets: the simulator runs them (`ARCHITECTURE.md`, decision 1).
-pub const PURE: [&str; 7] = ["model", "records", "coord", "consensus", "shard", "host", "transport"];
+pub const PURE: [&str; 8] = ["model", "records", "coord", "consensus", "shard", "host", "transport", "router"];
 
 /// Parts of other rooms that are as pure: time and chance are arguments there too.
 pub const PURE_PARTS: [&str; 1] = ["crates/kit/src/core"];

@@ -1,0 +1,237 @@
+use std::sync::Arc;
+
+use shardine_model::{
+    Bounds, ConfVersion, Descriptor, Epoch, Generation, Placement, RangeVersion, ReplicaId, ShardState,
+};
+
+use super::*;
+use crate::cluster_map::{ClusterMap, DoorAddresses, NodeEntry};
+
+const SHARD: ShardId = ShardId(1);
+const AT: Position = Position(5);
+
+fn map() -> Arc<ClusterMap> {
+    let entry = |number| NodeEntry {
+        node: NodeId(number),
+        name: format!("n{number}"),
+        zone: String::new(),
+        addresses: DoorAddresses::default(),
+    };
+    let at = |node| Placement { node: NodeId(node), replica: ReplicaId(node) };
+    let group = Descriptor {
+        shard: SHARD,
+        epoch: Epoch { generation: Generation(1), range: RangeVersion(1), conf: ConfVersion(1) },
+        state: ShardState::Serving,
+        bounds: Bounds::default(),
+        voters: vec![at(1), at(2), at(3)],
+        learners: Vec::new(),
+    };
+    let nodes = vec![entry(1), entry(2), entry(3)];
+    Arc::new(ClusterMap { cluster: 1, version: 1, nodes, groups: vec![group], sql: String::new() })
+}
+
+/// Node 1 with links to the others; node 2 leads in term 1.
+struct Rig {
+    routes: Routes,
+    forwards: Forwards<u32>,
+    now_ms: u64,
+}
+
+impl Rig {
+    fn new(options: Options) -> Self {
+        let mut rig = Self { routes: Routes::new(NodeId(1), map()), forwards: Forwards::new(options), now_ms: 0 };
+        rig.routes.seat(SHARD, Some(0));
+        rig.routes.hear(SHARD, 1, Some(ReplicaId(2)));
+        for node in [2, 3] {
+            rig.forwards.link_up(NodeId(node), 0, &rig.routes, &mut Vec::new());
+        }
+        rig
+    }
+
+    fn submit(&mut self, what: u32, nature: Nature) -> Vec<Action<u32>> {
+        let request = Submission {
+            connection: 9,
+            position: AT,
+            nature,
+            catalogue: CatalogueVersion(1),
+            bytes: 10,
+            deadline_ms: None,
+            what,
+        };
+        self.with(|forwards, now_ms, routes, out| forwards.submit(request, now_ms, routes, out))
+    }
+
+    fn with(
+        &mut self,
+        act: impl FnOnce(&mut Forwards<u32>, u64, &mut Routes, &mut Vec<Action<u32>>),
+    ) -> Vec<Action<u32>> {
+        let mut out = Vec::new();
+        act(&mut self.forwards, self.now_ms, &mut self.routes, &mut out);
+        out
+    }
+
+    fn refused(&mut self, attempt: u64, why: Refused) -> Vec<Action<u32>> {
+        self.with(|forwards, now_ms, routes, out| forwards.refused(attempt, why, now_ms, routes, out))
+    }
+
+    fn answered(&mut self, attempt: u64) -> (Option<u32>, Vec<Action<u32>>) {
+        let mut out = Vec::new();
+        let what = self.forwards.answered(attempt, self.now_ms, &self.routes, &mut out);
+        (what, out)
+    }
+
+    fn tick_at(&mut self, now_ms: u64) -> Vec<Action<u32>> {
+        self.now_ms = now_ms;
+        self.with(|forwards, now_ms, routes, out| forwards.tick(now_ms, routes, out))
+    }
+
+    fn leader(&mut self, term: u64, node: u64) -> Vec<Action<u32>> {
+        self.routes.hear(SHARD, term, Some(ReplicaId(node)));
+        self.with(|forwards, now_ms, routes, out| forwards.news(now_ms, routes, out))
+    }
+}
+
+/// What went where: (request's attempt, node, generation); node 0 is this one.
+fn sent(actions: &[Action<u32>]) -> Vec<(u64, u64, u64)> {
+    let attempts = actions.iter().filter_map(|action| match action {
+        Action::Attempt(attempt) => Some(attempt),
+        Action::Answer { .. } => None,
+    });
+    let node = |to| match to {
+        Destination::Here { .. } => 0,
+        Destination::Node(node) => node.0,
+    };
+    attempts.map(|attempt| (attempt.id, node(attempt.to), attempt.generation)).collect()
+}
+
+fn answers(actions: &[Action<u32>]) -> Vec<(u32, ErrorCode)> {
+    let answers = actions.iter().filter_map(|action| match action {
+        Action::Attempt(_) => None,
+        Action::Answer { what, code } => Some((*what, *code)),
+    });
+    answers.collect()
+}
+
+fn moved(node: u64, term: u64) -> Refused {
+    Refused::Moved(Moved { leader: Some(NodeId(node)), term, descriptors: Vec::new() })
+}
+
+#[test]
+fn requests_of_a_line_travel_together() {
+    let mut rig = Rig::new(Options::default());
+
+    assert_eq!(sent(&rig.submit(1, Nature::Change)), [(1, 2, 1)]);
+    assert_eq!(sent(&rig.submit(2, Nature::Change)), [(2, 2, 1)]);
+    assert_eq!(rig.answered(1), (Some(1), Vec::new()));
+    assert_eq!(rig.answered(1), (None, Vec::new()), "once");
+    assert_eq!(rig.answered(2), (Some(2), Vec::new()));
+    assert!(rig.forwards.is_clear());
+}
+
+#[test]
+fn after_a_refusal_the_line_waits_for_all_of_it_and_goes_on_in_order() {
+    let mut rig = Rig::new(Options::default());
+    for what in 1..=3 {
+        rig.submit(what, Nature::Change);
+    }
+
+    assert_eq!(rig.refused(2, moved(3, 2)), [], "the first and the third are under way");
+    assert_eq!(rig.submit(4, Nature::Change), []);
+    assert_eq!(rig.answered(1), (Some(1), Vec::new()));
+    let again = rig.refused(3, Refused::OldGeneration);
+    assert_eq!(sent(&again), [(4, 3, 2), (5, 3, 2), (6, 3, 2)]);
+    let order: Vec<_> = (4..=6).map(|attempt| *rig.forwards.get(attempt).expect("it is under way")).collect();
+    assert_eq!(order, [2, 3, 4]);
+}
+
+#[test]
+fn a_broken_link_leaves_changes_in_doubt_and_asks_the_others_again() {
+    let mut rig = Rig::new(Options::default());
+    for (what, nature) in [(1, Nature::Change), (2, Nature::Read), (3, Nature::Numbered)] {
+        rig.submit(what, nature);
+    }
+
+    let down = rig.with(|forwards, now_ms, routes, out| forwards.link_down(NodeId(2), now_ms, routes, out));
+    assert_eq!((sent(&down), answers(&down)), (Vec::new(), vec![(1, ErrorCode::InDoubt)]));
+    assert_eq!(rig.answered(2), (None, Vec::new()), "a late answer goes to nobody");
+    let again = rig.leader(2, 3);
+    assert_eq!(sent(&again), [(4, 3, 2), (5, 3, 2)]);
+    assert!(again.iter().all(|action| matches!(action, Action::Attempt(attempt) if attempt.is_again)));
+}
+
+#[test]
+fn an_old_hint_is_not_followed_and_the_node_is_left_alone_for_a_moment() {
+    let mut rig = Rig::new(Options::default());
+    rig.leader(5, 3);
+    assert_eq!(sent(&rig.submit(1, Nature::Change)), [(1, 3, 1)]);
+
+    assert_eq!(rig.refused(1, moved(2, 4)), []);
+    assert_eq!(rig.tick_at(49), []);
+    assert_eq!(sent(&rig.tick_at(50)), [(2, 3, 2)]);
+    assert_eq!(sent(&rig.refused(2, moved(2, 6))), [(3, 2, 3)], "a newer one is");
+}
+
+#[test]
+fn without_a_leader_requests_are_held_for_a_while() {
+    let mut rig = Rig::new(Options::default());
+    rig.routes.forget(SHARD, 1);
+    rig.submit(1, Nature::Change);
+    rig.now_ms = 1_000;
+    rig.submit(2, Nature::Change);
+
+    assert_eq!(rig.tick_at(1_499), []);
+    assert_eq!(answers(&rig.tick_at(1_500)), [(1, ErrorCode::NoLeader)]);
+    assert_eq!(sent(&rig.leader(2, 1)), [(1, 0, 1)], "the second one's time is not over");
+}
+
+#[test]
+fn a_numbered_request_that_may_have_been_executed_is_not_called_undone() {
+    let mut rig = Rig::new(Options::default());
+    rig.submit(1, Nature::Numbered);
+    rig.with(|forwards, now_ms, routes, out| forwards.link_down(NodeId(2), now_ms, routes, out));
+
+    assert_eq!(answers(&rig.tick_at(1_500)), [(1, ErrorCode::InDoubt)]);
+}
+
+#[test]
+fn what_is_held_has_a_limit_a_deadline_and_an_owner() {
+    let mut rig = Rig::new(Options { bytes_max: 25, ..Options::default() });
+    rig.routes.forget(SHARD, 1);
+    rig.submit(1, Nature::Change);
+    let late = Submission {
+        connection: 8,
+        position: AT,
+        nature: Nature::Change,
+        catalogue: CatalogueVersion(1),
+        bytes: 10,
+        deadline_ms: Some(30),
+        what: 2,
+    };
+    rig.with(|forwards, now_ms, routes, out| forwards.submit(late, now_ms, routes, out));
+
+    assert_eq!(answers(&rig.submit(3, Nature::Change)), [(3, ErrorCode::Busy)]);
+    assert_eq!(answers(&rig.tick_at(30)), [(2, ErrorCode::Expired)]);
+    assert_eq!(rig.forwards.held(), 1);
+    rig.forwards.closed(9);
+    assert!(rig.forwards.is_clear());
+    assert_eq!(answers(&rig.submit(4, Nature::Change)), [], "there is room again");
+}
+
+#[test]
+fn requests_that_were_read_by_other_definitions_wait_for_each_other() {
+    let mut rig = Rig::new(Options::default());
+    rig.submit(1, Nature::Change);
+    let newer = Submission {
+        connection: 9,
+        position: AT,
+        nature: Nature::Change,
+        catalogue: CatalogueVersion(2),
+        bytes: 10,
+        deadline_ms: None,
+        what: 2,
+    };
+
+    let held = rig.with(|forwards, now_ms, routes, out| forwards.submit(newer, now_ms, routes, out));
+    assert_eq!(held, [], "the first may yet be refused for its definitions");
+    assert_eq!(sent(&rig.answered(1).1), [(2, 2, 1)]);
+}
