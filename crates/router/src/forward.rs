@@ -23,7 +23,8 @@
 //! generation. So it does not matter which shard or leader a request went to first.
 //!
 //! **Certainty.** A refusal means that nothing was done. A broken link leaves a change in doubt, which is its answer; reads,
-//! and requests with a number, are asked again.
+//! and requests with a number, are asked again. (A read that is asked again may see a numbered change behind it, if that was
+//! executed at the first try.)
 //!
 //! **Patience.** A line without a leader is held for [`Options::hold_ms`], then its requests are `no_leader`; one whose
 //! deadline passes meanwhile has `expired`; requests above [`Options::bytes_max`] are `busy`.
@@ -113,7 +114,7 @@ pub enum Refused {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How long requests wait for a leader (CLUSTER 8: an election takes a fraction of it).
+    /// How long requests wait for a leader. An election takes a fraction of it.
     pub hold_ms: u64,
     /// How long a node that has refused is left alone, if nothing new is heard meanwhile.
     pub retry_ms: u64,
@@ -139,7 +140,7 @@ impl Default for Options {
 #[cfg(feature = "mutants")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// A request that came from a node is passed on to another one.
+    /// A request that came from a node is passed on to another one. Made by the host, which has both ends.
     ForwardOfForward,
     /// The leader that a refusal names is asked, whatever its term.
     HintFollowedBlindly,

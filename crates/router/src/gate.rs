@@ -11,8 +11,6 @@ use std::collections::BTreeMap;
 
 use shardine_model::Position;
 
-#[cfg(feature = "mutants")]
-use crate::forward::Mutant;
 use crate::forward::Refused;
 use crate::routes::{Route, Routes};
 
@@ -45,8 +43,6 @@ pub enum Admission {
 #[derive(Debug, Default)]
 pub struct Gate {
     refused: BTreeMap<u64, BTreeMap<u64, u64>>,
-    #[cfg(feature = "mutants")]
-    pub mutant: Option<Mutant>,
 }
 
 impl Gate {

@@ -8,11 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use shardine_model::{
-    Bound, Bounds, CatalogueVersion, Descriptor, Epoch, GroupKind, NodeId, Placement, Position, ReplicaId,
+    Bound, Bounds, CatalogueVersion, ClusterMap, Descriptor, Epoch, GroupKind, NodeId, Placement, Position, ReplicaId,
     RequestEpoch, RowKey, ShardId,
 };
-
-use crate::cluster_map::ClusterMap;
 
 /// Who is to be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,13 @@
+//! One node's side of forwarding, step by step. `tests/forward` has whole clusters under chance.
+
 use std::sync::Arc;
 
 use shardine_model::{
-    Bounds, ConfVersion, Descriptor, Epoch, Generation, Placement, RangeVersion, ReplicaId, ShardState,
+    Bounds, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, Generation, NodeEntry, Placement, RangeVersion,
+    ReplicaId, ShardState,
 };
 
 use super::*;
-use crate::cluster_map::{ClusterMap, DoorAddresses, NodeEntry};
 
 const SHARD: ShardId = ShardId(1);
 const AT: Position = Position(5);

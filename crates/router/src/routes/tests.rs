@@ -1,7 +1,8 @@
-use shardine_model::{ConfVersion, Generation, RangeVersion, ShardState, TableId};
+//! What a node makes of what it hears about the map and about leaders.
+
+use shardine_model::{ConfVersion, DoorAddresses, Generation, NodeEntry, RangeVersion, ShardState, TableId};
 
 use super::*;
-use crate::cluster_map::{DoorAddresses, NodeEntry};
 
 const HALF: Position = Position(1 << 63);
 
