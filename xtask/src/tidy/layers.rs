@@ -7,13 +7,14 @@ use serde_json::Value;
 use super::Problem;
 
 /// A room and the rooms that it may depend on.
-const ROOMS: [(&str, &[&str]); 27] = [
+const ROOMS: [(&str, &[&str]); 28] = [
     ("model", &[]),
     ("proto", &[]),
     ("records", &["model"]),
     ("coord", &["model"]),
+    ("meta", &["model"]),
     ("consensus", &["model"]),
-    ("shard", &["model", "records", "coord", "consensus"]),
+    ("shard", &["model", "records", "coord", "meta", "consensus"]),
     ("host", &["model", "shard"]),
     ("transport", &["model"]),
     ("store", &["model"]),
@@ -31,7 +32,7 @@ const ROOMS: [(&str, &[&str]); 27] = [
     ("http", &["model", "router", "service", "accept"]),
     ("server", EVERYTHING_SERVED),
     ("cli", &["server", "client", "model", "proto", "service"]),
-    ("sim", &["model", "records", "coord", "consensus", "shard", "host", "transport", "store"]),
+    ("sim", &["model", "records", "coord", "meta", "consensus", "shard", "host", "transport", "store"]),
     ("testkit", &[]),
     ("bench", &["client", "kit", "kit-examples", "model", "records", "store", "testkit"]),
     ("fuzz-targets", &["model", "records", "consensus", "transport", "store", "resp", "router"]),
@@ -43,6 +44,7 @@ const EVERYTHING_SERVED: &[&str] = &[
     "model",
     "records",
     "coord",
+    "meta",
     "consensus",
     "shard",
     "host",
@@ -60,7 +62,7 @@ const EVERYTHING_SERVED: &[&str] = &[
 ];
 
 /// Rooms without clocks, chance, threads, files or sockets: the simulator runs them (`ARCHITECTURE.md`, decision 1).
-pub const PURE: [&str; 8] = ["model", "records", "coord", "consensus", "shard", "host", "transport", "router"];
+pub const PURE: [&str; 9] = ["model", "records", "coord", "meta", "consensus", "shard", "host", "transport", "router"];
 
 /// Parts of other rooms that are as pure: time and chance are arguments there too.
 pub const PURE_PARTS: [&str; 1] = ["crates/kit/src/core"];
@@ -82,8 +84,8 @@ const GUARDED: [(&str, &[&str]); 10] = [
 ];
 
 /// Rooms that are synchronous: tokio may not be named in them.
-const SYNCHRONOUS: [&str; 9] =
-    ["model", "records", "coord", "consensus", "shard", "host", "transport", "resp", "router"];
+const SYNCHRONOUS: [&str; 10] =
+    ["model", "records", "coord", "meta", "consensus", "shard", "host", "transport", "resp", "router"];
 
 /// Checks the manifests of all members.
 pub fn check(packages: &[Value]) -> Result<Vec<Problem>> {

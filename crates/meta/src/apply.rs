@@ -1,0 +1,63 @@
+//! Applies committed entries. A function of state and entry alone; every check is made here, when the entry is applied.
+
+mod groups;
+mod keyspace;
+mod nodes;
+mod tables;
+
+use shardine_model::codec::DecodeError;
+use shardine_model::{ErrorCode, Refusal};
+use thiserror::Error;
+
+use crate::command::{Command, read_opening};
+use crate::reply::Reply;
+use crate::state::{Meta, refused};
+
+/// An entry that this replica must not skip and cannot apply: it stops instead of guessing.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the entry cannot be read: {0}; it was written by a newer version or is damaged: upgrade this node, or restore it from a peer"
+)]
+pub struct Fatal(#[from] DecodeError);
+
+impl Meta {
+    /// Applies one entry. `each` hears of every command in order.
+    pub fn apply(&mut self, entry: &[u8], mut each: impl FnMut(Result<Reply, Refusal>)) -> Result<(), Fatal> {
+        let mut reader = read_opening(entry)?;
+        while !reader.is_empty() {
+            let command = Command::decode(&mut reader)?;
+            each(self.execute(command));
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, command: Command) -> Result<Reply, Refusal> {
+        let begins = matches!(command, Command::Init { .. } | Command::Mark);
+        if !begins && !self.map.is_formed() {
+            return refused(ErrorCode::BadRequest, "there is no cluster yet: run `shardine init` once");
+        }
+        match command {
+            Command::Init { map } => self.init(map),
+            Command::Join { joiner, replaces } => self.join(joiner, replaces),
+            Command::Announce { node, joiner } => self.announce(node, joiner),
+            Command::SetMode { node, mode } => self.set_mode(node, mode),
+            Command::SetWeight { node, weight } => self.set_weight(node, weight),
+            Command::RemoveNode { node } => self.remove_node(node),
+            Command::Replace { shard, replica, node } => self.replace(shard, replica, node),
+            Command::Reconfigure { shard, conf, voters, learners } => self.reconfigure(shard, conf, &voters, &learners),
+            Command::ConfChanged { shard, conf, voters, learners } => {
+                self.conf_changed(shard, conf, &voters, &learners)
+            }
+            Command::CaughtUp { operation, replica } => self.caught_up(operation, replica),
+            Command::Cancel { operation } => self.cancel(operation),
+            Command::CreateTable { table } => self.create_table(table),
+            Command::AddField { table, name, default } => self.add_field(&table, name, default),
+            Command::DropTable { table } => self.drop_table(&table),
+            Command::AssignPath { path, group } => self.assign_path(path, group),
+            Command::ForgetPath { path } => self.forget_path(path),
+            Command::Set { name, value } => self.set(name, value),
+            Command::SetSql { sql } => self.set_sql(sql),
+            Command::Mark => Ok(Reply::Done),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Which coordination group a path has, settings, and the database.
+
+use shardine_model::{ErrorCode, GroupKind, Refusal, ShardId};
+
+use crate::change::Change;
+use crate::limits::{
+    PATH_BYTES_MAX, PATHS_MAX, SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX, SETTINGS_MAX, SQL_BYTES_MAX,
+};
+use crate::map::Keyspace;
+use crate::reply::Reply;
+use crate::state::{Meta, refused};
+
+impl Meta {
+    /// The first assignment stands: whoever comes second is told of it.
+    pub(super) fn assign_path(&mut self, path: String, group: ShardId) -> Result<Reply, Refusal> {
+        if let Some(group) = self.map.paths.get(&path) {
+            return Ok(Reply::Group(*group));
+        }
+        if group.kind() != GroupKind::Coordination || !self.map.groups.contains_key(&group) {
+            return refused(ErrorCode::NotFound, format!("there is no coordination group {group}"));
+        }
+        if path.is_empty() || path.len() > PATH_BYTES_MAX {
+            return refused(ErrorCode::BadRequest, format!("a path has 1 to {PATH_BYTES_MAX} bytes"));
+        }
+        if self.map.paths.len() >= PATHS_MAX {
+            return refused(ErrorCode::TooLarge, format!("{PATHS_MAX} paths are the limit"));
+        }
+        self.publish(vec![Change::Path(path, Some(group))]);
+        Ok(Reply::Group(group))
+    }
+
+    pub(super) fn forget_path(&mut self, path: String) -> Result<Reply, Refusal> {
+        if self.map.paths.contains_key(&path) {
+            self.publish(vec![Change::Path(path, None)]);
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn set(&mut self, name: String, value: Option<String>) -> Result<Reply, Refusal> {
+        let value_bytes = value.as_ref().map_or(0, String::len);
+        if name.is_empty() || name.len() > SETTING_NAME_BYTES_MAX || value_bytes > SETTING_VALUE_BYTES_MAX {
+            let message = format!(
+                "a setting has a name of at most {SETTING_NAME_BYTES_MAX} bytes and a value of at most {SETTING_VALUE_BYTES_MAX}"
+            );
+            return refused(ErrorCode::BadRequest, message);
+        }
+        let known = self.map.settings.get(&name);
+        if known == value.as_ref() {
+            return Ok(Reply::Done);
+        }
+        if known.is_none() && self.map.settings.len() >= SETTINGS_MAX {
+            return refused(ErrorCode::TooLarge, format!("{SETTINGS_MAX} settings are the limit"));
+        }
+        self.publish(vec![Change::Setting(name, value)]);
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn set_sql(&mut self, sql: String) -> Result<Reply, Refusal> {
+        if sql.len() > SQL_BYTES_MAX {
+            return refused(ErrorCode::TooLarge, format!("an SQL address has {SQL_BYTES_MAX} bytes at most"));
+        }
+        if sql != self.map.keyspace.sql {
+            let keyspace = Keyspace { sql, ..self.map.keyspace.clone() };
+            self.publish(vec![Change::Keyspace(keyspace)]);
+        }
+        Ok(Reply::Done)
+    }
+}

@@ -1,0 +1,168 @@
+//! What changes from one version of the map to the next, as every node is told it. The whole map is told in the same words:
+//! as what leads to it from nothing.
+
+use shardine_model::codec::{DecodeError, Reader, put_varint};
+use shardine_model::{CatalogueVersion, Descriptor, Generation, ShardId, Table};
+
+use crate::codec::{fixed_u128, flag, list, put_list, put_text, text, unknown};
+use crate::map::{Keyspace, Map};
+use crate::node::Node;
+use crate::operation::{Operation, OperationId};
+
+const FORMAT: u8 = 1;
+
+// Frozen tags.
+const TAG_NODE: u8 = 1;
+const TAG_GROUP: u8 = 2;
+const TAG_TABLE: u8 = 3;
+const TAG_CATALOGUE: u8 = 4;
+const TAG_PATH: u8 = 5;
+const TAG_SETTING: u8 = 6;
+const TAG_KEYSPACE: u8 = 7;
+const TAG_OPERATION: u8 = 8;
+const TAG_OPERATION_OVER: u8 = 9;
+
+/// One thing that is otherwise than before. Says how it is now, not how it came.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    Node(Node),
+    Group(Descriptor),
+    Table(Table),
+    Catalogue {
+        version: CatalogueVersion,
+        named_in: CatalogueVersion,
+    },
+    /// A path has this coordination group, or none any more.
+    Path(String, Option<ShardId>),
+    Setting(String, Option<String>),
+    Keyspace(Keyspace),
+    Operation(OperationId, Operation),
+    OperationOver(OperationId),
+}
+
+impl Change {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Node(node) => {
+                out.push(TAG_NODE);
+                node.encode(out);
+            }
+            Self::Group(group) => {
+                out.push(TAG_GROUP);
+                group.encode(out);
+            }
+            Self::Table(table) => {
+                out.push(TAG_TABLE);
+                table.encode(out);
+            }
+            Self::Catalogue { version, named_in } => {
+                out.push(TAG_CATALOGUE);
+                put_varint(out, version.0);
+                put_varint(out, named_in.0);
+            }
+            Self::Path(path, group) => {
+                out.push(TAG_PATH);
+                put_text(out, path);
+                out.push(u8::from(group.is_some()));
+                group.iter().for_each(|group| put_varint(out, u64::from(group.0)));
+            }
+            Self::Setting(name, value) => {
+                out.push(TAG_SETTING);
+                put_text(out, name);
+                out.push(u8::from(value.is_some()));
+                value.iter().for_each(|value| put_text(out, value));
+            }
+            Self::Keyspace(keyspace) => {
+                out.push(TAG_KEYSPACE);
+                put_text(out, &keyspace.sql);
+                put_varint(out, keyspace.scheme.0);
+            }
+            Self::Operation(id, operation) => {
+                out.push(TAG_OPERATION);
+                operation.encode(*id, out);
+            }
+            Self::OperationOver(id) => {
+                out.push(TAG_OPERATION_OVER);
+                put_varint(out, id.0);
+            }
+        }
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(match reader.u8("change of the map")? {
+            TAG_NODE => Self::Node(Node::decode(reader)?),
+            TAG_GROUP => Self::Group(Descriptor::decode(reader)?),
+            TAG_TABLE => Self::Table(Table::decode(reader)?),
+            TAG_CATALOGUE => Self::Catalogue {
+                version: CatalogueVersion(reader.varint("catalogue version")?),
+                named_in: CatalogueVersion(reader.varint("catalogue version")?),
+            },
+            TAG_PATH => {
+                let path = text(reader, "path")?;
+                let group = flag(reader, "group of a path")?.then(|| reader.varint_u32("shard")).transpose()?;
+                Self::Path(path, group.map(ShardId))
+            }
+            TAG_SETTING => {
+                let name = text(reader, "setting")?;
+                let is_set = flag(reader, "setting")?;
+                Self::Setting(name, is_set.then(|| text(reader, "value of a setting")).transpose()?)
+            }
+            TAG_KEYSPACE => Self::Keyspace(Keyspace {
+                sql: text(reader, "address of a database")?,
+                scheme: Generation(reader.varint("generation")?),
+            }),
+            TAG_OPERATION => {
+                let (id, operation) = Operation::decode(reader)?;
+                Self::Operation(id, operation)
+            }
+            TAG_OPERATION_OVER => Self::OperationOver(OperationId(reader.varint("operation")?)),
+            other => return Err(unknown("change of the map", u64::from(other))),
+        })
+    }
+}
+
+/// What leads from one version to a later one; from version 0, the whole map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delta {
+    pub cluster: u128,
+    pub from: u64,
+    pub to: u64,
+    pub changes: Vec<Change>,
+}
+
+impl Delta {
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = vec![FORMAT];
+        out.extend_from_slice(&self.cluster.to_le_bytes());
+        put_varint(&mut out, self.from);
+        put_varint(&mut out, self.to);
+        put_list(&mut out, &self.changes, |out, change| change.encode(out));
+        out
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        match reader.u8("format of the map")? {
+            FORMAT => {}
+            other => return Err(unknown("format of the map", u64::from(other))),
+        }
+        let cluster = fixed_u128(&mut reader, "cluster")?;
+        let (from, to) = (reader.varint("version of the map")?, reader.varint("version of the map")?);
+        if to < from {
+            return Err(unknown("version of the map", to));
+        }
+        let changes = list(&mut reader, "changes of the map", Change::decode)?;
+        reader.finish("change of the map")?;
+        Ok(Self { cluster, from, to, changes })
+    }
+}
+
+impl Map {
+    /// A map that was written by [`Map::whole`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, crate::BadDelta> {
+        let (mut map, delta) = (Self::default(), Delta::decode(bytes)?);
+        map.take(&delta)?;
+        Ok(map)
+    }
+}

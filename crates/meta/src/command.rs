@@ -1,0 +1,360 @@
+//! Commands of the map's log: what they say, and the bytes that say it (`docs/encoding.md`).
+//!
+//! An entry opens with a format byte and a kind, like those of the other machines; its kind is none of theirs, so that an entry
+//! which strays into the wrong group stops the replica instead of meaning something. Commands follow, in order of arrival.
+
+use std::collections::BTreeMap;
+
+use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
+use shardine_model::{ClusterMap, ConfVersion, DoorAddresses, NodeId, ReplicaId, ShardId, Table, Value, ValueRef};
+
+use crate::codec::{addresses, flag, nodes, put_addresses, put_nodes, put_replicas, put_text, replicas, text, unknown};
+use crate::node::{Mode, labels, put_labels, weight};
+use crate::operation::OperationId;
+
+const ENTRY_FORMAT: u8 = 1;
+const KIND_META: u8 = 101;
+
+// Frozen tags.
+const TAG_INIT: u8 = 1;
+const TAG_JOIN: u8 = 2;
+const TAG_ANNOUNCE: u8 = 3;
+const TAG_SET_MODE: u8 = 4;
+const TAG_SET_WEIGHT: u8 = 5;
+const TAG_REMOVE_NODE: u8 = 6;
+const TAG_REPLACE: u8 = 7;
+const TAG_RECONFIGURE: u8 = 8;
+const TAG_CONF_CHANGED: u8 = 9;
+const TAG_CAUGHT_UP: u8 = 10;
+const TAG_CANCEL: u8 = 11;
+const TAG_CREATE_TABLE: u8 = 12;
+const TAG_ADD_FIELD: u8 = 13;
+const TAG_DROP_TABLE: u8 = 14;
+const TAG_ASSIGN_PATH: u8 = 15;
+const TAG_FORGET_PATH: u8 = 16;
+const TAG_SET: u8 = 17;
+const TAG_SET_SQL: u8 = 18;
+const TAG_MARK: u8 = 19;
+
+/// What a node says of itself when it joins, and at each of its starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joiner {
+    pub name: String,
+    pub addresses: DoorAddresses,
+    pub zone: String,
+    pub labels: BTreeMap<String, String>,
+    pub is_gateway: bool,
+    pub incarnation: u64,
+    pub start: u64,
+}
+
+/// A node whose place another one of the same name takes: it was silent and could not be dialled. If it has started anew
+/// meanwhile, its incarnation is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    pub node: NodeId,
+    pub incarnation: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// The first map. It has the group of meta itself among its groups.
+    Init {
+        map: ClusterMap,
+    },
+    /// A node that was dialled back wants a number.
+    Join {
+        joiner: Joiner,
+        replaces: Option<Replaced>,
+    },
+    /// A node has started.
+    Announce {
+        node: NodeId,
+        joiner: Joiner,
+    },
+    SetMode {
+        node: NodeId,
+        mode: Mode,
+    },
+    SetWeight {
+        node: NodeId,
+        weight: u16,
+    },
+    RemoveNode {
+        node: NodeId,
+    },
+    /// A replica's place is taken by a new one on another node.
+    Replace {
+        shard: ShardId,
+        replica: ReplicaId,
+        node: NodeId,
+    },
+    /// A group's members are to be on these nodes. Refused if they have changed since somebody decided that.
+    Reconfigure {
+        shard: ShardId,
+        conf: ConfVersion,
+        voters: Vec<NodeId>,
+        learners: Vec<NodeId>,
+    },
+    /// A group's leader reports the members that its log has settled on. The version is the index of the entry that made them.
+    ConfChanged {
+        shard: ShardId,
+        conf: ConfVersion,
+        voters: Vec<ReplicaId>,
+        learners: Vec<ReplicaId>,
+    },
+    /// A group's leader reports that a replica is as good as up to date.
+    CaughtUp {
+        operation: OperationId,
+        replica: ReplicaId,
+    },
+    /// Gives an operation up, if that is still possible.
+    Cancel {
+        operation: OperationId,
+    },
+    /// Id and versions are given when it is applied.
+    CreateTable {
+        table: Table,
+    },
+    AddField {
+        table: String,
+        name: String,
+        default: Value,
+    },
+    DropTable {
+        table: String,
+    },
+    /// Unless the path has a group already, which is then told.
+    AssignPath {
+        path: String,
+        group: ShardId,
+    },
+    ForgetPath {
+        path: String,
+    },
+    /// `None` takes a setting back.
+    Set {
+        name: String,
+        value: Option<String>,
+    },
+    SetSql {
+        sql: String,
+    },
+    /// Changes nothing. Proves that whoever proposed it still leads, and has everything that was there before.
+    Mark,
+}
+
+/// Opens an entry; commands are appended by [`Command::encode`].
+#[must_use]
+pub fn open_entry() -> Vec<u8> {
+    vec![ENTRY_FORMAT, KIND_META]
+}
+
+pub(crate) fn read_opening(entry: &[u8]) -> Result<Reader<'_>, DecodeError> {
+    let mut reader = Reader::new(entry);
+    match reader.u8("entry format")? {
+        ENTRY_FORMAT => {}
+        other => return Err(unknown("entry format", u64::from(other))),
+    }
+    match reader.u8("entry kind")? {
+        KIND_META => Ok(reader),
+        other => Err(unknown("entry kind", u64::from(other))),
+    }
+}
+
+impl Joiner {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_text(out, &self.name);
+        put_addresses(out, &self.addresses);
+        put_text(out, &self.zone);
+        put_labels(out, &self.labels);
+        out.push(u8::from(self.is_gateway));
+        put_varint(out, self.incarnation);
+        out.extend_from_slice(&self.start.to_le_bytes());
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            name: text(reader, "name of a node")?,
+            addresses: addresses(reader)?,
+            zone: text(reader, "zone")?,
+            labels: labels(reader)?,
+            is_gateway: flag(reader, "gateway")?,
+            incarnation: reader.varint("incarnation")?,
+            start: reader.fixed_u64("start number")?,
+        })
+    }
+}
+
+impl Command {
+    /// An entry of this command alone.
+    #[must_use]
+    pub fn to_entry(&self) -> Vec<u8> {
+        let mut entry = open_entry();
+        self.encode(&mut entry);
+        entry
+    }
+
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Init { map } => {
+                out.push(TAG_INIT);
+                put_bytes(out, &map.to_bytes());
+            }
+            Self::Join { joiner, replaces } => {
+                out.push(TAG_JOIN);
+                joiner.encode(out);
+                out.push(u8::from(replaces.is_some()));
+                if let Some(Replaced { node, incarnation }) = replaces {
+                    put_numbers(out, [node.0, *incarnation]);
+                }
+            }
+            Self::Announce { node, joiner } => {
+                out.push(TAG_ANNOUNCE);
+                put_varint(out, node.0);
+                joiner.encode(out);
+            }
+            Self::SetMode { node, mode } => {
+                out.push(TAG_SET_MODE);
+                put_varint(out, node.0);
+                out.push(mode.tag());
+            }
+            Self::SetWeight { node, weight } => {
+                out.push(TAG_SET_WEIGHT);
+                put_numbers(out, [node.0, u64::from(*weight)]);
+            }
+            Self::RemoveNode { node } => {
+                out.push(TAG_REMOVE_NODE);
+                put_varint(out, node.0);
+            }
+            Self::Replace { shard, replica, node } => {
+                out.push(TAG_REPLACE);
+                put_numbers(out, [u64::from(shard.0), replica.0, node.0]);
+            }
+            Self::Reconfigure { shard, conf, voters, learners } => {
+                out.push(TAG_RECONFIGURE);
+                put_numbers(out, [u64::from(shard.0), conf.0]);
+                put_nodes(out, voters);
+                put_nodes(out, learners);
+            }
+            Self::ConfChanged { shard, conf, voters, learners } => {
+                out.push(TAG_CONF_CHANGED);
+                put_numbers(out, [u64::from(shard.0), conf.0]);
+                put_replicas(out, voters);
+                put_replicas(out, learners);
+            }
+            Self::CaughtUp { operation, replica } => {
+                out.push(TAG_CAUGHT_UP);
+                put_numbers(out, [operation.0, replica.0]);
+            }
+            Self::Cancel { operation } => {
+                out.push(TAG_CANCEL);
+                put_varint(out, operation.0);
+            }
+            Self::CreateTable { table } => {
+                out.push(TAG_CREATE_TABLE);
+                table.encode(out);
+            }
+            Self::AddField { table, name, default } => {
+                out.push(TAG_ADD_FIELD);
+                put_text(out, table);
+                put_text(out, name);
+                default.as_ref().encode(out);
+            }
+            Self::DropTable { table } => put_texts(out, TAG_DROP_TABLE, &[table]),
+            Self::AssignPath { path, group } => {
+                put_texts(out, TAG_ASSIGN_PATH, &[path]);
+                put_varint(out, u64::from(group.0));
+            }
+            Self::ForgetPath { path } => put_texts(out, TAG_FORGET_PATH, &[path]),
+            Self::Set { name, value } => {
+                put_texts(out, TAG_SET, &[name]);
+                out.push(u8::from(value.is_some()));
+                value.iter().for_each(|value| put_text(out, value));
+            }
+            Self::SetSql { sql } => put_texts(out, TAG_SET_SQL, &[sql]),
+            Self::Mark => out.push(TAG_MARK),
+        }
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(match reader.u8("command")? {
+            TAG_INIT => {
+                let map = ClusterMap::from_bytes(reader.bytes("map")?);
+                Self::Init { map: map.map_err(|_| unknown("first map", 0))? }
+            }
+            TAG_JOIN => Self::Join {
+                joiner: Joiner::decode(reader)?,
+                replaces: match flag(reader, "replaced node")? {
+                    true => Some(Replaced { node: node(reader)?, incarnation: reader.varint("incarnation")? }),
+                    false => None,
+                },
+            },
+            TAG_ANNOUNCE => Self::Announce { node: node(reader)?, joiner: Joiner::decode(reader)? },
+            TAG_SET_MODE => Self::SetMode { node: node(reader)?, mode: Mode::from_tag(reader.u8("mode of a node")?)? },
+            TAG_SET_WEIGHT => Self::SetWeight { node: node(reader)?, weight: weight(reader)? },
+            TAG_REMOVE_NODE => Self::RemoveNode { node: node(reader)? },
+            TAG_REPLACE => Self::Replace { shard: shard(reader)?, replica: replica(reader)?, node: node(reader)? },
+            TAG_RECONFIGURE => Self::Reconfigure {
+                shard: shard(reader)?,
+                conf: conf(reader)?,
+                voters: nodes(reader)?,
+                learners: nodes(reader)?,
+            },
+            TAG_CONF_CHANGED => Self::ConfChanged {
+                shard: shard(reader)?,
+                conf: conf(reader)?,
+                voters: replicas(reader)?,
+                learners: replicas(reader)?,
+            },
+            TAG_CAUGHT_UP => Self::CaughtUp { operation: operation(reader)?, replica: replica(reader)? },
+            TAG_CANCEL => Self::Cancel { operation: operation(reader)? },
+            TAG_CREATE_TABLE => Self::CreateTable { table: Table::decode(reader)? },
+            TAG_ADD_FIELD => Self::AddField {
+                table: text(reader, "table")?,
+                name: text(reader, "field")?,
+                default: ValueRef::decode(reader)?.to_owned(),
+            },
+            TAG_DROP_TABLE => Self::DropTable { table: text(reader, "table")? },
+            TAG_ASSIGN_PATH => Self::AssignPath { path: text(reader, "path")?, group: shard(reader)? },
+            TAG_FORGET_PATH => Self::ForgetPath { path: text(reader, "path")? },
+            TAG_SET => {
+                let name = text(reader, "setting")?;
+                let is_set = flag(reader, "setting")?;
+                Self::Set { name, value: is_set.then(|| text(reader, "value of a setting")).transpose()? }
+            }
+            TAG_SET_SQL => Self::SetSql { sql: text(reader, "address of a database")? },
+            TAG_MARK => Self::Mark,
+            other => return Err(unknown("command", u64::from(other))),
+        })
+    }
+}
+
+fn put_numbers<const N: usize>(out: &mut Vec<u8>, numbers: [u64; N]) {
+    numbers.into_iter().for_each(|number| put_varint(out, number));
+}
+
+fn put_texts(out: &mut Vec<u8>, tag: u8, texts: &[&str]) {
+    out.push(tag);
+    texts.iter().for_each(|text| put_text(out, text));
+}
+
+fn node(reader: &mut Reader<'_>) -> Result<NodeId, DecodeError> {
+    reader.varint("node").map(NodeId)
+}
+
+fn shard(reader: &mut Reader<'_>) -> Result<ShardId, DecodeError> {
+    reader.varint_u32("shard").map(ShardId)
+}
+
+fn replica(reader: &mut Reader<'_>) -> Result<ReplicaId, DecodeError> {
+    reader.varint("replica").map(ReplicaId)
+}
+
+fn conf(reader: &mut Reader<'_>) -> Result<ConfVersion, DecodeError> {
+    reader.varint("conf version").map(ConfVersion)
+}
+
+fn operation(reader: &mut Reader<'_>) -> Result<OperationId, DecodeError> {
+    reader.varint("operation").map(OperationId)
+}

@@ -1,0 +1,37 @@
+//! The cluster's map as a replicated state machine: which nodes there are, which of them hold which group, what tables there are,
+//! and which operations are under way.
+//!
+//! Three parts. [`Meta`] is the state machine: a function of state and entry, the same on every replica. [`Map`] is what it
+//! publishes: every node has one, and keeps it up to date by [`Delta`]s, version by version. [`plan`] looks at a map and says what
+//! should be done about it. Leaders of groups are in none of them: they change without anybody's leave, and nodes tell each other.
+//!
+//! Neither touches a socket, a disk or a clock.
+
+// In the order in which a newcomer should read them.
+mod node;
+mod operation;
+mod map;
+mod change;
+
+mod command;
+mod reply;
+mod state;
+mod apply;
+mod feed;
+mod snapshot;
+
+mod plan;
+
+mod codec;
+pub mod limits;
+
+pub use apply::Fatal;
+pub use change::{Change, Delta};
+pub use command::{Command, Joiner, Replaced, open_entry};
+pub use feed::Feed;
+pub use map::{BadDelta, Keyspace, Map};
+pub use node::{Mode, Node, NodeState};
+pub use operation::{Operation, OperationId, Replace, Stage, Todo};
+pub use plan::{Sight, plan};
+pub use reply::Reply;
+pub use state::Meta;

@@ -1,0 +1,42 @@
+//! Every maximum of the map, each with its reason.
+
+/// Nodes of a cluster, removed ones too. Each talks to each of them.
+pub const NODES_MAX: usize = 10_000;
+
+/// Labels of a node, and bytes of each name and value.
+pub const LABELS_MAX: usize = 32;
+pub const LABEL_BYTES_MAX: usize = 255;
+
+/// How a node's share of reads is weighed.
+pub const WEIGHT_MAX: u16 = 1_000;
+pub const WEIGHT_DEFAULT: u16 = 100;
+
+/// Paths that are assigned to coordination groups. Each is in every node's map.
+pub const PATHS_MAX: usize = 100_000;
+
+/// Bytes of such a path: as long as the coordination door takes one.
+pub const PATH_BYTES_MAX: usize = 1_024;
+
+/// Settings, and bytes of a name and a value.
+pub const SETTINGS_MAX: usize = 1_000;
+pub const SETTING_NAME_BYTES_MAX: usize = 255;
+pub const SETTING_VALUE_BYTES_MAX: usize = 4 << 10;
+
+/// Bytes of an SQL address, with a password and options.
+pub const SQL_BYTES_MAX: usize = 4 << 10;
+
+/// Voters of a group. Seven survive the loss of three; more only cost.
+pub const VOTERS_MAX: usize = 7;
+
+/// Changes of members that are under way at once. Each copies a group's data, and shares disks and network with those who wait.
+pub const OPERATIONS_MAX: usize = 4;
+
+/// Versions whose changes are kept for nodes that are a little behind, and the bytes of one such delta. Others get the map whole.
+pub const HISTORY_VERSIONS_MAX: usize = 1_000;
+pub const DELTA_BYTES_MAX: usize = 60 << 10;
+
+/// Voters of the group of the map itself, by how many nodes there are to hold it.
+pub const META_VOTERS_MAX: usize = 5;
+
+/// Voters of every other group.
+pub const GROUP_VOTERS: usize = 3;

@@ -1,0 +1,179 @@
+//! The map as every node has it, and keeps it on disk.
+
+use std::collections::BTreeMap;
+
+use shardine_model::codec::DecodeError;
+use shardine_model::log::Membership;
+use shardine_model::{BadMap, Catalogue, ClusterMap, Descriptor, Generation, NodeId, ReplicaId, ShardId, Table};
+use thiserror::Error;
+
+use crate::change::{Change, Delta};
+use crate::node::Node;
+use crate::operation::{Operation, OperationId};
+
+/// A keyspace: what belongs to all its shards together. There is one, `default`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keyspace {
+    /// The SQL database behind it. May hold a password.
+    pub sql: String,
+    /// Which key lives where.
+    pub scheme: Generation,
+}
+
+/// The cluster as of one version. Invariants: the bounds of record groups cover every key once; nobody is in a group who is not
+/// among the nodes; a group has one operation at most.
+#[derive(Clone, Debug, Default)]
+pub struct Map {
+    /// 0 before there is a cluster.
+    pub cluster: u128,
+    pub version: u64,
+    pub keyspace: Keyspace,
+    pub nodes: BTreeMap<NodeId, Node>,
+    pub groups: BTreeMap<ShardId, Descriptor>,
+    pub catalogue: Catalogue,
+    /// The coordination group of each path.
+    pub paths: BTreeMap<String, ShardId>,
+    pub settings: BTreeMap<String, String>,
+    pub operations: BTreeMap<OperationId, Operation>,
+}
+
+/// Why a change of the map is not taken. Whoever asked gets the map whole.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BadDelta {
+    #[error("it cannot be read: {0}")]
+    Unreadable(#[from] DecodeError),
+    #[error("it is of another cluster")]
+    OtherCluster,
+    #[error("it leads from version {from} on, and this is version {version}")]
+    NotNext { from: u64, version: u64 },
+    #[error("what comes of it is no map: {0}")]
+    Contradiction(BadMap),
+}
+
+impl Map {
+    #[must_use]
+    pub fn is_formed(&self) -> bool {
+        self.cluster != 0
+    }
+
+    pub fn members(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values().filter(|node| node.is_member())
+    }
+
+    #[must_use]
+    pub fn member_named(&self, name: &str) -> Option<&Node> {
+        self.members().find(|node| node.name == name)
+    }
+
+    /// The operation on a group.
+    #[must_use]
+    pub fn operation_on(&self, shard: ShardId) -> Option<(OperationId, &Operation)> {
+        self.operations.iter().find(|(_, operation)| operation.shard() == shard).map(|(id, operation)| (*id, operation))
+    }
+
+    /// Where a replica is, or is to be.
+    #[must_use]
+    pub fn node_of(&self, shard: ShardId, replica: ReplicaId) -> Option<NodeId> {
+        let group = self.groups.get(&shard)?;
+        let members = group.voters.iter().chain(&group.learners);
+        let placed = members.filter(|placement| placement.replica == replica).map(|placement| placement.node).next();
+        let planned = || match self.operation_on(shard)?.1 {
+            Operation::Replace(replace) => replace.node_of(replica),
+        };
+        placed.or_else(planned)
+    }
+
+    /// Members of a group, as its log has them, that the map knows nothing of and no operation is about to add. A leader that
+    /// had an old map has added them for an operation that was given up; whoever leads now removes them.
+    #[must_use]
+    pub fn strays(&self, shard: ShardId, membership: &Membership) -> Vec<ReplicaId> {
+        membership.learners.iter().copied().filter(|replica| self.node_of(shard, *replica).is_none()).collect()
+    }
+
+    /// The part that routing and links need. Replicas that an operation is about to add are among the learners: their nodes have
+    /// to make room, and the leader has to find them, before the group knows them. Of removed nodes only those that still are in
+    /// a group.
+    #[must_use]
+    pub fn cluster_map(&self) -> ClusterMap {
+        let groups: Vec<Descriptor> = self.groups.values().map(|group| self.with_planned(group)).collect();
+        let is_needed = |node: NodeId| {
+            let mut members = groups.iter().flat_map(|group| group.voters.iter().chain(&group.learners));
+            members.any(|placement| placement.node == node)
+        };
+        let nodes = self.nodes.values().filter(|node| node.is_member() || is_needed(node.node));
+        ClusterMap {
+            cluster: self.cluster,
+            version: self.version,
+            nodes: nodes.map(Node::entry).collect(),
+            sql: self.keyspace.sql.clone(),
+            groups,
+        }
+    }
+
+    fn with_planned(&self, group: &Descriptor) -> Descriptor {
+        let mut group = group.clone();
+        if let Some((_, Operation::Replace(replace))) = self.operation_on(group.shard) {
+            let is_there = |replica| group.voters.iter().chain(&group.learners).any(|one| one.replica == replica);
+            let planned: Vec<_> = replace.new.iter().filter(|new| !is_there(new.replica)).copied().collect();
+            group.learners.extend(planned);
+        }
+        group
+    }
+
+    /// Whether it is what it says it is.
+    pub fn check(&self) -> Result<(), BadMap> {
+        if self.is_formed() { self.cluster_map().check() } else { Ok(()) }
+    }
+
+    /// Takes a delta that leads on from this version, or from nothing. What does not fit leaves the map as it was.
+    pub fn take(&mut self, delta: &Delta) -> Result<(), BadDelta> {
+        if self.is_formed() && delta.cluster != self.cluster {
+            return Err(BadDelta::OtherCluster);
+        }
+        let mut next = match delta.from {
+            0 => Self::default(),
+            from if from == self.version => self.clone(),
+            from => return Err(BadDelta::NotNext { from, version: self.version }),
+        };
+        delta.changes.iter().for_each(|change| next.put(change));
+        (next.cluster, next.version) = (delta.cluster, delta.to);
+        next.check().map_err(BadDelta::Contradiction)?;
+        *self = next;
+        Ok(())
+    }
+
+    /// Everything in one delta that leads from nothing to this version.
+    #[must_use]
+    pub fn whole(&self) -> Delta {
+        let keyspace = std::iter::once(Change::Keyspace(self.keyspace.clone()));
+        let nodes = self.nodes.values().cloned().map(Change::Node);
+        let groups = self.groups.values().cloned().map(Change::Group);
+        let tables = self.catalogue.definitions().map(|table| Change::Table(Table::clone(table)));
+        let versions = Change::Catalogue { version: self.catalogue.version(), named_in: self.catalogue.named_in() };
+        let paths = self.paths.iter().map(|(path, group)| Change::Path(path.clone(), Some(*group)));
+        let settings = self.settings.iter().map(|(name, value)| Change::Setting(name.clone(), Some(value.clone())));
+        let operations = self.operations.iter().map(|(id, operation)| Change::Operation(*id, operation.clone()));
+        let tables = tables.chain([versions]);
+        let changes = keyspace.chain(nodes).chain(groups).chain(tables).chain(paths).chain(settings).chain(operations);
+        Delta { cluster: self.cluster, from: 0, to: self.version, changes: changes.collect() }
+    }
+
+    /// Makes one change.
+    pub(crate) fn put(&mut self, change: &Change) {
+        match change {
+            Change::Node(node) => drop(self.nodes.insert(node.node, node.clone())),
+            Change::Group(group) => drop(self.groups.insert(group.shard, group.clone())),
+            Change::Table(table) => drop(self.catalogue.put(table.clone())),
+            Change::Catalogue { version, named_in } => {
+                self.catalogue = std::mem::take(&mut self.catalogue).versioned(*version, *named_in);
+            }
+            Change::Path(path, Some(group)) => drop(self.paths.insert(path.clone(), *group)),
+            Change::Path(path, None) => drop(self.paths.remove(path)),
+            Change::Setting(name, Some(value)) => drop(self.settings.insert(name.clone(), value.clone())),
+            Change::Setting(name, None) => drop(self.settings.remove(name)),
+            Change::Keyspace(keyspace) => self.keyspace = keyspace.clone(),
+            Change::Operation(id, operation) => drop(self.operations.insert(*id, operation.clone())),
+            Change::OperationOver(id) => drop(self.operations.remove(id)),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The stories of the map, one script each. Every entry is applied by two replicas, a node follows the map by deltas alone, and at
+//! the end a third replica is made from a snapshot. All of them must be the same.
+
+mod support;
+mod teller;
+mod words;
+
+use std::path::{Path, PathBuf};
+
+use support::script;
+use teller::Stage;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories")
+}
+
+fn run(name: &str) {
+    let mut stage = Stage::default();
+    script::tell(&folder().join(format!("{name}.script")), &mut stage);
+    stage.close();
+}
+
+// In the order in which a newcomer should read them.
+stories! {
+    run:
+    init
+    join
+    a_name_comes_back
+    announce
+    modes_and_weights
+    remove
+    replace
+    replace_given_up
+    replace_told_late
+    from_one_to_five
+    a_removed_node_is_replaced
+    tables
+    paths
+    settings
+}
