@@ -113,7 +113,8 @@ pub struct ServerArgs {
     #[arg(long, env = "SHARDINE_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
     /// How long to wait for an answer, in seconds
-    #[arg(long, env = "SHARDINE_TIMEOUT", default_value_t = 30, value_name = "SECONDS")]
+    #[arg(long, env = "SHARDINE_TIMEOUT", default_value_t = 30, value_name = "SECONDS",
+        value_parser = clap::value_parser!(u64).range(..=86_400))]
     pub timeout: u64,
 }
 

@@ -16,8 +16,12 @@ use std::io::IsTerminal;
 
 use crate::complaint::Complaint;
 use crate::show::Output;
+use crate::size::{NotASize, Size};
 use mix::Mix;
 use report::Tally;
+
+/// Larger ones would measure the network.
+const VALUE_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Args, Clone)]
 pub struct BenchArgs {
@@ -40,8 +44,8 @@ pub struct BenchArgs {
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     keys: u64,
     /// Bytes of a value
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(..=1 << 20))]
-    value_bytes: u32,
+    #[arg(long, default_value = "32", value_parser = value_size, value_name = "SIZE")]
+    value_bytes: Size,
     /// Before each key; with a table's name and a colon the load goes there
     #[arg(long, default_value = "bench:")]
     prefix: String,
@@ -51,6 +55,11 @@ pub struct BenchArgs {
     /// How long to measure
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
+}
+
+fn value_size(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|error: NotASize| error.to_string())?;
+    if size.0 <= VALUE_BYTES_MAX { Ok(size) } else { Err("values of this load end at 1MiB".to_owned()) }
 }
 
 pub fn run(args: &BenchArgs, output: Output) -> Result<(), Complaint> {

@@ -5,9 +5,9 @@ use std::io;
 use serde_json::json;
 use shardine_model::{ErrorCode, Refusal};
 use shardine_proto::CODE_METADATA;
-use tonic::{Code, Status};
+use tonic::{Code as GrpcCode, Status};
 
-use crate::show::Output;
+use crate::show::{Output, say};
 
 /// The command did not do its work.
 const FAILED: u8 = 1;
@@ -19,22 +19,80 @@ pub struct Complaint {
     pub what: String,
     pub cause: String,
     pub remedy: String,
-    pub code: ErrorCode,
+    pub code: Code,
     pub exit: u8,
+}
+
+/// What failed, by a name that scripts may compare: one of the doors' codes, or one that only a command can meet. Each has
+/// its section in `docs/errors.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    Door(ErrorCode),
+    /// A door would be open to other machines, and anybody could enter.
+    Exposed,
+    /// `doctor` found something.
+    Unfit,
+    /// The data directory has a form that this version does not read.
+    OtherForm,
+    /// What is on disk is not what was written there, or is not all there.
+    Damaged,
+    /// The options ask for something else than the data directory was made with.
+    OtherLayout,
+    /// SQL does not let us in, has no such database, or is damaged.
+    SqlUnusable,
+    /// The disk refused.
+    Disk,
+    /// A door's address cannot be had.
+    Listen,
+}
+
+impl Code {
+    /// Those that no door answers with.
+    #[cfg(test)]
+    const OWN: [Self; 8] = [
+        Self::Exposed,
+        Self::Unfit,
+        Self::OtherForm,
+        Self::Damaged,
+        Self::OtherLayout,
+        Self::SqlUnusable,
+        Self::Disk,
+        Self::Listen,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Door(code) => code.name(),
+            Self::Exposed => "exposed",
+            Self::Unfit => "unfit",
+            Self::OtherForm => "other_form",
+            Self::Damaged => "damaged",
+            Self::OtherLayout => "other_layout",
+            Self::SqlUnusable => "sql_unusable",
+            Self::Disk => "disk",
+            Self::Listen => "listen",
+        }
+    }
+}
+
+impl From<ErrorCode> for Code {
+    fn from(code: ErrorCode) -> Self {
+        Self::Door(code)
+    }
 }
 
 impl Complaint {
     pub fn failed(what: impl Into<String>, cause: impl Into<String>, remedy: impl Into<String>) -> Self {
         let (what, cause, remedy) = (what.into(), cause.into(), remedy.into());
-        Self { what, cause, remedy, code: ErrorCode::Internal, exit: FAILED }
+        Self { what, cause, remedy, code: ErrorCode::Internal.into(), exit: FAILED }
     }
 
     pub fn misused(what: impl Into<String>, cause: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { code: ErrorCode::BadRequest, exit: MISUSED, ..Self::failed(what, cause, remedy) }
+        Self { code: ErrorCode::BadRequest.into(), exit: MISUSED, ..Self::failed(what, cause, remedy) }
     }
 
-    pub fn coded(self, code: ErrorCode) -> Self {
-        Self { code, ..self }
+    pub fn coded(self, code: impl Into<Code>) -> Self {
+        Self { code: code.into(), ..self }
     }
 
     pub fn from_io(error: io::Error) -> Self {
@@ -62,22 +120,19 @@ impl Complaint {
         let Self { what, cause, remedy, code, .. } = self;
         if output.json {
             let error = json!({ "code": code.name(), "message": what, "cause": cause, "try": remedy });
-            eprintln!("{}", json!({ "error": error }));
-            return;
+            return say(&json!({ "error": error }).to_string());
         }
-        eprintln!("error[{code}]: {what}");
-        eprintln!("  cause: {cause}");
-        eprintln!("  try:   {remedy}");
-        eprintln!("  more:  docs/errors.md#{code}");
+        let code = code.name();
+        say(&format!("error[{code}]: {what}\n  cause: {cause}\n  try:   {remedy}\n  more:  docs/errors.md#{code}"));
     }
 }
 
 /// What an answer without a code of ours means: it came from the client library or from a stranger.
-fn guess(code: Code) -> ErrorCode {
+fn guess(code: GrpcCode) -> ErrorCode {
     match code {
-        Code::Cancelled | Code::DeadlineExceeded => ErrorCode::InDoubt,
-        Code::Unavailable => ErrorCode::NoLeader,
-        Code::Unimplemented => ErrorCode::Unsupported,
+        GrpcCode::Cancelled | GrpcCode::DeadlineExceeded => ErrorCode::InDoubt,
+        GrpcCode::Unavailable => ErrorCode::NoLeader,
+        GrpcCode::Unimplemented => ErrorCode::Unsupported,
         _ => ErrorCode::Internal,
     }
 }
@@ -132,5 +187,21 @@ fn hint(code: ErrorCode) -> (&'static str, &'static str) {
         ErrorCode::Suspended => ("an operator has suspended the shard", "shardine shards; shardine shards resume"),
         ErrorCode::SqlRefused => ("SQL does not take the row", "shardine writeback dead-letters says why"),
         ErrorCode::Internal => ("something broke inside", "the server's log; shardine doctor"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_of_our_own_has_its_section() {
+        let page = include_str!("../../../docs/errors.md");
+
+        for code in Code::OWN {
+            let section = page.split("\n## ").find(|section| section.lines().next() == Some(code.name()));
+            let section = section.unwrap_or_else(|| panic!("docs/errors.md has no section for {}", code.name()));
+            assert!(section.contains("**Cause.** ") && section.contains("**Remedy.** "), "{}", code.name());
+        }
     }
 }

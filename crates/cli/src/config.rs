@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shardine_server::{Access, CoordPath, Right};
 
-use crate::complaint::Complaint;
+use crate::complaint::{Code, Complaint};
+use crate::log::LogFormat;
 use crate::show::Output;
+use crate::size::Size;
 
 #[derive(Args)]
 pub struct ConfigArgs {
@@ -33,6 +35,7 @@ pub struct File {
     pub redis: Option<SocketAddr>,
     pub grpc: Option<SocketAddr>,
     pub http: Option<SocketAddr>,
+    pub http_host: Option<Vec<String>>,
     pub sql: Option<String>,
     pub shards: Option<u32>,
     pub lanes: Option<usize>,
@@ -40,10 +43,11 @@ pub struct File {
     pub token: Option<String>,
     pub insecure: Option<bool>,
     pub connections_max: Option<usize>,
-    pub snapshot_log_bytes: Option<u64>,
-    pub memory_max: Option<u64>,
+    pub snapshot_log_bytes: Option<Size>,
+    pub memory_max: Option<Size>,
     pub flush_timeout: Option<u64>,
     pub coord_groups: Option<u32>,
+    pub log_format: Option<LogFormat>,
     pub access: Option<Vec<AccessEntry>>,
 }
 
@@ -106,11 +110,12 @@ impl AccessEntry {
     }
 }
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 17] = [
     "data",
     "redis",
     "grpc",
     "http",
+    "http_host",
     "sql",
     "shards",
     "lanes",
@@ -121,6 +126,7 @@ const KEYS: [&str; 15] = [
     "memory_max",
     "flush_timeout",
     "coord_groups",
+    "log_format",
     "access",
 ];
 
@@ -134,7 +140,7 @@ pub fn run(args: &ConfigArgs, output: Output) -> Result<(), Complaint> {
 pub fn read(path: &Path) -> Result<File, Complaint> {
     let what = format!("cannot read {}", path.display());
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Complaint::failed(what, error.to_string(), "--config FILE that exists and may be read"))?;
+        .map_err(|error| Complaint::misused(what, error.to_string(), "--config FILE that exists and may be read"))?;
     let file = parse(&path.display().to_string(), &text)?;
     if file.token.is_some() || file.access.is_some() {
         check_secret(path)?;
@@ -158,7 +164,9 @@ fn check_secret(path: &Path) -> Result<(), Complaint> {
         return Ok(());
     }
     let what = format!("{} holds a token and may be read by others (mode {:o})", path.display(), mode & 0o777);
-    Err(Complaint::failed(what, "who reads it can change your data", format!("chmod 600 {}", path.display())))
+    let complaint =
+        Complaint::failed(what, "who reads it can change your data", format!("chmod 600 {}", path.display()));
+    Err(complaint.coded(Code::Exposed))
 }
 
 fn place(text: &str, offset: usize) -> (usize, usize) {

@@ -46,7 +46,12 @@ impl Interceptor for Envelope {
 impl Connection {
     pub async fn open(args: &ServerArgs) -> Result<Self, Complaint> {
         let address = args.server.trim_start_matches("http://");
-        let token = args.token.as_ref().map(|token| MetadataValue::try_from(format!("Bearer {token}"))).transpose();
+        let token = args
+            .token
+            .as_ref()
+            .filter(|token| !token.is_empty())
+            .map(|token| MetadataValue::try_from(format!("Bearer {token}")))
+            .transpose();
         let token = token.map_err(|_| {
             Complaint::misused("the token cannot be sent", "it holds characters that headers do not", "printable ASCII")
         })?;

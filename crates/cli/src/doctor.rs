@@ -13,7 +13,7 @@ use shardine_proto::v1;
 
 use crate::args::ServerArgs;
 use crate::cluster::{is_well, size};
-use crate::complaint::Complaint;
+use crate::complaint::{Code, Complaint};
 use crate::connection::Connection;
 use crate::show::{self, Output};
 
@@ -94,7 +94,8 @@ pub async fn run(args: DoctorArgs, output: Output) -> Result<(), Complaint> {
     if bad == 0 {
         return Ok(());
     }
-    Err(Complaint::failed(format!("{bad} checks failed"), "see the findings", "the remedies beside them"))
+    let what = format!("{bad} of {} checks failed", findings.len());
+    Err(Complaint::failed(what, "see the findings", "the remedies beside them").coded(Code::Unfit))
 }
 
 async fn ask(server: &ServerArgs) -> Result<v1::StatusReply, Complaint> {

@@ -3,12 +3,11 @@
 //! Data goes to stdout and everything else to stderr; a command ends with 0 (done), 1 (failed) or 2 (bad usage).
 //! Commands speak to a cluster through its gRPC door and know nothing that the door does not tell them.
 
-#![allow(clippy::print_stdout, reason = "stdout is where a command puts its data")]
-
 // In the order in which a command meets them.
 mod args;
 mod complaint;
 mod connection;
+mod log;
 mod progress;
 mod show;
 // One per group of commands.
@@ -28,6 +27,7 @@ mod writes;
 // Text between people and protobuf.
 mod address;
 mod operation;
+mod size;
 mod value;
 
 use std::process::ExitCode;
@@ -73,7 +73,9 @@ fn run_plain(command: Command, output: Output) -> Result<(), Complaint> {
         Command::Bench(bench) => bench::run(&bench, output),
         Command::Config(config) => config::run(&config, output),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut args::command(), "shardine", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut args::command(), "shardine", &mut script);
+            show::print_bytes(&script);
             Ok(())
         }
         Command::Table(command) => talk(tables::run(command, output)),

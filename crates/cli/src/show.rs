@@ -1,5 +1,7 @@
 //! Output: tables for people, JSON for machines.
 
+use std::io::{self, Write};
+
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Map, Value as Json, json};
 use shardine_proto::v1;
@@ -11,25 +13,56 @@ pub struct Output {
     pub json: bool,
 }
 
+/// What a shell shows of a program that a closed pipe ended.
+const PIPE_CLOSED: i32 = 141;
+
 impl Output {
-    /// Prints one of the two forms; only the wanted one is made.
+    /// Prints one of the two forms; only the wanted one is made. Ends the process if nobody can read it.
     pub fn print(self, text: impl FnOnce() -> String, json: impl FnOnce() -> Json) {
-        if self.json {
-            println!("{}", json());
-        } else {
-            let text = text();
-            if !text.is_empty() {
-                println!("{}", text.trim_end());
-            }
+        if let Err(error) = self.try_print(text, json) {
+            unread(&error);
         }
+    }
+
+    /// The same for a process that goes on whoever reads.
+    pub fn try_print(self, text: impl FnOnce() -> String, json: impl FnOnce() -> Json) -> io::Result<()> {
+        let shown = if self.json { json().to_string() } else { text().trim_end().to_owned() };
+        if shown.is_empty() { Ok(()) } else { put(format!("{shown}\n").as_bytes()) }
     }
 
     /// A word beside the data, for people only.
     pub fn note(self, text: &str) {
         if !self.json {
-            eprintln!("{text}");
+            say(text);
         }
     }
+}
+
+/// Puts finished data on stdout; the same end as [`Output::print`] if nobody reads it.
+pub fn print_bytes(data: &[u8]) {
+    if let Err(error) = put(data) {
+        unread(&error);
+    }
+}
+
+/// A line on stderr. Who has closed it does not want to know.
+pub fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+fn put(data: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(data)?;
+    stdout.flush()
+}
+
+/// `status | head -1` has read what it wanted, and there is nobody to tell; a full disk is a failure like any other.
+fn unread(error: &io::Error) -> ! {
+    if error.kind() != io::ErrorKind::BrokenPipe {
+        say(&format!("error: the output could not be written: {error}"));
+        std::process::exit(1);
+    }
+    std::process::exit(PIPE_CLOSED)
 }
 
 /// A table without frames, so that columns can be cut and copied.

@@ -8,15 +8,19 @@ use std::time::Duration;
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
-use shardine_model::{ErrorCode, Refusal, Slot};
-use shardine_server::{Addresses, Flushing, Node, Stopped, UpOptions};
+use shardine_model::{ErrorCode, Slot};
+use shardine_server::{Addresses, Flushing, Node, StartError, Stopped, UpOptions};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
-use crate::complaint::Complaint;
-use crate::config;
+use crate::complaint::{Code, Complaint};
+use crate::config::{self, File};
+use crate::log::{self, LogFormat};
 use crate::progress::Progress;
 use crate::show::Output;
+use crate::size::Size;
+
+/// A week: longer than anybody waits for a stop.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(7 * 86_400);
 
 #[derive(Args)]
 #[command(
@@ -38,13 +42,16 @@ pub struct UpArgs {
     /// The HTTP door [default: 127.0.0.1:7480]
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
-    /// sqlite:PATH or none [default: SQLite inside the data directory]
+    /// A name that the HTTP door answers to beside its address; may be repeated [default: localhost where it is]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    http_host: Vec<String>,
+    /// postgres://…, mysql://…, sqlite:PATH or none [default: SQLite inside the data directory]
     #[arg(long, value_name = "URL", hide_env_values = true)]
     sql: Option<String>,
     /// Take the SQL database over from a cluster that is gone for good; once, and then start without it again
     #[arg(long)]
     adopt_sql: bool,
-    /// Shards of a new data directory [default: 4]
+    /// Shards of a new data directory, which keeps its number [default: 4]
     #[arg(long)]
     shards: Option<u32>,
     /// Coordination groups of a new data directory; nodes are dealt out to them by path [default: 1]
@@ -62,15 +69,18 @@ pub struct UpArgs {
     /// Redis connections at once [default: 10000]
     #[arg(long)]
     connections_max: Option<usize>,
-    /// Log bytes behind a snapshot before the next one is cut, per shard [default: 67108864]
-    #[arg(long)]
-    snapshot_log_bytes: Option<u64>,
-    /// Bytes of records in memory; above, records that SQL has are evicted [default: no limit]
-    #[arg(long, value_name = "BYTES")]
-    memory_max: Option<u64>,
+    /// Log behind a snapshot before the next one is cut, per shard [default: 64MiB]
+    #[arg(long, value_name = "SIZE")]
+    snapshot_log_bytes: Option<Size>,
+    /// Records in memory, as 20MB or 2GiB; above, records that SQL has are evicted [default: no limit]
+    #[arg(long, value_name = "SIZE")]
+    memory_max: Option<Size>,
     /// How long a clean stop waits for SQL to take what it lacks [default: 10]
     #[arg(long, value_name = "SECONDS")]
     flush_timeout: Option<u64>,
+    /// The form of the log on stderr [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
     /// A TOML file with these options
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -82,9 +92,10 @@ pub fn run(args: UpArgs, output: Output) -> Result<(), Complaint> {
         let complaint = Complaint::misused(what, "this version runs one node", "shardine up");
         return Err(complaint.coded(ErrorCode::Unsupported));
     }
-    log_to_stderr();
+    let file = args.config.as_deref().map(config::read).transpose()?.unwrap_or_default();
+    log::to_stderr(args.log_format.or(file.log_format).unwrap_or_default());
     raise_file_limit(output);
-    let options = options(args)?;
+    let options = options(args, file)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Complaint::from_io)?;
     // Signals are listened for before the node starts, so that one during a long recovery is not lost.
     let mut stop = {
@@ -118,20 +129,14 @@ fn take_leave(stopped: &Stopped, output: Output) {
 }
 
 /// Flag and environment (which clap has joined), then the file, then the default.
-fn options(args: UpArgs) -> Result<UpOptions, Complaint> {
-    let file = args.config.as_deref().map(config::read).transpose()?.unwrap_or_default();
+fn options(args: UpArgs, file: File) -> Result<UpOptions, Complaint> {
     let default = UpOptions::default();
-    let shards = args.shards.or(file.shards).unwrap_or(default.shards);
-    if shards == 0 {
-        return Err(Complaint::misused("there must be at least one shard", "--shards is 0", "--shards 4"));
-    }
-    if shards > Slot::COUNT {
-        let cause = format!("--shards is {shards}, and a keyspace begins with one shard per slot at most");
-        let most = format!("there are at most {} shards at first", Slot::COUNT);
-        return Err(Complaint::misused(most, cause, "--shards 4"));
-    }
+    let shards = args.shards.or(file.shards);
+    check_shards(shards)?;
     let access = file.access();
-    let token = args.token.or_else(|| file.token.clone()).or(default.token);
+    // An empty one, as from an unset variable in a script, is none.
+    let token = args.token.filter(|token| !token.is_empty()).or_else(|| file.token.clone());
+    let token = token.filter(|token| !token.is_empty());
     file.check_access(token.as_deref())?;
     if !access.is_empty() && token.is_none() {
         let cause = "without it everybody may do everything at every door, and [[access]] would mean nothing";
@@ -146,6 +151,7 @@ fn options(args: UpArgs) -> Result<UpOptions, Complaint> {
         redis: args.redis.or(file.redis).unwrap_or(default.redis),
         grpc: args.grpc.or(file.grpc).unwrap_or(default.grpc),
         http: args.http.or(file.http).unwrap_or(default.http),
+        http_hosts: if args.http_host.is_empty() { file.http_host.unwrap_or_default() } else { args.http_host },
         sql: args.sql.or(file.sql).or(default.sql),
         adopt_sql: args.adopt_sql,
         shards,
@@ -155,10 +161,32 @@ fn options(args: UpArgs) -> Result<UpOptions, Complaint> {
         access,
         insecure: args.insecure || file.insecure.unwrap_or(default.insecure),
         connections_max: args.connections_max.or(file.connections_max).unwrap_or(default.connections_max),
-        snapshot_log_bytes: args.snapshot_log_bytes.or(file.snapshot_log_bytes).unwrap_or(default.snapshot_log_bytes),
-        memory_max: args.memory_max.or(file.memory_max).unwrap_or(default.memory_max),
-        flush_timeout: args.flush_timeout.or(file.flush_timeout).map_or(default.flush_timeout, Duration::from_secs),
+        snapshot_log_bytes: bytes(args.snapshot_log_bytes.or(file.snapshot_log_bytes))
+            .unwrap_or(default.snapshot_log_bytes),
+        memory_max: bytes(args.memory_max.or(file.memory_max)).unwrap_or(default.memory_max),
+        flush_timeout: args.flush_timeout.or(file.flush_timeout).map_or(default.flush_timeout, flush_time),
     })
+}
+
+fn check_shards(shards: Option<u32>) -> Result<(), Complaint> {
+    match shards {
+        Some(0) => Err(Complaint::misused("there must be at least one shard", "--shards is 0", "--shards 4")),
+        Some(shards) if shards > Slot::COUNT => {
+            let cause = format!("--shards is {shards}, and a keyspace begins with one shard per slot at most");
+            let most = format!("there are at most {} shards at first", Slot::COUNT);
+            Err(Complaint::misused(most, cause, "--shards 4"))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn bytes(size: Option<Size>) -> Option<u64> {
+    size.map(|size| size.0)
+}
+
+/// Clocks cannot count as far as numbers can.
+fn flush_time(seconds: u64) -> Duration {
+    Duration::from_secs(seconds).min(FLUSH_TIME_MAX)
 }
 
 /// Every connection is a file. The softer of the two limits is there for programs that cannot count beyond it.
@@ -170,33 +198,63 @@ fn raise_file_limit(output: Output) {
     }
 }
 
-fn log_to_stderr() {
-    let filter = EnvFilter::try_from_env("SHARDINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    // A second subscriber is refused; the first one serves as well.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
-}
-
 fn refused(options: &UpOptions, error: &anyhow::Error) -> Complaint {
-    let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
-    let cause = if causes.is_empty() { "the node refused to start".to_owned() } else { causes.join(": ") };
-    let remedy = format!("shardine doctor --data {}", options.data.display());
-    match error.downcast_ref::<Refusal>() {
-        Some(Refusal { code: ErrorCode::Busy, message }) => {
-            let cause = "one process at a time may use a data directory";
-            Complaint::failed(message, cause, "stop that process, or --data DIR").coded(ErrorCode::Busy)
+    let doctor = format!("shardine doctor --data {}", options.data.display());
+    let Some(named) = error.downcast_ref::<StartError>() else {
+        let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
+        let cause = if causes.is_empty() { "the node refused to start".to_owned() } else { causes.join(": ") };
+        return Complaint::failed(error.to_string(), cause, doctor);
+    };
+    let (code, cause, remedy): (Code, &str, &str) = match named {
+        StartError::Exposed { .. } => (
+            Code::Exposed,
+            "anybody who reaches it could read and change everything",
+            "--token TOKEN; --insecure if that is meant",
+        ),
+        StartError::Listen { .. } => {
+            (Code::Listen, "another program has it, or this user may not", "another address for this door")
         }
-        Some(Refusal { code: ErrorCode::Forbidden, message }) => {
-            let cause = "a database has one cluster, and of each of its nodes the newest start";
-            Complaint::failed(message, cause, "docs/damage.md, \"An old copy\"").coded(ErrorCode::Forbidden)
+        StartError::OtherLayout { .. } => (
+            Code::OtherLayout,
+            "the number is decided once, when the directory is made",
+            "leave it out, or begin with a new --data DIR",
+        ),
+        StartError::InUse(_) => (
+            ErrorCode::Busy.into(),
+            "one process at a time may use a data directory",
+            "stop that process, or --data DIR",
+        ),
+        StartError::OtherForm(_) => {
+            (Code::OtherForm, "another version of shardine wrote it", "that version, or a new --data DIR")
         }
-        Some(refusal) => Complaint::failed(&refusal.message, cause, remedy).coded(refusal.code),
-        None => Complaint::failed(error.to_string(), cause, remedy),
-    }
+        StartError::Damaged(_) => (Code::Damaged, "what was acknowledged would be missing", "docs/damage.md"),
+        StartError::Disk(_) => (Code::Disk, "the system refused", &doctor),
+        StartError::SqlAddress(_) => (
+            ErrorCode::BadRequest.into(),
+            "it is not the address of a database",
+            "postgres://USER:PASSWORD@HOST/DATABASE, mysql://…, sqlite:PATH or none",
+        ),
+        StartError::SqlForeign(_) => (
+            ErrorCode::Forbidden.into(),
+            "a database has one cluster, and of each of its nodes the newest start",
+            "docs/damage.md, \"An old copy\"",
+        ),
+        StartError::SqlUnusable(_) => (
+            Code::SqlUnusable,
+            "SQL does not let this user in, has no such database, or its file is damaged",
+            "user, password and database in --sql; docs/sql.md",
+        ),
+        StartError::SqlBusy(_) => {
+            (ErrorCode::BackendUnavailable.into(), "SQL cannot be used at the moment", "the same again when it can")
+        }
+    };
+    Complaint::failed(named.to_string(), cause, remedy).coded(code)
 }
 
 fn greet(addresses: &Addresses, options: &UpOptions, output: Output) {
     let Addresses { redis, grpc, http, sql } = addresses;
-    output.print(
+    // Whoever started it may not read; the node serves all the same.
+    let _ = output.try_print(
         || {
             let password = if options.token.is_some() { " -a TOKEN" } else { "" };
             format!(

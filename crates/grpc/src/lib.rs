@@ -4,6 +4,7 @@
 //! Listening, timers and connection caps belong to the accept loop (`shardine-accept`).
 
 // In the order in which a request meets them.
+mod shelter;
 mod gate;
 mod records;
 mod tables;
@@ -27,6 +28,7 @@ use shardine_service::{GateOptions, RecordService};
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 
+pub use shelter::shelter;
 pub use status::code_of;
 
 #[derive(Clone, Debug, Default)]

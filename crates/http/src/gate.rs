@@ -7,11 +7,13 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, ORIGIN};
+use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, request};
 use shardine_model::{ErrorCode, Refusal};
-use shardine_service::{DEADLINE_MAX, Gate};
+use shardine_service::{DEADLINE_MAX, Gate, caught};
 use tokio::time::{Instant, timeout_at};
 
+use crate::hosts::Hosts;
 use crate::problem::Problem;
 use crate::{BODY_BYTES_MAX, Door, Options};
 
@@ -24,6 +26,7 @@ const DEADLINE_SLACK: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 struct Guard {
     gate: Gate,
+    hosts: Hosts,
     request_time: Duration,
 }
 
@@ -31,7 +34,7 @@ struct Guard {
 struct Deadline(Instant);
 
 pub(crate) fn guard(router: Router<Door>, options: Options) -> Router<Door> {
-    let guard = Guard { gate: Gate::new(options.gate), request_time: options.request_time };
+    let guard = Guard { gate: Gate::new(options.gate), hosts: options.hosts, request_time: options.request_time };
     router.layer(from_fn_with_state(guard, pass))
 }
 
@@ -40,9 +43,11 @@ pub(crate) fn deadline(parts: &request::Parts) -> Instant {
     parts.extensions.get::<Deadline>().map_or_else(Instant::now, |deadline| deadline.0)
 }
 
-async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
-    let headers = request.headers();
-    if let Err(refusal) = check_origin(headers).and_then(|()| check_length(headers)) {
+async fn pass(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let headers = &parts.headers;
+    let comes_from_here = guard.hosts.check(&parts).and_then(|()| check_origin(&parts));
+    if let Err(refusal) = comes_from_here.and_then(|()| check_length(headers)) {
         return Problem::from(refusal).into_response();
     }
     let _place = match guard.gate.enter(headers.get(AUTHORIZATION).map(HeaderValue::as_bytes)) {
@@ -54,18 +59,22 @@ async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> R
         Err(refusal) => return Problem::from(refusal).into_response(),
     };
     let deadline = Instant::now() + length;
-    request.extensions_mut().insert(Deadline(deadline));
-    match timeout_at(deadline + DEADLINE_SLACK, next.run(request)).await {
-        Ok(response) => response,
+    parts.extensions.insert(Deadline(deadline));
+    let is_read = parts.method.is_safe();
+    let work = caught(next.run(Request::from_parts(parts, body)));
+    match timeout_at(deadline + DEADLINE_SLACK, work).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(panicked)) => Problem::from(panicked.failure(is_read)).into_response(),
         Err(_) => Problem::new(ErrorCode::Expired, "the request did not arrive in time").into_response(),
     }
 }
 
 /// A page of another site may make a browser send requests to loopback; browsers then say whose page it was.
-fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
-    let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
+fn check_origin(request: &request::Parts) -> Result<(), Refusal> {
+    let Some(origin) = request.headers.get(ORIGIN) else { return Ok(()) };
     let site = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let header = || request.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let host = request.uri.authority().map(Authority::as_str).or_else(header);
     if site.is_some() && site == host {
         return Ok(());
     }
@@ -89,5 +98,44 @@ fn time_of(headers: &HeaderMap) -> Result<Option<Duration>, Refusal> {
     match header.to_str().ok().and_then(|text| text.parse().ok()) {
         Some(ms) => Ok(Some(Duration::from_millis(ms))),
         None => Err(Refusal::new(ErrorCode::BadRequest, format!("{TIMEOUT_HEADER} is a number of milliseconds"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::routing::get;
+    use http::StatusCode;
+    use shardine_service::RecordService;
+    use shardine_service::fake::FakeEngine;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn broken() {
+        panic!("on purpose");
+    }
+
+    /// reliability F46: whoever asked is answered, and everybody else is served.
+    #[tokio::test]
+    async fn reliability_f46_a_panic_fails_its_own_request_alone() {
+        let router =
+            Router::new().route("/broken", get(broken).post(broken)).route("/whole", get(|| async { "served" }));
+        let door = Door { record_service: RecordService::new(FakeEngine::new()) };
+        let router = guard(router, Options::default()).with_state(door);
+        let ask = async |request: http::request::Builder| {
+            let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+            let status = response.status();
+            let body = to_bytes(response.into_body(), 10_000).await.unwrap();
+            (status, String::from_utf8(body.to_vec()).unwrap())
+        };
+
+        let read = ask(http::Request::get("/broken")).await;
+        let change = ask(http::Request::post("/broken")).await;
+
+        assert_eq!(read.0, StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(read.1.contains(r#""code":"internal""#), "{}", read.1);
+        assert!(change.1.contains(r#""code":"in_doubt""#), "it may have been made: {}", change.1);
+        assert_eq!(ask(http::Request::get("/whole")).await, (StatusCode::OK, "served".to_owned()));
     }
 }

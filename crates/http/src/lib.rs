@@ -5,6 +5,7 @@
 
 // In the order in which a request meets them.
 mod gate;
+mod hosts;
 mod record_path;
 mod records;
 mod scans;
@@ -32,6 +33,7 @@ use shardine_model::ErrorCode;
 use shardine_router::RemoteEngine;
 use shardine_service::{DEADLINE_DEFAULT, GateOptions, RecordService};
 
+pub use hosts::Hosts;
 pub use problem::status_of;
 
 use crate::problem::Problem;
@@ -43,13 +45,15 @@ pub const BODY_BYTES_MAX: usize = 48 << 20;
 pub struct Options {
     /// The token, and how many requests may be inside.
     pub gate: GateOptions,
+    /// Which names are answered to.
+    pub hosts: Hosts,
     /// How long a request may take that sets no `shardine-timeout-ms`.
     pub request_time: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { gate: GateOptions::default(), request_time: DEADLINE_DEFAULT }
+        Self { gate: GateOptions::default(), hosts: Hosts::default(), request_time: DEADLINE_DEFAULT }
     }
 }
 

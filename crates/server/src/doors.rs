@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use shardine_accept::Limits;
 use shardine_router::RemoteEngine;
 use shardine_service::GateOptions;
@@ -14,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::options::UpOptions;
+use crate::start_error::StartError;
 
 /// Two threads are plenty: these doors translate, the work is done on lanes.
 const THREADS: usize = 2;
@@ -38,7 +38,7 @@ impl Doors {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(THREADS).thread_name("door").enable_all().build()?;
         let bind = |address: SocketAddr| {
-            runtime.block_on(TcpListener::bind(address)).with_context(|| format!("cannot listen on {address}"))
+            runtime.block_on(TcpListener::bind(address)).map_err(|cause| StartError::Listen { address, cause })
         };
         let (grpc, http) = (bind(options.grpc)?, bind(options.http)?);
         let (grpc_address, http_address) = (grpc.local_addr()?, http.local_addr()?);
@@ -57,8 +57,9 @@ impl Doors {
             host: grpc_address.ip().to_string(),
             port: grpc_address.port(),
         };
-        let records = records.merge(shardine_ydb::service(coord, ydb_options));
-        let rest_options = shardine_http::Options { gate, ..shardine_http::Options::default() };
+        let records = shardine_grpc::shelter(records.merge(shardine_ydb::service(coord, ydb_options)));
+        let hosts = shardine_http::Hosts::new(http_address, &options.http_hosts);
+        let rest_options = shardine_http::Options { gate, hosts, ..shardine_http::Options::default() };
         let rest = shardine_http::router(Arc::clone(engine), rest_options);
         let tasks = vec![
             runtime.spawn(shardine_accept::serve(grpc, records, Limits::grpc(), shutdown())),

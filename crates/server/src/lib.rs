@@ -6,6 +6,7 @@
 
 // In the order in which a newcomer should read them.
 mod options;
+mod start_error;
 mod node;
 mod restore;
 mod baseline;
@@ -29,4 +30,5 @@ mod owner_thread;
 pub use node::{Addresses, Node};
 pub use options::UpOptions;
 pub use shardine_ydb::{Access, Path as CoordPath, Right};
+pub use start_error::StartError;
 pub use stop::{Flushing, Stopped};

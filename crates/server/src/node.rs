@@ -2,22 +2,21 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use mio::{Poll, Waker};
 use shardine_host::Host;
 use shardine_model::key::Interval;
-use shardine_model::{ErrorCode, NodeId, Refusal, ReplicaId, ShardId};
+use shardine_model::{NodeId, ReplicaId, ShardId};
 use shardine_resp::Options as RespOptions;
 use shardine_router::{RemoteEngine, ShardMap, ShardPlace};
 use shardine_shard::{MemoryLimits, Options as ReplicaOptions, Replica};
 use shardine_store::{DataDir, Identity, Storage};
-use shardine_writeback::{Backend, Class as SqlClass, Handle, OnClaim, Options as SqlOptions, Owner, Url};
+use shardine_writeback::{Backend, Handle, OnClaim, Options as SqlOptions, Owner, Url};
 
 use crate::baseline::Baseline;
 use crate::clock::Clock;
@@ -27,8 +26,9 @@ use crate::exchange::{Exchange, ExchangeHandle};
 use crate::lane::{self, Core, CoreParts, Lane};
 use crate::lane_message::{Inbox, LaneMessage};
 use crate::log_thread::LogNews;
-use crate::options::UpOptions;
+use crate::options::{SHARDS_DEFAULT, UpOptions};
 use crate::schema_manager::{self, SCHEMA_LANE, SchemaManager};
+use crate::start_error::StartError;
 use crate::stop::{self, Flushing, Stopped};
 use crate::{log_thread, owner_thread, restore, snapshot_thread};
 
@@ -59,28 +59,35 @@ const NODE: NodeId = NodeId(1);
 pub(crate) const REPLICA: ReplicaId = ReplicaId(1);
 
 impl Node {
+    /// Where somebody can do something about it, the error is a [`StartError`].
     pub fn start(options: &UpOptions) -> anyhow::Result<Self> {
+        Self::bring_up(&options.without_empty_token()).map_err(StartError::name)
+    }
+
+    fn bring_up(options: &UpOptions) -> anyhow::Result<Self> {
         check_exposure(options)?;
-        let data = lock(&options.data)?;
+        let data = DataDir::lock(&options.data)?;
         let new = || Identity { cluster: rand::random(), node: NODE, name: String::new() };
         let identity = data.identity()?.unwrap_or_else(new);
         let incarnation = data.adopt(&identity)?;
-        let listener =
-            TcpListener::bind(options.redis).with_context(|| format!("cannot listen on {}", options.redis))?;
+        let address = options.redis;
+        let listener = TcpListener::bind(address).map_err(|cause| StartError::Listen { address, cause })?;
         listener.set_nonblocking(true)?;
         let redis = listener.local_addr()?;
         let resp = Arc::new(resp_options(options, redis.port()));
         let storage = Arc::new(Storage::open(&data, Default::default())?);
 
         let (sql_url, url) = sql_url(options)?;
+        let shards = shard_count(&storage, options)?;
+        let lanes = options.lane_count(shards);
         let mut posts = Vec::new();
-        for _ in 0..options.lane_count() {
+        for _ in 0..lanes {
             let poll = Poll::new()?;
             let (inbox, mailbox) = Inbox::new(Waker::new(poll.registry(), lane::waker_token())?);
             posts.push((poll, inbox, mailbox));
         }
         let inboxes: Vec<Inbox> = posts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
-        let map = shard_map(&storage, options)?;
+        let map = shard_map(shards, lanes);
         let memory_max = memory_share(options, map.places().len());
         let replicas: Vec<Result<Replica, String>> =
             map.places().iter().map(|place| replica(place, &storage, incarnation, options, memory_max)).collect();
@@ -114,7 +121,7 @@ impl Node {
         });
 
         let clock = Clock::start();
-        let population = Arc::new(lane::Population::new(options.lane_count(), options.connections_max));
+        let population = Arc::new(lane::Population::new(lanes, options.connections_max));
         let mut held = Vec::new();
         let mut threads = Vec::new();
         let mut hosts: Vec<Host<Replica>> = posts.iter().map(|_| Host::default()).collect();
@@ -196,20 +203,12 @@ impl Node {
     }
 }
 
-/// Takes the directory for this process. That another one has it is no fault of the disk, and has a code of its own.
-fn lock(data: &Path) -> anyhow::Result<DataDir> {
-    DataDir::lock(data).map_err(|error| match error {
-        in_use @ shardine_store::Error::InUse { .. } => Refusal::new(ErrorCode::Busy, in_use.to_string()).into(),
-        error => error.into(),
-    })
-}
-
 /// Listening beyond this machine without a token is refused: data would lie open (reliability S1).
-fn check_exposure(options: &UpOptions) -> anyhow::Result<()> {
+fn check_exposure(options: &UpOptions) -> Result<(), StartError> {
     let doors = [("redis", options.redis), ("grpc", options.grpc), ("http", options.http)];
     for (door, address) in doors {
         if !address.ip().is_loopback() && options.token.is_none() && !options.insecure {
-            bail!("--{door} {address} is reachable from other machines: give --token, or --insecure if that is meant");
+            return Err(StartError::Exposed { door, address });
         }
     }
     Ok(())
@@ -230,7 +229,8 @@ fn sql_url(options: &UpOptions) -> anyhow::Result<(String, Url)> {
         None => format!("sqlite:{}", options.data.join("shardine.db").display()),
     };
     // The text may hold a password, and is shown to nobody.
-    let url: Url = text.parse().context("--sql")?;
+    let url: Url =
+        text.parse().map_err(|error: shardine_writeback::UrlError| StartError::SqlAddress(error.to_string()))?;
     Ok((url.to_string(), url))
 }
 
@@ -264,31 +264,36 @@ fn start_sql(
             inbox.send(LaneMessage::Sql(done));
         }
     };
-    let handle = Backend::start(&options, notify).map_err(|error| match error.class {
-        // Somebody else's database is no fault of it, and has a code of its own.
-        SqlClass::Foreign => Refusal::new(ErrorCode::Forbidden, error.message).into(),
-        _ => anyhow::Error::from(error),
-    })?;
-    Ok((Some(handle), take))
+    Ok((Some(Backend::start(&options, notify)?), take))
 }
 
-/// The shards that the directory holds, or, if it is new, as many as asked for. Dealt out to the lanes in turn.
-fn shard_map(storage: &Storage, options: &UpOptions) -> anyhow::Result<ShardMap> {
+/// How many shards the directory holds, or, if it is new, as many as asked for.
+fn shard_count(storage: &Storage, options: &UpOptions) -> anyhow::Result<u32> {
     let mut known = storage.shards()?;
     known.retain(|&shard| !coord::is_group(shard));
-    let count = if known.is_empty() { options.shards } else { u32::try_from(known.len())? };
+    if known.is_empty() {
+        return Ok(options.shards.unwrap_or(SHARDS_DEFAULT));
+    }
+    let count = u32::try_from(known.len())?;
     if known.iter().enumerate().any(|(place, shard)| shard.0 as usize != place + 1) {
         bail!(
             "the data directory holds shards {known:?}, which are not 1 to {count}: part of it is missing; restore it from a copy"
         );
     }
-    let lanes = options.lane_count();
+    match options.shards {
+        Some(asked) if asked != count => Err(StartError::OtherLayout { option: "shards", asked, found: count }.into()),
+        Some(_) | None => Ok(count),
+    }
+}
+
+/// Shards in the order of their positions, dealt out to the lanes in turn.
+fn shard_map(count: u32, lanes: usize) -> ShardMap {
     let places = Interval::cut_evenly(count).into_iter().zip(1..).map(|(interval, number)| ShardPlace {
         shard: ShardId(number),
         interval,
         lane: (number as usize - 1) % lanes,
     });
-    Ok(ShardMap::new(places.collect()))
+    ShardMap::new(places.collect())
 }
 
 /// Keys are spread evenly over shards, and so is memory. A share is never 0, which would be no limit.

@@ -12,12 +12,14 @@ pub struct UpOptions {
     pub redis: SocketAddr,
     pub grpc: SocketAddr,
     pub http: SocketAddr,
+    /// Names that the HTTP door answers to beside its own address.
+    pub http_hosts: Vec<String>,
     /// `sqlite:PATH` or `none`; `None` means SQLite inside the data directory.
     pub sql: Option<String>,
     /// Takes the SQL database over from another cluster, or from a later start of this node.
     pub adopt_sql: bool,
-    /// Shards of the keyspace `default`, when the data directory is new.
-    pub shards: u32,
+    /// Shards of the keyspace `default` in a new data directory; an old one keeps what it has, and refuses another number.
+    pub shards: Option<u32>,
     /// Coordination groups of a new data directory; an old one keeps what it has, and refuses another number.
     pub coord_groups: Option<u32>,
     /// Threads that own shards and connections; `None` lets the machine decide.
@@ -45,9 +47,10 @@ impl Default for UpOptions {
             redis: loopback(7379),
             grpc: loopback(7400),
             http: loopback(7480),
+            http_hosts: Vec::new(),
             sql: None,
             adopt_sql: false,
-            shards: 4,
+            shards: None,
             coord_groups: None,
             lanes: None,
             token: None,
@@ -61,11 +64,19 @@ impl Default for UpOptions {
     }
 }
 
+/// Shards of a new data directory, if nobody says how many.
+pub(crate) const SHARDS_DEFAULT: u32 = 4;
+
 impl UpOptions {
-    /// Half of the cores: the other half syncs, talks to SQL and serves the other doors.
-    #[must_use]
-    pub fn lane_count(&self) -> usize {
+    /// Half of the cores: the other half syncs, talks to SQL and serves the other doors. A lane without a shard would idle.
+    pub(crate) fn lane_count(&self, shards: u32) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        self.lanes.unwrap_or((cores / 2).clamp(1, 16)).clamp(1, self.shards.max(1) as usize)
+        self.lanes.unwrap_or((cores / 2).clamp(1, 16)).clamp(1, shards.max(1) as usize)
+    }
+
+    /// An empty token would let everybody in who presents nothing, so it is none.
+    pub(crate) fn without_empty_token(&self) -> Self {
+        let token = self.token.clone().filter(|token| !token.is_empty());
+        Self { token, ..self.clone() }
     }
 }

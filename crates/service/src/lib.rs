@@ -6,6 +6,7 @@
 
 // In the order in which a newcomer should read them.
 mod gate;
+mod panics;
 mod record_service;
 mod order;
 mod query;
@@ -27,6 +28,7 @@ pub use failure::Failure;
 pub use gate::{Gate, GateOptions};
 pub use meaning::Changed;
 pub use order::{Deed, Delivery, Expiry, Numbered, Order, RowAddress, Step, StepOperator, Terms};
+pub use panics::{Panicked, caught};
 pub use query::{BatchOrder, Edge, Get, Got, Item, Page, Scan};
 pub use record::Record;
 pub use record_service::{RecordService, ScanPlan};

@@ -22,6 +22,8 @@ use crate::envelope::{bad_request, packed};
 use crate::nodes::{check_database, pass_of};
 use crate::rights::Right;
 
+const NANOS_PER_SECOND: u32 = 1_000_000_000;
+
 pub(crate) struct RateLimiter {
     engine: Arc<dyn CoordEngine>,
 }
@@ -105,8 +107,12 @@ fn patience_of(params: &OperationParams) -> Option<Patience> {
     }
 }
 
+/// A duration that the protocol forbids (below zero, or a second in nanoseconds) is no time at all, like 0.
 fn millis(duration: &Duration) -> Option<u64> {
-    let duration = std::time::Duration::try_from(*duration).ok()?;
+    // Not the library's conversion: it negates, and the smallest number has no opposite.
+    let seconds = u64::try_from(duration.seconds).ok()?;
+    let nanos = u32::try_from(duration.nanos).ok().filter(|nanos| *nanos < NANOS_PER_SECOND)?;
+    let duration = std::time::Duration::new(seconds, nanos);
     let ms = duration.as_nanos().div_ceil(1_000_000);
     u64::try_from(ms).ok().filter(|ms| *ms > 0)
 }
@@ -224,5 +230,11 @@ mod tests {
         assert_eq!(patience(ms(1_500), ms(300)), Some((300, Code::Cancelled)));
         assert_eq!(patience(None, ms(300)), Some((300, Code::Cancelled)));
         assert_eq!(patience(Some(Duration { seconds: -1, nanos: 0 }), None), None);
+        let worst = [(i64::MIN, 0), (i64::MIN, i32::MIN), (i64::MAX, i32::MAX), (0, i32::MIN), (-1, 999_999_999)];
+        for (seconds, nanos) in worst {
+            assert_eq!(patience(Some(Duration { seconds, nanos }), None), None, "{seconds} s {nanos} ns");
+        }
+        let ages = Some(Duration { seconds: i64::MAX, nanos: 0 });
+        assert_eq!(patience(ages, None), None, "longer than anybody can count is no limit");
     }
 }

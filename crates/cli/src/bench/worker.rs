@@ -25,7 +25,7 @@ pub async fn run(args: BenchArgs, number: u32, until: Instant, done: Arc<AtomicU
     let mut tally = Tally::default();
     // The same seed for the same worker: two runs put the same load.
     let mut chance = SmallRng::seed_from_u64(u64::from(number));
-    let value = vec![b'x'; args.value_bytes as usize];
+    let value = vec![b'x'; args.value_bytes.0 as usize];
     let (mut out, mut input) = (Vec::new(), Vec::with_capacity(64 << 10));
     if let Some(token) = &args.token {
         wire::put(&mut out, &[b"AUTH", token.as_bytes()]);

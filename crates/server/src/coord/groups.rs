@@ -5,6 +5,8 @@ use shardine_model::{GroupKind, ShardId};
 use shardine_shard::coord::{NodeCall, Path};
 use shardine_store::Storage;
 
+use crate::start_error::StartError;
+
 const FIRST_GROUP: u32 = ShardId::FIRST_COORDINATION.0;
 
 /// Groups of one node. They share a thread and its log writes, so more of them would gain nothing.
@@ -37,9 +39,7 @@ fn choose(known: &[ShardId], asked: Option<u32>) -> anyhow::Result<Vec<ShardId>>
         );
     }
     if let Some(asked) = asked.filter(|&asked| asked != count) {
-        bail!(
-            "--coord-groups {asked}: this data directory was made with {count}, and nodes stay where they are; give {count} or leave it out, or begin with a new --data"
-        );
+        return Err(StartError::OtherLayout { option: "coord-groups", asked, found: count }.into());
     }
     Ok(groups)
 }
