@@ -1,5 +1,6 @@
 //! `coord`: coordination from the shell.
 
+mod guard;
 mod hold;
 mod nodes;
 mod semaphores;
@@ -41,6 +42,9 @@ enum CoordCommand {
     /// Sessions of a node: who is there
     #[command(subcommand)]
     Session(SessionCommand),
+    /// Watches over a command that runs under a lock; started by `sem acquire` and by nobody else
+    #[command(hide = true, after_help = "Example:\n  shardine coord sem acquire backup --ephemeral -- ./backup.sh")]
+    Guard,
 }
 
 /// Which semaphores are meant.
@@ -67,6 +71,10 @@ pub async fn run(args: CoordArgs, output: Output) -> Result<ExitCode, Complaint>
         CoordCommand::Node(command) => nodes::run(command, output).await.map(|()| ExitCode::SUCCESS),
         CoordCommand::Sem(command) => semaphores::run(command, output).await,
         CoordCommand::Session(command) => sessions::run(command, output).await.map(|()| ExitCode::SUCCESS),
+        CoordCommand::Guard => {
+            guard::run();
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

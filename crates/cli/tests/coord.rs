@@ -156,6 +156,73 @@ fn a_command_is_killed_when_its_session_expires() {
     }
 }
 
+/// What `sem acquire` runs for somebody who comes next: how the processes before it stand, one letter each.
+const LOOK: &str =
+    "for pid in \"$@\"; do echo \"state $(cut -d' ' -f3 /proc/$pid/stat 2>/dev/null)\"; done; echo looked";
+
+/// coordination 55: only the process that keeps the session stands still, for longer than the session lives. The command does
+/// not run beside the next one that has the lock.
+#[test]
+fn a_command_does_not_run_on_when_only_its_keeper_stands_still() {
+    let shell = Shell::start();
+    let file = shell.dir.join("never");
+    let acquire = ["sem", "acquire", "lock", "--ephemeral", "--session-timeout", "2.5", "--", "sh", "-c", HOLD];
+    let mut holder = shell.spawn("holder", &[&acquire[..], &[file.to_str().unwrap()]].concat());
+    let pids = pids(&holder.wait_for_line("pids", PATIENCE).unwrap());
+
+    holder.pause().unwrap();
+    let numbers: Vec<&str> = pids.iter().map(String::as_str).collect();
+    let look = [&["sem", "acquire", "lock", "--ephemeral", "--", "sh", "-c", LOOK, "look"], &numbers[..]].concat();
+    let mut next = shell.spawn("next", &look);
+    next.wait_for_line("looked", PATIENCE).unwrap();
+    holder.resume().unwrap();
+
+    // The one that waits to be buried, by the process that stood still, is as dead as the other.
+    let states: Vec<String> =
+        next.output().lines().filter_map(|line| Some(line.strip_prefix("state")?.trim().into())).collect();
+    assert!(states.len() == 2 && states.iter().all(|state| state.is_empty() || state == "Z"), "{states:?}");
+    assert_eq!(holder.wait(PATIENCE).unwrap().code(), Some(1));
+    assert!(holder.output().contains("the session expired, so the command was killed"), "{}", holder.output());
+}
+
+/// The same if it is killed: nobody else would tell the command that it has lost its lock.
+#[test]
+fn a_command_dies_with_the_process_that_keeps_its_session() {
+    let shell = Shell::start();
+    let file = shell.dir.join("never");
+    let acquire = ["sem", "acquire", "lock", "--ephemeral", "--session-timeout", "120", "--", "sh", "-c", HOLD];
+    let mut holder = shell.spawn("holder", &[&acquire[..], &[file.to_str().unwrap()]].concat());
+    let pids = pids(&holder.wait_for_line("pids", PATIENCE).unwrap());
+
+    holder.kill9().unwrap();
+
+    for pid in &pids {
+        wait_for("the command to die", PATIENCE, || Ok((!runs(pid)).then_some(()))).unwrap();
+    }
+}
+
+/// A guard that stands still itself is no harm: the session is kept, and the command ends as it likes.
+#[test]
+fn a_guard_that_stands_still_holds_nobody_up() {
+    let shell = Shell::start();
+    let file = shell.dir.join("go");
+    let acquire = ["sem", "acquire", "lock", "--ephemeral", "--session-timeout", "0.9", "--", "sh", "-c", HOLD];
+    let mut holder = shell.spawn("holder", &[&acquire[..], &[file.to_str().unwrap()]].concat());
+    holder.wait_for_line("pids", PATIENCE).unwrap();
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", holder.pid())).unwrap();
+    let is_guard =
+        |pid: &&str| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("guard"));
+    // Children of the process' other threads are listed there; the guard is a child of the first.
+    let guard = children.split_whitespace().find(is_guard).unwrap_or_else(|| panic!("{children}"));
+    let stop = std::process::Command::new("kill").args(["-STOP", guard]).status().unwrap();
+    assert!(stop.success());
+
+    fs::write(&file, "").unwrap();
+
+    assert_eq!(holder.wait(PATIENCE).unwrap().code(), Some(7));
+    assert!(!runs(guard), "it goes with whoever started it");
+}
+
 /// coordination 56: a short absence of the server is none of the command's business.
 #[test]
 fn a_command_runs_on_through_a_restart_of_the_server() {

@@ -84,6 +84,7 @@ struct Inner {
     orders: mpsc::UnboundedSender<Order>,
     last_req: Arc<AtomicU64>,
     state: watch::Receiver<State>,
+    deadline: watch::Receiver<Instant>,
 }
 
 pub(crate) async fn start(connections: Connections, node: &str, options: SessionOptions) -> Result<Session, Error> {
@@ -100,12 +101,12 @@ pub(crate) async fn start(connections: Connections, node: &str, options: Session
     };
     let mut line = Line::new(connections, start, options.timeout);
     let stream = line.open().await?;
-    let id = line.session_id();
+    let (id, deadline) = (line.session_id(), line.deadlines());
     let (orders, taken) = mpsc::unbounded_channel();
     let (told, state) = watch::channel(State::Attached);
     let last_req = Arc::new(AtomicU64::new(0));
     tokio::spawn(Keeper::new(line, taken, told, Arc::clone(&last_req)).keep(stream));
-    Ok(Session { inner: Arc::new(Inner { id, orders, last_req, state }) })
+    Ok(Session { inner: Arc::new(Inner { id, orders, last_req, state, deadline }) })
 }
 
 /// A later connection to a session has a higher number than an earlier one, also from another process.
@@ -129,6 +130,13 @@ impl Session {
     #[must_use]
     pub fn states(&self) -> watch::Receiver<State> {
         self.inner.state.clone()
+    }
+
+    /// Follows until when it is certain on this machine's clock: its timeout after the last proof that the server had it.
+    /// Whoever lets somebody else watch over what the session holds passes this on.
+    #[must_use]
+    pub fn deadlines(&self) -> watch::Receiver<Instant> {
+        self.inner.deadline.clone()
     }
 
     /// Waits until it is over, and says how.

@@ -9,7 +9,9 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use shardine_client::Session;
 use shardine_model::ErrorCode;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
 
+use super::guard::{Deputy, Guard};
 use crate::complaint::Complaint;
 
 /// Where the command finds the order of the acquire.
@@ -19,37 +21,64 @@ const FENCE: &str = "SHARDINE_FENCE";
 const SIGNAL_BASE: i32 = 128;
 
 pub async fn run(session: Session, command: &[OsString], fence: u64) -> Result<ExitCode, Complaint> {
-    // Caught before there is a command that they could miss.
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(Complaint::from_io)?;
-    let mut terminations = signal(SignalKind::terminate()).map_err(Complaint::from_io)?;
-    let (mut child, deputy) = match spawn(command, fence) {
-        Ok(spawned) => spawned,
-        Err(complaint) => {
+    match guarded(&session, command, fence).await {
+        Err(Ending::Expired) => Err(expired()),
+        ended => {
+            // If that fails, the session has ended by itself.
             let _ = session.stop().await;
-            return Err(complaint);
+            ended.map_err(|ending| match ending {
+                Ending::Failed(complaint) => complaint,
+                Ending::Expired => expired(),
+            })
         }
-    };
+    }
+}
+
+/// Why a command has no exit code.
+enum Ending {
+    Expired,
+    Failed(Complaint),
+}
+
+impl From<std::io::Error> for Ending {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(Complaint::from_io(error))
+    }
+}
+
+async fn guarded(session: &Session, command: &[OsString], fence: u64) -> Result<ExitCode, Ending> {
+    // Caught before there is a command that they could miss.
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let mut terminations = signal(SignalKind::terminate())?;
+    let mut guard = Guard::start()?;
+    let mut deadlines = session.deadlines();
+    let (mut child, deputy) = spawn(command, fence).map_err(Ending::Failed)?;
+    guard.watch(deputy, *deadlines.borrow_and_update());
     let mut ended = tokio::task::spawn_blocking(move || child.wait());
     let status = loop {
         tokio::select! {
-            ended = &mut ended => break ended.map_err(|error| Complaint::from_io(error.into()))?,
+            ended = &mut ended => break ended.map_err(std::io::Error::from)?,
             _ = session.over() => {
                 deputy.send(Signal::KILL);
                 let _ = ended.await;
-                return Err(expired());
+                return Err(Ending::Expired);
             }
+            Ok(()) = deadlines.changed() => guard.extend(*deadlines.borrow_and_update()),
             // What it makes of them is its own affair; the semaphore is held until it has ended.
             _ = interrupts.recv() => deputy.interrupt(),
             _ = terminations.recv() => deputy.send(Signal::TERM),
         }
-    };
-    // If that fails, the session has ended by itself.
-    let _ = session.stop().await;
-    Ok(exit_code(status.map_err(Complaint::from_io)?))
+    }?;
+    // Killed by the guard, which was quicker, or while we stood still.
+    if Instant::now() >= *deadlines.borrow() && status.signal() == Some(Signal::KILL.as_raw()) {
+        deputy.send(Signal::KILL);
+        return Err(Ending::Expired);
+    }
+    Ok(exit_code(status))
 }
 
 fn expired() -> Complaint {
-    let cause = "the server could not be reached for its timeout; somebody else may hold it by now";
+    let cause = "the server was not reached for its timeout; somebody else may hold it by now";
     let remedy = "a longer --session-timeout; make the command safe to run again";
     Complaint::failed("the session expired, so the command was killed", cause, remedy).coded(ErrorCode::InDoubt)
 }
@@ -62,14 +91,6 @@ pub async fn interrupted() {
         _ = interrupts.recv() => {}
         _ = terminations.recv() => {}
     }
-}
-
-/// Whom signals go to.
-enum Deputy {
-    /// The command and all that it has started.
-    Group(Pid),
-    /// The command alone. At a terminal it stays in our group, or it could not read what is typed.
-    Process(Pid),
 }
 
 impl Deputy {

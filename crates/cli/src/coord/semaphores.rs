@@ -94,7 +94,8 @@ pub enum SemCommand {
 const ACQUIRE_HELP: &str = "\
 With COMMAND it is held while the command runs, whose exit code is passed on. \
 If the session expires, because the server could not be reached for its timeout, the command is killed: \
-somebody else may hold the semaphore by then. The command finds its fencing token in SHARDINE_FENCE.
+somebody else may hold the semaphore by then. A second process watches over that, so it is also killed when this one is \
+stopped for that long, or killed. The command finds its fencing token in SHARDINE_FENCE.
 
 Without COMMAND it is held for --session-timeout, by a session whose number is printed: \
 come back to it with --session to hold it longer, or end it with release.

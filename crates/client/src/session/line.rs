@@ -8,6 +8,7 @@ use shardine_proto::ydb::coordination::session_response::Response;
 use shardine_proto::ydb::coordination::v1::coordination_service_client::CoordinationServiceClient;
 use shardine_proto::ydb::coordination::{SessionRequest, SessionResponse};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Streaming;
@@ -36,13 +37,18 @@ pub(super) struct Line {
     connections: Connections,
     start: SessionStart,
     timeout: Duration,
-    /// When something was sent that the server has answered: it had the session then.
-    proven_at: Instant,
+    /// Its timeout after something was sent that the server has answered: it had the session then.
+    deadline: watch::Sender<Instant>,
 }
 
 impl Line {
     pub fn new(connections: Connections, start: SessionStart, timeout: Duration) -> Self {
-        Self { connections, start, timeout, proven_at: Instant::now() }
+        Self { connections, start, timeout, deadline: watch::Sender::new(after(Instant::now(), timeout)) }
+    }
+
+    /// Follows until when the session is certain.
+    pub fn deadlines(&self) -> watch::Receiver<Instant> {
+        self.deadline.subscribe()
     }
 
     pub fn session_id(&self) -> u64 {
@@ -55,7 +61,12 @@ impl Line {
     }
 
     pub fn prove(&mut self, sent_at: Instant) {
-        self.proven_at = self.proven_at.max(sent_at);
+        let proven = after(sent_at, self.timeout);
+        self.deadline.send_if_modified(|deadline| {
+            let is_later = proven > *deadline;
+            *deadline = proven.max(*deadline);
+            is_later
+        });
     }
 
     /// One attempt.
@@ -79,7 +90,7 @@ impl Line {
 
     /// Attempts until one succeeds, or it is certain that none will, or too late to trust one.
     pub async fn come_back(&mut self) -> Option<Stream> {
-        let deadline = self.proven_at + self.timeout;
+        let deadline = *self.deadline.borrow();
         let attempts = async {
             let mut pause = PAUSE_MIN;
             loop {
@@ -93,6 +104,11 @@ impl Line {
         };
         timeout_at(deadline, attempts).await.ok().flatten()
     }
+}
+
+/// A timeout that no clock can count is refused by the server.
+fn after(at: Instant, timeout: Duration) -> Instant {
+    at.checked_add(timeout).unwrap_or(at)
 }
 
 async fn open(dial: &Dial, connection: &Arc<Connection>, start: SessionStart) -> Result<(Stream, u64), Error> {
