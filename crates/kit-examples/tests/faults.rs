@@ -138,7 +138,7 @@ async fn kit_a_47_48_a_server_that_lost_its_row_aborts() {
     let claims = Shared::database(Kind::Postgres).unwrap();
     let mut fleet = Fleet::start(Plan { bounds: vec![], ..plan(Some(claims.database.url())) }).unwrap();
 
-    claims.database.sql("UPDATE goals_locks SET generation = generation + 1 WHERE dc = 'iva'").unwrap();
+    claims.database.sql("UPDATE goals_locks SET generation = generation + 1, last_ping = now() + interval '1 hour' WHERE dc = 'iva'").unwrap();
 
     let robbed = &mut fleet.servers[0].process;
     let status = robbed.wait(PATIENCE).unwrap();

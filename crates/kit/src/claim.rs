@@ -1,6 +1,7 @@
 //! A server's claim on a shard of its data centre: takes one that is free, proves again and again that it is still held, and
 //! ends the process when it is not. What is decided is decided in `core::tenure`; where it is written down, a [`Store`] knows.
 
+mod lease;
 mod store;
 
 #[cfg(feature = "mysql")]
@@ -15,19 +16,18 @@ mod sqlite;
 mod table;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{sleep_until, timeout};
 
 use crate::core::interval::Interval;
-use crate::core::moment::{Moment, micros};
 use crate::core::shard::Hold;
 use crate::core::tenure::{Outcome, StoreRequest, Tenure, Times, WhileSilent};
 use crate::panics;
 use crate::server::{Identity, Shard};
 
+pub(crate) use lease::Lease;
 #[cfg(feature = "mysql")]
 pub use mysql::MysqlTable;
 #[cfg(feature = "postgres")]
@@ -79,32 +79,6 @@ enum State {
     Lost(Hold),
 }
 
-/// Until when a holder may answer. Looked at with every answer, so that a process that stood still is too late by itself and
-/// not by the word of a task that has not run yet.
-#[derive(Clone, Debug)]
-pub(crate) struct Lease {
-    started: Instant,
-    until: Arc<AtomicU64>,
-}
-
-impl Lease {
-    fn new() -> Self {
-        Self { started: Instant::now(), until: Arc::new(AtomicU64::new(0)) }
-    }
-
-    fn now(&self) -> Moment {
-        Moment::from_micros(micros(self.started.elapsed()))
-    }
-
-    fn set(&self, until: Option<Moment>) {
-        self.until.store(until.map_or(0, Moment::micros), Ordering::Release);
-    }
-
-    pub(crate) fn is_proven(&self) -> bool {
-        self.now().micros() < self.until.load(Ordering::Acquire)
-    }
-}
-
 impl<S: Store> Claim<S> {
     /// Begins to look for a shard, and goes on until it has one.
     ///
@@ -112,8 +86,9 @@ impl<S: Store> Claim<S> {
     ///
     /// If the times cannot work ([`Times::flaw`]), or outside of tokio's runtime.
     pub fn start(store: Arc<S>, identity: Identity, options: ClaimOptions) -> Self {
-        let flaw = options.times.flaw();
-        assert!(flaw.is_none(), "{}: {:?}", flaw.unwrap_or_default(), options.times);
+        let timeout = store.timeout();
+        let flaw = options.times.flaw(timeout);
+        assert!(flaw.is_none(), "{}: {:?}, timeout {timeout:?}", flaw.unwrap_or_default(), options.times);
         let (tell, state) = watch::channel(State::Seeking);
         let lease = Lease::new();
         let keeper = Keeper {
@@ -121,7 +96,7 @@ impl<S: Store> Claim<S> {
             identity: identity.clone(),
             options,
             lease: lease.clone(),
-            tenure: Tenure::new(options.times, options.while_silent, lease.now()),
+            tenure: Tenure::new(options.times, timeout, options.while_silent, lease.now().moment),
             tell,
         };
         Self { store, identity, lease, state, keeper: tokio::spawn(keeper.run()) }
@@ -181,7 +156,7 @@ impl<S: Store> Claim<S> {
     /// If the store could not be told; the claim times out then.
     pub async fn release(self) -> Result<(), Error> {
         self.keeper.abort();
-        self.lease.set(None);
+        self.lease.end();
         match self.hold() {
             Some(hold) => self.store.release(&self.identity, hold).await,
             None => Ok(()),
@@ -193,7 +168,7 @@ impl<S: Store> Drop for Claim<S> {
     fn drop(&mut self) {
         self.keeper.abort();
         // Nobody renews it any more: nothing may be answered under it.
-        self.lease.set(None);
+        self.lease.end();
     }
 }
 
@@ -210,16 +185,22 @@ struct Keeper<S> {
 impl<S: Store> Keeper<S> {
     async fn run(mut self) {
         loop {
-            sleep_until(self.lease.started + std::time::Duration::from_micros(self.tenure.due().micros())).await;
-            let Some(request) = self.tenure.request(self.lease.now()) else { return };
+            sleep_until(self.lease.instant(self.tenure.due())).await;
+            let sent = self.lease.now();
+            let Some(request) = self.tenure.request(sent.moment) else { return };
             let outcome = self.perform(request).await;
             self.tenure.settle(outcome);
-            self.lease.set(self.tenure.until());
             let state = match (self.tenure.hold(), self.tenure.lost()) {
                 (Some(hold), _) => State::Holding(hold),
                 (None, Some(hold)) => State::Lost(hold),
                 (None, None) => State::Seeking,
             };
+            match (state, outcome, self.tenure.until()) {
+                (State::Holding(hold), Outcome::Held(_), Some(until)) => self.lease.extend(hold, sent, until),
+                // Silence leaves it as it was.
+                (State::Holding(_), _, _) => {}
+                (State::Seeking | State::Lost(_), _, _) => self.lease.end(),
+            }
             self.tell.send_if_modified(|told| std::mem::replace(told, state) != state);
             if let State::Lost(hold) = state {
                 return self.give_up(hold);
@@ -234,12 +215,12 @@ impl<S: Store> Keeper<S> {
         let answer = panics::caught(async {
             match request {
                 StoreRequest::Claim => {
-                    let taken = self.store.claim(who, self.options.times.timeout).await?;
+                    let taken = self.store.claim(who).await?;
                     Ok(taken.map_or(Outcome::Nothing, Outcome::Held))
                 }
                 StoreRequest::Renew(hold) => {
-                    let is_held = self.store.renew(who, hold).await?;
-                    Ok(if is_held { Outcome::Held(hold) } else { Outcome::Lost })
+                    let held = self.store.renew(who, hold).await?;
+                    Ok(held.map_or(Outcome::Lost, Outcome::Held))
                 }
             }
         });

@@ -44,14 +44,18 @@ macro_rules! counters {
                     let name = concat!("shardine_kit_", $prefix, "_", stringify!($name), "_total");
                     let _ = write!(text, "# HELP {name}{}\n# TYPE {name} counter\n", concat!($($help),+));
                     for (value, counters) in all {
-                        // As a label's value wants it: quotes, backslashes and ends of lines escaped, as Rust does too.
-                        let _ = writeln!(text, "{name}{{{label}={value:?}}} {}", counters.$name);
+                        let _ = writeln!(text, "{name}{{{label}=\"{}\"}} {}", escaped(value), counters.$name);
                     }
                 )+
                 text
             }
         }
     };
+}
+
+/// As a label's value wants it: these three, and nothing else that Rust would escape.
+fn escaped(value: &str) -> String {
+    value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n")
 }
 
 #[derive(Debug, Default)]
@@ -163,6 +167,22 @@ mod tests {
 
         let expected = "# HELP shardine_kit_client_calls_total Calls of `get` in any form.\n\
                         # TYPE shardine_kit_client_calls_total counter\nshardine_kit_client_calls_total 3\n";
+        assert!(text.starts_with(expected), "{text}");
+    }
+
+    #[test]
+    fn a_hosts_name_is_told_as_a_label() {
+        let hosts = [
+            ("a:1".to_owned(), HostMetrics { requests: 2, ..HostMetrics::default() }),
+            ("\\ \"\n\t".into(), HostMetrics::default()),
+        ];
+
+        let text = HostMetrics::to_prometheus_by("host", &hosts);
+
+        let expected = "# HELP shardine_kit_host_requests_total Requests, without pings.\n\
+                        # TYPE shardine_kit_host_requests_total counter\n\
+                        shardine_kit_host_requests_total{host=\"a:1\"} 2\n\
+                        shardine_kit_host_requests_total{host=\"\\\\ \\\"\\n\t\"} 0\n";
         assert!(text.starts_with(expected), "{text}");
     }
 }

@@ -6,6 +6,9 @@ use crate::core::call::{Batch, Mode, Patience};
 use crate::core::plan::Activity;
 use crate::host::Dial;
 
+/// Whoever wants to ask around without a pause does it so often.
+pub(crate) const PERIOD_MIN: Duration = Duration::from_millis(1);
+
 /// How a client asks. The defaults are those of `docs/kit.md`.
 #[derive(Clone)]
 pub struct Options {
@@ -86,7 +89,7 @@ impl Options {
             host_timeout: self.host_timeout,
             retries: self.retries,
             retry_pause: self.retry_pause,
-            search_pause: self.search_period,
+            search_pause: self.search_period.max(PERIOD_MIN),
             hedge_delay_min: self.hedge_delay_min,
             hedge_delay_max: self.hedge_delay_max.max(self.hedge_delay_min),
         }

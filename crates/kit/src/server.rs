@@ -49,7 +49,7 @@ struct Serving {
     epoch: u64,
     interval: Interval,
     /// The claim, for as long as it is proven; `None` where a service has no claims.
-    lease: Option<(Hold, Lease)>,
+    lease: Option<(u32, Lease)>,
 }
 
 /// What goes into the reply's message.
@@ -85,7 +85,7 @@ impl Shard {
 
     /// Serves this for as long as a claim holds ([`crate::Claim::open`]).
     pub(crate) fn serve_under(&self, interval: Interval, hold: Hold, lease: Lease) {
-        self.change(interval, Some((hold, lease)));
+        self.change(interval, Some((hold.shard, lease)));
     }
 
     /// Serves nothing from now on.
@@ -93,7 +93,7 @@ impl Shard {
         self.change(Interval::EMPTY, None);
     }
 
-    fn change(&self, interval: Interval, lease: Option<(Hold, Lease)>) {
+    fn change(&self, interval: Interval, lease: Option<(u32, Lease)>) {
         let mut serving = self.inner.serving.write().unwrap_or_else(PoisonError::into_inner);
         *serving = Serving { epoch: serving.epoch + 1, interval, lease };
     }
@@ -126,7 +126,7 @@ impl Shard {
             incarnation: self.inner.incarnation,
             epoch: serving.epoch,
             interval: if is_proven { serving.interval } else { Interval::EMPTY },
-            hold: serving.lease.as_ref().map(|(hold, _)| *hold),
+            hold: serving.lease.as_ref().map(|(shard, lease)| Hold { shard: *shard, generation: lease.generation() }),
         }
     }
 

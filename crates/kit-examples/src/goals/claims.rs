@@ -13,8 +13,8 @@ pub enum Claims {
     Shardine(Box<Semaphores>),
 }
 
-const TABLE: &str = "goals_locks";
-const NODE: &str = "/local/goals";
+pub const TABLE: &str = "goals_locks";
+pub const NODE: &str = "/local/goals";
 /// Data centres whose holders are listed.
 const DCS: [&str; 3] = ["iva", "sas", "vla"];
 
@@ -27,7 +27,7 @@ pub fn open(place: &str, shards: u32, timeout: Duration) -> Result<Claims> {
         Some(("sqlite", path)) => Claims::Sqlite(SqliteTable::new(path, table)),
         Some(("shardine", address)) => {
             let client = Client::new(address.trim_start_matches('/'))?;
-            Claims::Shardine(Semaphores::new(client, NODE, DCS, shards).into())
+            Claims::Shardine(Semaphores::new(client, NODE, DCS, shards).timeout(timeout).into())
         }
         _ => bail!("{place} is no place for claims: try sqlite:PATH, postgres://…, mysql://… or shardine://HOST:PORT"),
     })

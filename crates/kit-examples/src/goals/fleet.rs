@@ -66,7 +66,7 @@ impl Fleet {
     /// One more server, which may find a shard or not.
     pub fn add(&mut self, dc: &'static str) -> Result<()> {
         let port = Port::free()?;
-        let process = self.spawn(dc, &port, &self.plan.bounds)?;
+        let process = self.spawn(dc, &port, &self.plan.bounds, &[])?;
         self.servers.push(Server { dc, port, process });
         Ok(())
     }
@@ -78,9 +78,7 @@ impl Fleet {
         }
         for number in 0..self.servers.len() {
             if self.servers[number].dc == dc {
-                let server = &self.servers[number];
-                let process = self.spawn(server.dc, &server.port, bounds)?;
-                self.servers[number].process = process;
+                self.start_again_with(number, bounds, &[])?;
             }
         }
         self.servers.iter_mut().filter(|server| server.dc == dc).try_for_each(Server::wait_until_serving)
@@ -88,20 +86,25 @@ impl Fleet {
 
     /// Starts one server again, where it was.
     pub fn start_again(&mut self, number: usize) -> Result<()> {
+        self.start_again_with(number, &self.plan.bounds.clone(), &[])
+    }
+
+    /// The same with other bounds, and further words for its command line.
+    pub fn start_again_with(&mut self, number: usize, bounds: &[u64], words: &[String]) -> Result<()> {
         let server = &self.servers[number];
-        let process = self.spawn(server.dc, &server.port, &self.plan.bounds)?;
+        let process = self.spawn(server.dc, &server.port, bounds, words)?;
         self.servers[number].process = process;
         Ok(())
     }
 
-    fn spawn(&self, dc: &str, port: &Port, bounds: &[u64]) -> Result<Process> {
+    fn spawn(&self, dc: &str, port: &Port, bounds: &[u64], words: &[String]) -> Result<Process> {
         let claims = self.plan.claims.clone();
         let claims = claims.unwrap_or_else(|| format!("sqlite:{}", self.dir.join("claims.sqlite").display()));
         let bounds: Vec<String> = bounds.iter().map(u64::to_string).collect();
         let mut command = Command::new(&self.plan.program);
         command.args(["server", "--dc", dc, "--claims", &claims, "--listen", &port.address().to_string()]);
         command.args(["--ping-ms", &self.plan.ping_ms.to_string()]);
-        command.args(&self.words);
+        command.args(&self.words).args(words);
         if !bounds.is_empty() {
             command.args(["--bounds", &bounds.join(",")]);
         }

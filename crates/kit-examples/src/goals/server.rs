@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -48,24 +48,30 @@ pub struct Options {
     /// What a batch takes at least, in milliseconds: for tests of slow servers.
     #[arg(long, default_value_t = 0)]
     pub slow_ms: u64,
+    /// Counts its starts on a clock that is so much behind, in milliseconds: for tests of clocks that were set back.
+    #[arg(long, default_value_t = 0)]
+    pub clock_behind_ms: u64,
 }
 
 impl Options {
-    pub fn times(&self) -> Times {
-        times(self.ping_ms)
+    fn ping(&self) -> Duration {
+        Duration::from_millis(self.ping_ms)
     }
-}
 
-/// The times of a claim that is proven so often.
-pub fn times(ping_ms: u64) -> Times {
-    let ping = Duration::from_millis(ping_ms);
-    Times { ping, timeout: ping * 6, margin: ping * 2 }
+    fn timeout(&self) -> Duration {
+        self.ping() * 6
+    }
+
+    fn incarnation(&self) -> u64 {
+        let now = UNIX_EPOCH.elapsed().unwrap_or_default().saturating_sub(Duration::from_millis(self.clock_behind_ms));
+        u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
+    }
 }
 
 /// Runs until the process ends. A lost claim ends it.
 pub async fn run(options: Options) -> Result<()> {
     let cut = Cut::at(&options.bounds);
-    match claims::open(&options.claims, cut.shards(), options.times().timeout)? {
+    match claims::open(&options.claims, cut.shards(), options.timeout())? {
         Claims::Postgres(store) => {
             store.prepare(&options.dc).await?;
             serve(*store, cut, options).await
@@ -84,14 +90,15 @@ pub async fn run(options: Options) -> Result<()> {
 
 async fn serve<S: Store>(store: S, cut: Cut, options: Options) -> Result<()> {
     let identity = Identity::new(&options.dc, options.listen.to_string());
-    let shard = Shard::new(identity.clone());
+    let shard = Shard::with_incarnation(identity.clone(), options.incarnation());
     let matcher = Matcher { shard: shard.clone(), goals: Arc::default(), slow: Duration::from_millis(options.slow_ms) };
     let listener = TcpListener::bind(options.listen).await.with_context(|| format!("listen on {}", options.listen))?;
     let serving = tonic::transport::Server::builder()
         .add_service(GoalsMatcherServer::new(matcher.clone()))
         .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
+    let times = Times { ping: options.ping(), margin: options.ping() * 2 };
     let while_silent = if options.stop_while_silent { WhileSilent::Stop } else { WhileSilent::Serve };
-    let claim_options = ClaimOptions { times: options.times(), while_silent, ..ClaimOptions::default() };
+    let claim_options = ClaimOptions { times, while_silent, ..ClaimOptions::default() };
     let claim = Claim::start(Arc::new(store), identity, claim_options);
     tokio::select! {
         served = serving => served.context("serve"),

@@ -8,7 +8,9 @@ use mysql_async::{Conn, IsolationLevel, Opts, TxOpts, Value, params};
 use tokio::sync::Mutex;
 
 use super::store::{Error, Holder, Store};
-use super::table::{DC_CHARS_MAX, HOST_CHARS_MAX, Table, fits, signed_micros, tell_of_missing_rows};
+use super::table::{
+    DC_CHARS_MAX, HOST_CHARS_MAX, Table, fits, signed_micros, tell_of_lost_claim, tell_of_missing_rows,
+};
 use crate::core::shard::Hold;
 use crate::server::Identity;
 
@@ -90,9 +92,11 @@ impl MysqlTable {
     }
 
     /// The best of the shards that may be taken and that nobody else takes meanwhile.
-    async fn take_one(&self, connection: &mut Conn, who: &Identity, timeout: i64) -> Outcome<Option<Hold>> {
-        for shard in self.free(connection, who, timeout).await? {
-            if let Some(hold) = self.take(connection, who, shard, timeout).await? {
+    async fn take_one(&self, connection: &mut Conn, who: &Identity) -> Outcome<Option<Hold>> {
+        for shard in self.free(connection, who).await? {
+            // Unless somebody else is taking it, or has.
+            let lock = format!("{MAY_TAKE} FOR UPDATE SKIP LOCKED");
+            if let Some(hold) = self.take(connection, who, Hold { shard, generation: 0 }, &lock).await? {
                 return Ok(Some(hold));
             }
         }
@@ -100,27 +104,27 @@ impl MysqlTable {
     }
 
     /// The shards that may be taken, best first. Nothing is locked: InnoDB would lock all rows that it sorts.
-    async fn free(&self, connection: &mut Conn, who: &Identity, timeout: i64) -> Outcome<Vec<u32>> {
+    async fn free(&self, connection: &mut Conn, who: &Identity) -> Outcome<Vec<u32>> {
         let look = format!(
             "SELECT shard FROM {} WHERE dc = :dc AND shard < :shards AND {MAY_TAKE} \
              ORDER BY (host = :host) DESC, last_ping, shard",
             self.table.backticked()
         );
-        let named =
-            params! { "dc" => &who.dc, "host" => &who.host, "shards" => self.table.shards, "timeout" => timeout };
+        let (shards, timeout) = (self.table.shards, signed_micros(self.table.timeout));
+        let named = params! { "dc" => &who.dc, "host" => &who.host, "shards" => shards, "timeout" => timeout };
         connection.exec(look, named).await
     }
 
-    /// Takes this one, unless somebody else is taking it or has.
-    async fn take(&self, connection: &mut Conn, who: &Identity, shard: u32, timeout: i64) -> Outcome<Option<Hold>> {
+    /// Takes this one, if its row is as wanted, with a generation above that of `after` and of the row.
+    async fn take(&self, connection: &mut Conn, who: &Identity, after: Hold, wanted: &str) -> Outcome<Option<Hold>> {
         let name = self.table.backticked();
-        let lock = format!(
-            "SELECT generation FROM {name} WHERE dc = :dc AND shard = :shard AND {MAY_TAKE} FOR UPDATE SKIP LOCKED"
-        );
+        let shard = after.shard;
+        let lock = format!("SELECT generation FROM {name} WHERE dc = :dc AND shard = :shard AND {wanted}");
         let take = format!(
             "UPDATE {name} SET host = ?, locked_time = UTC_TIMESTAMP(6), last_ping = UTC_TIMESTAMP(6), generation = ? \
              WHERE dc = ? AND shard = ?"
         );
+        let timeout = signed_micros(self.table.timeout);
         let named = params! { "dc" => &who.dc, "host" => &who.host, "shard" => shard, "timeout" => timeout };
         let mut options = TxOpts::default();
         // Locks the rows that it takes and nothing between them.
@@ -130,7 +134,7 @@ impl MysqlTable {
             transaction.rollback().await?;
             return Ok(None);
         };
-        let generation = before + 1;
+        let generation = before.max(after.generation) + 1;
         transaction.exec_drop(take, (&who.host, generation, &who.dc, shard)).await?;
         transaction.commit().await?;
         Ok(Some(Hold { shard, generation }))
@@ -155,28 +159,46 @@ type Outcome<T> = Result<T, mysql_async::Error>;
 const NAME: &str = "MySQL";
 
 const MAY_TAKE: &str = "(host = :host OR last_ping < UTC_TIMESTAMP(6) - INTERVAL :timeout MICROSECOND)";
+/// Waits for whoever looks at the row at this moment: a claim that is not there is a claim lost.
+const NOBODYS: &str = "last_ping < UTC_TIMESTAMP(6) - INTERVAL :timeout MICROSECOND \
+                       AND (host <> :host OR last_ping > '1970-01-01') FOR UPDATE";
 
 fn error(cause: mysql_async::Error) -> Error {
     Error::new(NAME, cause)
 }
 
 impl Store for MysqlTable {
-    async fn claim(&self, who: &Identity, timeout: Duration) -> Result<Option<Hold>, Error> {
+    fn timeout(&self) -> Duration {
+        self.table.timeout
+    }
+
+    async fn claim(&self, who: &Identity) -> Result<Option<Hold>, Error> {
         fits(NAME, who)?;
-        let timeout = signed_micros(timeout);
         self.run(async |connection| {
-            match self.take_one(connection, who, timeout).await? {
+            match self.take_one(connection, who).await? {
                 None if self.is_short(connection, &who.dc).await? => {}
                 taken => return Ok(taken),
             }
             self.fill(connection, &who.dc).await?;
-            self.take_one(connection, who, timeout).await
+            self.take_one(connection, who).await
         })
         .await
     }
 
-    async fn renew(&self, who: &Identity, hold: Hold) -> Result<bool, Error> {
-        self.change("last_ping = UTC_TIMESTAMP(6)", who, hold).await
+    async fn renew(&self, who: &Identity, hold: Hold) -> Result<Option<Hold>, Error> {
+        if self.change("last_ping = UTC_TIMESTAMP(6)", who, hold).await? {
+            return Ok(Some(hold));
+        }
+        // Not in the table any more: made anew, unless somebody else's is proven, or it was given back.
+        let fill = format!("INSERT IGNORE INTO {} (dc, shard) VALUES (?, ?)", self.table.backticked());
+        let taken = self
+            .run(async |connection| {
+                connection.exec_drop(fill, (&who.dc, hold.shard)).await?;
+                self.take(connection, who, hold, NOBODYS).await
+            })
+            .await?;
+        taken.iter().for_each(|_| tell_of_lost_claim(&self.table, who, hold));
+        Ok(taken)
     }
 
     async fn release(&self, who: &Identity, hold: Hold) -> Result<(), Error> {

@@ -7,7 +7,9 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, NoTls, Row, Socket};
 
 use super::store::{Error, Holder, Store};
-use super::table::{DC_CHARS_MAX, HOST_CHARS_MAX, Table, fits, signed_micros, tell_of_missing_rows};
+use super::table::{
+    DC_CHARS_MAX, HOST_CHARS_MAX, Table, fits, signed_micros, tell_of_lost_claim, tell_of_missing_rows,
+};
 use crate::core::shard::Hold;
 use crate::server::Identity;
 
@@ -90,7 +92,7 @@ where
         Ok(rows < shards)
     }
 
-    async fn take(&self, who: &Identity, timeout: Duration) -> Result<Option<Hold>, Error> {
+    async fn take(&self, who: &Identity) -> Result<Option<Hold>, Error> {
         // Rows are sorted before they are locked, so one row is locked and those of others are passed over.
         let take = format!(
             "WITH free AS MATERIALIZED (SELECT dc, shard FROM {0} WHERE dc = $1 AND shard < $4 \
@@ -101,12 +103,35 @@ where
              RETURNING held.shard, held.generation",
             self.table.quoted()
         );
-        let (timeout, shards) = (signed_micros(timeout), i64::from(self.table.shards));
+        let (timeout, shards) = (signed_micros(self.table.timeout), i64::from(self.table.shards));
         self.run(async |client| {
             let row = client.query_opt(&take, &[&who.dc, &who.host, &timeout, &shards]).await?;
             row.as_ref().map(hold).transpose()
         })
         .await
+    }
+
+    /// Makes a claim anew that the table does not know any more, unless somebody else's is proven, or it was given back.
+    async fn claim_again(&self, who: &Identity, hold: Hold) -> Result<Option<Hold>, Error> {
+        let name = self.table.quoted();
+        let fill = format!("INSERT INTO {name} (dc, shard) VALUES ($1, $2) ON CONFLICT DO NOTHING");
+        let take = format!(
+            "UPDATE {name} SET host = $3, locked_time = clock_timestamp(), last_ping = clock_timestamp(), \
+             generation = greatest(generation, $4::bigint) + 1 WHERE dc = $1 AND shard = $2 \
+             AND last_ping < clock_timestamp() - $5::bigint * interval '1 microsecond' \
+             AND (host <> $3 OR last_ping > 'epoch') RETURNING shard, generation"
+        );
+        let (shard, generation) = (i64::from(hold.shard), signed(hold.generation));
+        let timeout = signed_micros(self.table.timeout);
+        let taken = self
+            .run(async |client| {
+                client.execute(&fill, &[&who.dc, &shard]).await?;
+                let row = client.query_opt(&take, &[&who.dc, &shard, &who.host, &generation, &timeout]).await?;
+                row.as_ref().map(self::hold).transpose()
+            })
+            .await?;
+        taken.iter().for_each(|_| tell_of_lost_claim(&self.table, who, hold));
+        Ok(taken)
     }
 
     /// Does one thing on the connection, which is kept only if that went well.
@@ -128,7 +153,7 @@ where
 
     /// Changes the row of a claim; false if it is not this claim's any more.
     async fn change(&self, statement: &str, who: &Identity, hold: Hold) -> Result<bool, Error> {
-        let (shard, generation) = (i64::from(hold.shard), i64::try_from(hold.generation).unwrap_or(i64::MAX));
+        let (shard, generation) = (i64::from(hold.shard), signed(hold.generation));
         self.run(async |client| {
             let changed = client.execute(statement, &[&who.dc, &shard, &who.host, &generation]).await?;
             Ok(changed == 1)
@@ -138,6 +163,11 @@ where
 }
 
 const NAME: &str = "PostgreSQL";
+
+/// Not negative in any table.
+fn signed(generation: u64) -> i64 {
+    i64::try_from(generation).unwrap_or(i64::MAX)
+}
 
 fn error(cause: tokio_postgres::Error) -> Error {
     // The driver's own text leaves out what the server said.
@@ -157,22 +187,29 @@ where
     T::TlsConnect: Send,
     <T::TlsConnect as tokio_postgres::tls::TlsConnect<Socket>>::Future: Send,
 {
-    async fn claim(&self, who: &Identity, timeout: Duration) -> Result<Option<Hold>, Error> {
+    fn timeout(&self) -> Duration {
+        self.table.timeout
+    }
+
+    async fn claim(&self, who: &Identity) -> Result<Option<Hold>, Error> {
         fits(NAME, who)?;
-        match self.take(who, timeout).await? {
+        match self.take(who).await? {
             None if self.is_short(&who.dc).await? => {}
             taken => return Ok(taken),
         }
         self.fill(&who.dc).await?;
-        self.take(who, timeout).await
+        self.take(who).await
     }
 
-    async fn renew(&self, who: &Identity, hold: Hold) -> Result<bool, Error> {
+    async fn renew(&self, who: &Identity, hold: Hold) -> Result<Option<Hold>, Error> {
         let prove = format!(
             "UPDATE {} SET last_ping = clock_timestamp() WHERE dc = $1 AND shard = $2 AND host = $3 AND generation = $4",
             self.table.quoted()
         );
-        self.change(&prove, who, hold).await
+        match self.change(&prove, who, hold).await? {
+            true => Ok(Some(hold)),
+            false => self.claim_again(who, hold).await,
+        }
     }
 
     async fn release(&self, who: &Identity, hold: Hold) -> Result<(), Error> {

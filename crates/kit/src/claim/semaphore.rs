@@ -1,7 +1,6 @@
 //! Claims on semaphores of Shardine: one semaphore per data centre and shard, held by the server's session. The semaphore's
 //! data tells the generation and who held it last.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use shardine_client::{Acquire, Client, Include, NodeSettings, Semaphore, Session, SessionOptions, Status};
@@ -9,6 +8,7 @@ use tokio::sync::Mutex;
 
 use super::store::{Error, Holder, Store};
 use crate::core::shard::Hold;
+use crate::core::tenure::TIMEOUT;
 use crate::server::Identity;
 
 /// Claims on the semaphores `DC/shard-N` of one coordination node. A claim's timeout is its session's: the server counts
@@ -20,9 +20,8 @@ pub struct Semaphores {
     node: String,
     dcs: Vec<String>,
     shards: u32,
+    timeout: Duration,
     session: Mutex<Option<Session>>,
-    /// Of the claims that were made from here.
-    timeout: OnceLock<Duration>,
 }
 
 type Outcome<T> = Result<T, shardine_client::Error>;
@@ -41,24 +40,29 @@ impl Semaphores {
         shards: u32,
     ) -> Self {
         let dcs = dcs.into_iter().map(Into::into).collect();
-        Self { client, node: node.into(), dcs, shards, session: Mutex::new(None), timeout: OnceLock::new() }
+        Self { client, node: node.into(), dcs, shards, timeout: TIMEOUT, session: Mutex::new(None) }
+    }
+
+    /// The same with another timeout, which is that of its sessions.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// The session that holds whatever is held; a new one if the last is over.
-    async fn session(&self, kept: &mut Option<Session>, who: &Identity, timeout: Duration) -> Outcome<Session> {
+    async fn session(&self, kept: &mut Option<Session>, who: &Identity) -> Outcome<Session> {
         if let Some(session) = kept.as_ref().filter(|session| !session.state().is_over()) {
             return Ok(session.clone());
         }
         self.client.create_node(&self.node, NodeSettings::default()).await?;
-        let session = self.client.start_session(&self.node, options(who, timeout, None)).await?;
+        let session = self.client.start_session(&self.node, self.options(who, None)).await?;
         *kept = Some(session.clone());
         Ok(session)
     }
 
-    async fn take_one(&self, who: &Identity, timeout: Duration) -> Outcome<Option<Hold>> {
-        self.timeout.get_or_init(|| timeout);
+    async fn take_one(&self, who: &Identity) -> Outcome<Option<Hold>> {
         let mut kept = self.session.lock().await;
-        let session = self.session(&mut kept, who, timeout).await?;
+        let session = self.session(&mut kept, who).await?;
         let mut free = Vec::new();
         for shard in 0..self.shards {
             let found = look(&session, &name(&who.dc, shard)).await?;
@@ -68,9 +72,9 @@ impl Semaphores {
                 Some((id, host)) if host == who.host => {
                     let session = match id == session.id() {
                         true => session,
-                        false => self.come_back(&mut kept, who, timeout, id).await?,
+                        false => self.come_back(&mut kept, who, id).await?,
                     };
-                    return self.sign(&session, who, shard, note).await.map(Some);
+                    return self.sign(&session, who, shard, note.generation).await.map(Some);
                 }
                 Some(_) => {}
                 None => free.push((note.host != who.host, shard, note)),
@@ -78,46 +82,40 @@ impl Semaphores {
         }
         free.sort_by_key(|(is_strange, shard, _)| (*is_strange, *shard));
         for (_, shard, note) in free {
-            let how = Acquire::tokens(1).within(Duration::ZERO).data(who.host.as_str());
-            if session.acquire(&name(&who.dc, shard), how).await? {
-                return self.sign(&session, who, shard, note).await.map(Some);
+            if session.acquire(&name(&who.dc, shard), at_once(who)).await? {
+                return self.sign(&session, who, shard, note.generation).await.map(Some);
             }
         }
         Ok(None)
     }
 
     /// Takes over the session of this host's process before. If that one still lives, it hears that its session is over.
-    async fn come_back(
-        &self,
-        kept: &mut Option<Session>,
-        who: &Identity,
-        timeout: Duration,
-        id: u64,
-    ) -> Outcome<Session> {
-        let session = self.client.start_session(&self.node, options(who, timeout, Some(id))).await?;
+    async fn come_back(&self, kept: &mut Option<Session>, who: &Identity, id: u64) -> Outcome<Session> {
+        let session = self.client.start_session(&self.node, self.options(who, Some(id))).await?;
         *kept = Some(session.clone());
         Ok(session)
     }
 
     /// Writes down a new generation. Nobody else does while this session holds the semaphore.
-    async fn sign(&self, session: &Session, who: &Identity, shard: u32, before: Note) -> Outcome<Hold> {
-        let generation = before.generation + 1;
+    async fn sign(&self, session: &Session, who: &Identity, shard: u32, before: u64) -> Outcome<Hold> {
+        let generation = before + 1;
         let note = Note { generation, host: who.host.clone() };
         session.update(&name(&who.dc, shard), note.write()).await?;
         Ok(Hold { shard, generation })
     }
 
-    async fn is_held(&self, who: &Identity, hold: Hold) -> Outcome<bool> {
+    async fn prove(&self, who: &Identity, hold: Hold) -> Outcome<Option<Hold>> {
         let mut kept = self.session.lock().await;
         // Without a session nothing was ever claimed from here.
-        let Some(session) = kept.clone() else { return Ok(false) };
+        let Some(session) = kept.clone() else { return Ok(None) };
         if session.state().is_over() {
             return self.find_again(&mut kept, who, hold, &session).await;
         }
         match session.describe(&name(&who.dc, hold.shard), OWNERS).await {
-            Err(error) if error.status() == Some(Status::NotFound) => Ok(false),
+            Err(error) if error.status() == Some(Status::NotFound) => self.claim_again(&session, who, hold).await,
             Err(shardine_client::Error::Expired) => self.find_again(&mut kept, who, hold, &session).await,
-            found => found.map(|found| is_ours(&found, session.id(), hold)),
+            Ok(found) if owner(&found).is_none() => self.claim_again(&session, who, hold).await,
+            found => found.map(|found| is_ours(&found, session.id(), hold).then_some(hold)),
         }
     }
 
@@ -130,40 +128,46 @@ impl Semaphores {
         who: &Identity,
         hold: Hold,
         before: &Session,
-    ) -> Outcome<bool> {
-        let (semaphore, timeout) =
-            (name(&who.dc, hold.shard), self.timeout.get().copied().unwrap_or(SessionOptions::default().timeout));
+    ) -> Outcome<Option<Hold>> {
         // By a session of its own: whoever has come back to the old one, under this host's name, is not to be disturbed.
-        let session = self.client.start_session(&self.node, options(who, timeout, None)).await?;
-        let found = match session.describe(&semaphore, OWNERS).await {
-            Err(error) if error.status() == Some(Status::NotFound) => return Ok(false),
-            found => found?,
-        };
-        if Note::read(&found.data).generation != hold.generation {
-            return Ok(false);
-        }
+        let session = self.client.start_session(&self.node, self.options(who, None)).await?;
+        let found = look(&session, &name(&who.dc, hold.shard)).await?;
         match owner(&found) {
-            Some((id, _)) if id == before.id() => {
-                let session = self.come_back(kept, who, timeout, id).await?;
-                let found = session.describe(&semaphore, OWNERS).await?;
-                Ok(is_ours(&found, session.id(), hold))
+            Some((id, _)) if id == before.id() && Note::read(&found.data).generation == hold.generation => {
+                let session = self.come_back(kept, who, id).await?;
+                let found = look(&session, &name(&who.dc, hold.shard)).await?;
+                Ok(is_ours(&found, session.id(), hold).then_some(hold))
             }
-            Some(_) => Ok(false),
+            Some(_) => Ok(None),
             None => {
-                let how = Acquire::tokens(1).within(Duration::ZERO).data(who.host.as_str());
-                let is_taken = session.acquire(&semaphore, how).await?;
-                // Somebody may have claimed it, and given it back, since it was looked at.
-                let found = session.describe(&semaphore, OWNERS).await?;
-                *kept = Some(session.clone());
-                Ok(is_taken && is_ours(&found, session.id(), hold))
+                let held = self.claim_again(&session, who, hold).await?;
+                *kept = Some(session);
+                Ok(held)
             }
         }
+    }
+
+    /// Takes a shard that nobody holds, and that was this server's: under the generation that it had if nobody has claimed it
+    /// meanwhile, or else (it was claimed and is free again, or deleted, or is an older one from a backup) under a new one.
+    async fn claim_again(&self, session: &Session, who: &Identity, hold: Hold) -> Outcome<Option<Hold>> {
+        let semaphore = name(&who.dc, hold.shard);
+        look(session, &semaphore).await?;
+        if !session.acquire(&semaphore, at_once(who)).await? {
+            return Ok(None);
+        }
+        // What it says now, nobody else changes any more.
+        let generation = Note::read(&look(session, &semaphore).await?.data).generation;
+        if generation == hold.generation {
+            return Ok(Some(hold));
+        }
+        tracing::warn!(semaphore, host = who.host, generation, "the claim is not there any more, making it anew");
+        self.sign(session, who, hold.shard, generation.max(hold.generation)).await.map(Some)
     }
 
     async fn list(&self) -> Outcome<Vec<Holder>> {
         let mut kept = self.session.lock().await;
         let nobody = Identity::new("", "");
-        let session = self.session(&mut kept, &nobody, SessionOptions::default().timeout).await?;
+        let session = self.session(&mut kept, &nobody).await?;
         let mut holders = Vec::new();
         for dc in &self.dcs {
             for shard in 0..self.shards {
@@ -175,6 +179,15 @@ impl Semaphores {
             }
         }
         Ok(holders)
+    }
+
+    /// A session that this host's next process can come back to.
+    fn options(&self, who: &Identity, resume: Option<u64>) -> SessionOptions {
+        // Keeps others from a session by mistake, not on purpose: whoever may write to the node may delete its semaphores too.
+        let host = who.host.as_bytes();
+        let protection_key = Some(host[host.len().saturating_sub(KEY_BYTES_MAX)..].to_vec());
+        let description = format!("shards of {} {}", who.dc, who.host);
+        SessionOptions { timeout: self.timeout, description, protection_key, resume }
     }
 }
 
@@ -201,13 +214,9 @@ fn name(dc: &str, shard: u32) -> String {
     format!("{dc}/shard-{shard}")
 }
 
-/// A session that this host's next process can come back to.
-fn options(who: &Identity, timeout: Duration, resume: Option<u64>) -> SessionOptions {
-    // Keeps others from a session by mistake, not on purpose: whoever may write to the node may delete its semaphores too.
-    let host = who.host.as_bytes();
-    let protection_key = Some(host[host.len().saturating_sub(KEY_BYTES_MAX)..].to_vec());
-    let description = format!("shards of {} {}", who.dc, who.host);
-    SessionOptions { timeout, description, protection_key, resume }
+/// Takes it if it is free at this moment.
+fn at_once(who: &Identity) -> Acquire {
+    Acquire::tokens(1).within(Duration::ZERO).data(who.host.as_str())
 }
 
 /// The semaphore, made if it is missing.
@@ -238,17 +247,21 @@ fn error(cause: shardine_client::Error) -> Error {
 }
 
 impl Store for Semaphores {
-    async fn claim(&self, who: &Identity, timeout: Duration) -> Result<Option<Hold>, Error> {
-        self.take_one(who, timeout).await.map_err(error)
+    fn timeout(&self) -> Duration {
+        self.timeout
     }
 
-    async fn renew(&self, who: &Identity, hold: Hold) -> Result<bool, Error> {
-        self.is_held(who, hold).await.map_err(error)
+    async fn claim(&self, who: &Identity) -> Result<Option<Hold>, Error> {
+        self.take_one(who).await.map_err(error)
+    }
+
+    async fn renew(&self, who: &Identity, hold: Hold) -> Result<Option<Hold>, Error> {
+        self.prove(who, hold).await.map_err(error)
     }
 
     async fn release(&self, who: &Identity, hold: Hold) -> Result<(), Error> {
-        let kept = self.session.lock().await;
-        match kept.as_ref() {
+        // With the session, so that nothing is found again that was given back.
+        match self.session.lock().await.take() {
             Some(session) => session.release(&name(&who.dc, hold.shard)).await.map(drop).map_err(error),
             None => Ok(()),
         }

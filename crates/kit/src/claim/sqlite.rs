@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::store::{Error, Holder, Store};
-use super::table::{Table, fits, signed_micros, tell_of_missing_rows};
+use super::table::{Table, fits, signed_micros, tell_of_lost_claim, tell_of_missing_rows};
 use crate::core::shard::Hold;
 use crate::server::Identity;
 
@@ -83,19 +83,6 @@ impl SqliteTable {
         let done = tokio::task::spawn_blocking(work).await.map_err(|cause| Error::new(STORE, cause))?;
         done.map_err(|cause| Error::new(STORE, cause))
     }
-
-    /// Changes the row of a claim; false if it is not this claim's any more.
-    async fn change(&self, set: &str, who: &Identity, hold: Hold) -> Result<bool, Error> {
-        let statement = format!(
-            "UPDATE {} SET {set} WHERE dc = ?1 AND shard = ?2 AND host = ?3 AND generation = ?4",
-            self.table.quoted()
-        );
-        let (who, generation) = (who.clone(), signed(hold.generation));
-        self.run(move |transaction| {
-            Ok(transaction.execute(&statement, params![who.dc, hold.shard, who.host, generation])? == 1)
-        })
-        .await
-    }
 }
 
 const STORE: &str = "SQLite";
@@ -111,12 +98,44 @@ fn fill(transaction: &Transaction<'_>, name: &str, dc: &str, shards: u32) -> rus
     (0..shards).try_for_each(|shard| fill.execute(params![dc, shard]).map(drop))
 }
 
+/// Changes the row of a claim; false if it is not this claim's any more.
+fn change(transaction: &Transaction<'_>, name: &str, set: &str, who: &Identity, hold: Hold) -> rusqlite::Result<bool> {
+    let statement = format!("UPDATE {name} SET {set} WHERE dc = ?1 AND shard = ?2 AND host = ?3 AND generation = ?4");
+    Ok(transaction.execute(&statement, params![who.dc, hold.shard, who.host, signed(hold.generation)])? == 1)
+}
+
+/// Makes a claim anew that the table does not know any more, unless somebody else's is proven, or it was given back.
+fn claim_again(
+    transaction: &Transaction<'_>,
+    table: &Table,
+    who: &Identity,
+    hold: Hold,
+) -> rusqlite::Result<Option<Hold>> {
+    let name = table.quoted();
+    let fill = format!("INSERT INTO {name} (dc, shard) VALUES (?1, ?2) ON CONFLICT DO NOTHING");
+    transaction.execute(&fill, params![who.dc, hold.shard])?;
+    let take = format!(
+        "UPDATE {name} SET host = ?3, locked_time = {NOW}, last_ping = {NOW}, generation = max(generation, ?4) + 1 \
+         WHERE dc = ?1 AND shard = ?2 AND last_ping < {NOW} - ?5 AND (host <> ?3 OR last_ping > 0) RETURNING generation"
+    );
+    let row = params![who.dc, hold.shard, who.host, signed(hold.generation), signed_micros(table.timeout)];
+    let taken = transaction.query_row(&take, row, |row| row.get::<_, i64>(0)).optional()?;
+    Ok(taken.map(|generation| {
+        tell_of_lost_claim(table, who, hold);
+        Hold { generation: generation.unsigned_abs(), ..hold }
+    }))
+}
+
 fn signed(generation: u64) -> i64 {
     i64::try_from(generation).unwrap_or(i64::MAX)
 }
 
 impl Store for SqliteTable {
-    async fn claim(&self, who: &Identity, timeout: Duration) -> Result<Option<Hold>, Error> {
+    fn timeout(&self) -> Duration {
+        self.table.timeout
+    }
+
+    async fn claim(&self, who: &Identity) -> Result<Option<Hold>, Error> {
         let take = format!(
             "UPDATE {0} SET host = ?2, locked_time = {NOW}, last_ping = {NOW}, generation = generation + 1 \
              WHERE dc = ?1 AND shard = (SELECT shard FROM {0} WHERE dc = ?1 AND shard < ?4 \
@@ -126,7 +145,7 @@ impl Store for SqliteTable {
         );
         fits(STORE, who)?;
         let count = format!("SELECT count(*) FROM {} WHERE dc = ?1 AND shard < ?2", self.table.quoted());
-        let (who, timeout, table) = (who.clone(), signed_micros(timeout), self.table.clone());
+        let (who, timeout, table) = (who.clone(), signed_micros(self.table.timeout), self.table.clone());
         self.run(move |transaction| {
             let hold = |row: &rusqlite::Row<'_>| {
                 Ok(Hold { shard: row.get(0)?, generation: row.get::<_, i64>(1)?.unsigned_abs() })
@@ -147,12 +166,21 @@ impl Store for SqliteTable {
         .await
     }
 
-    async fn renew(&self, who: &Identity, hold: Hold) -> Result<bool, Error> {
-        self.change(&format!("last_ping = {NOW}"), who, hold).await
+    async fn renew(&self, who: &Identity, hold: Hold) -> Result<Option<Hold>, Error> {
+        let (who, table) = (who.clone(), self.table.clone());
+        self.run(move |transaction| {
+            match change(transaction, &table.quoted(), &format!("last_ping = {NOW}"), &who, hold)? {
+                true => Ok(Some(hold)),
+                false => claim_again(transaction, &table, &who, hold),
+            }
+        })
+        .await
     }
 
     async fn release(&self, who: &Identity, hold: Hold) -> Result<(), Error> {
-        self.change("last_ping = 0, generation = generation + 1", who, hold).await.map(drop)
+        let (who, name) = (who.clone(), self.table.quoted());
+        let free = "last_ping = 0, generation = generation + 1";
+        self.run(move |transaction| change(transaction, &name, free, &who, hold).map(drop)).await
     }
 
     async fn holders(&self) -> Result<Vec<Holder>, Error> {

@@ -37,13 +37,19 @@ pub struct Holder {
 
 /// A set of shards per data centre, each of which has one holder at most.
 pub trait Store: Send + Sync + 'static {
-    /// Takes a shard of the server's data centre that is its own already or has not been proven for `timeout`: its own first,
-    /// then the one that was proven longest ago, then the lowest. `None` if there is none. Every success has a generation
-    /// that the shard never had before.
-    fn claim(&self, who: &Identity, timeout: Duration) -> impl Future<Output = Result<Option<Hold>, Error>> + Send;
+    /// How long a claim lives without a proof. Said to the store and nowhere else, and the same for all who use it: those who
+    /// claim, those who hold, and those who list the holders.
+    fn timeout(&self) -> Duration;
 
-    /// Proves a claim; false if it is not this server's in this generation any more.
-    fn renew(&self, who: &Identity, hold: Hold) -> impl Future<Output = Result<bool, Error>> + Send;
+    /// Takes a shard of the server's data centre that is its own already or has not been proven for the timeout: its own
+    /// first, then the one that was proven longest ago, then the lowest. `None` if there is none. Every success has a
+    /// generation that the shard never had before.
+    fn claim(&self, who: &Identity) -> impl Future<Output = Result<Option<Hold>, Error>> + Send;
+
+    /// Proves a claim: the same again if it is still this server's in this generation, and `None` if somebody else has the
+    /// shard. If the store does not know of the claim any more (its row was deleted, or all are older ones from a backup), and
+    /// nobody else's is proven, it is claimed anew, with a greater generation than this one and any that the store has seen.
+    fn renew(&self, who: &Identity, hold: Hold) -> impl Future<Output = Result<Option<Hold>, Error>> + Send;
 
     /// Lets others have the shard at once. Of a claim that is lost already nothing happens.
     fn release(&self, who: &Identity, hold: Hold) -> impl Future<Output = Result<(), Error>> + Send;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::store::Error;
+use crate::core::shard::Hold;
 use crate::server::Identity;
 
 /// Characters that the columns have room for. MySQL may cut what is longer without a word, and a server whose name was cut
@@ -19,17 +20,17 @@ pub struct Table {
     /// Shards of each data centre, numbered from 0. Rows with higher numbers are left alone: a service that is cut into
     /// fewer shards than before goes without them.
     pub shards: u32,
-    /// How fresh a row has to be for its host to count as a holder: the timeout of the claims.
+    /// How fresh a row has to be for its host to be the holder.
     pub timeout: Duration,
 }
 
 impl Table {
     /// A table for so many shards of each data centre, with the usual timeout.
     pub fn new(name: impl Into<String>, shards: u32) -> Self {
-        Self { name: name.into(), shards, timeout: crate::core::tenure::Times::default().timeout }
+        Self { name: name.into(), shards, timeout: crate::core::tenure::TIMEOUT }
     }
 
-    /// The same with another timeout, which has to be that of the claims ([`crate::Times`]).
+    /// The same with another timeout. It is said here alone, the same to servers and to clients.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
@@ -65,6 +66,19 @@ pub(super) fn tell_of_missing_rows(table: &Table, dc: &str, rows: i64) {
         rows,
         shards = table.shards,
         "rows of the lock table are missing, making them"
+    );
+}
+
+/// A holder's row was deleted, or is an older one from a backup, and nobody else's.
+pub(super) fn tell_of_lost_claim(table: &Table, who: &Identity, hold: Hold) {
+    let (table, shard, generation) = (&table.name, hold.shard, hold.generation);
+    tracing::warn!(
+        table,
+        dc = who.dc,
+        host = who.host,
+        shard,
+        generation,
+        "the claim is not in the table any more, making it anew"
     );
 }
 

@@ -15,6 +15,7 @@ use tonic::Status;
 
 use super::{Heard, Inner};
 use crate::host::Host;
+use crate::options::PERIOD_MIN;
 use crate::panics;
 use crate::provider::{Error, Listing, Provider};
 use crate::request::Request;
@@ -31,7 +32,7 @@ pub(super) async fn run<R: Request>(inner: Arc<Inner<R>>, provider: Box<dyn Prov
     loop {
         let begun = Instant::now();
         if listing.is_none() {
-            listing = Some(read(provider.as_ref(), inner.options.ping_period));
+            listing = Some(read(provider.as_ref(), inner.options.ping_period.max(PERIOD_MIN)));
         }
         let known: Vec<Arc<Host>> = inner.map().hosts().cloned().collect();
         pings.ask(known);
@@ -54,7 +55,8 @@ pub(super) async fn run<R: Request>(inner: Arc<Inner<R>>, provider: Box<dyn Prov
 /// When the next round begins.
 fn due<R: Request>(inner: &Inner<R>, begun: Instant, is_waited_for: bool) -> Instant {
     let usual = inner.options.ping_period.min(LONG);
-    begun + if is_waited_for { usual.min(inner.options.search_period) } else { usual }
+    let period = if is_waited_for { usual.min(inner.options.search_period) } else { usual };
+    begun + period.max(PERIOD_MIN)
 }
 
 /// Reads the list, within a period.

@@ -2,134 +2,21 @@
 //! asked, when it is over. Events and the time go in, actions come out; nothing is sent from here, and keys and hosts are
 //! only numbers to it.
 
-use std::sync::Arc;
+// In the order in which a newcomer should read them.
+mod terms;
+mod ask;
+mod dispatch;
+mod history;
+
 use std::time::Duration;
 
-use super::map::Slot;
 use super::moment::Moment;
-use super::plan::{Activity, Ground, Rated, Split, Wanted};
-use super::view::{Member, View};
+use super::plan::{Activity, Rated};
+use super::view::View;
 
-/// How many of the hosts that serve a key are asked for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// Every active one; the first answer wins.
-    #[default]
-    All,
-    /// The best one, and a second one when it takes longer than it usually does.
-    Hedge,
-    /// The best one, and another only when it fails.
-    One,
-}
-
-/// How long a call waits for what.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// The whole call.
-    pub deadline: Duration,
-    /// One request to one host.
-    pub host_timeout: Duration,
-    /// Further requests to a host that failed.
-    pub retries: u32,
-    /// Before each of those; half of it is left to chance.
-    pub retry_pause: Duration,
-    /// Between two searches for a host that serves a key.
-    pub search_pause: Duration,
-    /// The bounds of what a second request waits for.
-    pub hedge_delay_min: Duration,
-    /// The upper one.
-    pub hedge_delay_max: Duration,
-}
-
-/// A request's number in its call.
-pub type AskId = usize;
-
-/// Why a request is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The first plan, or a search that found somebody.
-    First,
-    /// The host before took too long.
-    Hedge,
-    /// The host before failed, or had no value.
-    Instead,
-    /// The host before does not serve the keys any more.
-    Moved,
-}
-
-/// What came of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It serves the keys, and answered.
-    Answered,
-    /// The host does not serve the keys.
-    Refused,
-    /// It, or the way to it, said so.
-    Failed,
-    /// It did not answer in time.
-    TimedOut,
-    /// Somebody else was quicker.
-    Cancelled,
-    /// A second request, or a retry, that the budget had no room for.
-    Forgone,
-}
-
-/// How much one request carries.
-#[derive(Clone, Copy, Debug)]
-pub struct Batch {
-    /// One at least.
-    pub keys_max: usize,
-    /// A key that is larger goes alone.
-    pub bytes_max: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// A second request that waits for the budget's word.
-    Proposed,
-    Out {
-        times_out: Moment,
-        hedge_at: Option<Moment>,
-    },
-    /// Will be sent again.
-    Pausing {
-        until: Moment,
-    },
-    Done(Fate),
-}
-
-/// A request to one host.
-#[derive(Clone, Debug)]
-pub struct Ask<H> {
-    /// Who is asked.
-    pub host: H,
-    /// Its address.
-    pub address: Arc<str>,
-    slot: Slot,
-    version: u64,
-    /// Keys by their number in the call, ascending.
-    pub keys: Vec<u32>,
-    /// Why it is sent.
-    pub cause: Cause,
-    /// 1 for the first time that it is sent.
-    pub attempt: u32,
-    state: State,
-}
-
-impl<H> Ask<H> {
-    /// Whether it asks for what has failed: the budget is asked before it is sent.
-    pub fn is_retry(&self) -> bool {
-        self.attempt > 1 || self.cause == Cause::Instead
-    }
-
-    /// What came of it, if anything did yet.
-    pub fn fate(&self) -> Option<Fate> {
-        match self.state {
-            State::Done(fate) => Some(fate),
-            State::Proposed | State::Out { .. } | State::Pausing { .. } => None,
-        }
-    }
-}
+use ask::State;
+pub use ask::{Ask, AskId, Cause, Fate};
+pub use terms::{Batch, Mode, Patience};
 
 /// What a host answered.
 #[derive(Clone, Copy, Debug)]
@@ -348,130 +235,6 @@ impl<H: Rated + Clone> Call<H> {
         (now >= self.deadline || !is_pending).then(|| Verdict::Missing(missing()))
     }
 
-    fn found(&mut self, id: AskId, found: &[u32], step: &Step<'_, H>, out: &mut Vec<Action>) {
-        for key in found {
-            if std::mem::take(&mut self.is_open[*key as usize]) {
-                self.open -= 1;
-            }
-        }
-        let left = self.end(id, Fate::Answered);
-        self.dispatch(left, Cause::Instead, step, out);
-        if self.mode == Mode::All {
-            // The others go on: their replies tell what they serve.
-            return;
-        }
-        for other in 0..self.asks.len() {
-            let is_out = matches!(self.asks[other].state, State::Out { .. } | State::Pausing { .. });
-            if is_out && !self.asks[other].keys.iter().any(|key| self.is_open[*key as usize]) {
-                self.end(other, Fate::Cancelled);
-                out.push(Action::Cancel(other));
-            }
-        }
-    }
-
-    /// A host failed: somebody who was not asked yet takes its keys. Where all are asked, or nobody else is left, it is asked
-    /// again itself.
-    fn failed(&mut self, id: AskId, fate: Fate, again: bool, step: &Step<'_, H>, out: &mut Vec<Action>) {
-        let mut left = self.end(id, fate);
-        let split = self.split(&left, step);
-        self.send(&split, Cause::Instead, step, out);
-        if self.mode != Mode::All {
-            left = split.unknown;
-        }
-        // Another request may still bring them.
-        let is_last = left.iter().any(|key| self.carried[*key as usize] == 0);
-        let may_repeat = again && self.asks[id].attempt <= self.patience.retries;
-        if may_repeat && !left.is_empty() && (is_last || self.mode == Mode::All) {
-            let pause = self.patience.retry_pause / 2;
-            let until = step.now.after(pause + pause.mul_f64(share(step.roll)));
-            left.iter().for_each(|key| self.carried[*key as usize] += 1);
-            let ask = &mut self.asks[id];
-            (ask.keys, ask.attempt, ask.state) = (left, ask.attempt + 1, State::Pausing { until });
-        } else {
-            self.dispatch(left, Cause::Instead, step, out);
-        }
-    }
-
-    fn hedge(&mut self, id: AskId, step: &Step<'_, H>, out: &mut Vec<Action>) {
-        let open = self.open_of(self.asks[id].keys.iter().copied());
-        let split = self.split(&open, step);
-        for (member, keys) in self.batches(&split) {
-            let second = self.add(step.view.member(member), keys, Cause::Hedge, State::Proposed);
-            out.push(Action::Propose(second));
-        }
-    }
-
-    /// Finds somebody for keys that no request carries: somebody who was not asked yet, or else a search, or nothing.
-    fn dispatch(&mut self, mut keys: Vec<u32>, cause: Cause, step: &Step<'_, H>, out: &mut Vec<Action>) {
-        keys.retain(|key| self.carried[*key as usize] == 0);
-        if keys.is_empty() {
-            return;
-        }
-        let split = self.split(&keys, step);
-        self.send(&split, cause, step, out);
-        for key in split.unknown {
-            if !self.is_lost(key, step.view) {
-                self.searching.push(key);
-            }
-        }
-        self.searching.sort_unstable();
-    }
-
-    fn split(&self, keys: &[u32], step: &Step<'_, H>) -> Split {
-        let ground = Ground { view: step.view, now: step.now, activity: self.activity, roll: step.roll };
-        let wanted = Wanted { positions: &self.positions, keys };
-        let is_free = |key: u32, member: &Member<H>| self.asks.is_empty() || !self.was_asked(key, member);
-        match self.mode {
-            Mode::All => ground.to_all(&wanted, is_free),
-            Mode::Hedge | Mode::One => ground.to_best(&wanted, is_free),
-        }
-    }
-
-    fn send(&mut self, split: &Split, cause: Cause, step: &Step<'_, H>, out: &mut Vec<Action>) {
-        for (member, keys) in self.batches(split) {
-            let member = step.view.member(member);
-            let is_hedged = self.mode == Mode::Hedge && cause == Cause::First;
-            let hedge_at = is_hedged.then(|| step.now.after(self.hedge_delay(&member.host, step.now)));
-            let state = self.out(step.now, hedge_at);
-            out.push(Action::Send(self.add(member, keys, cause, state)));
-        }
-    }
-
-    /// The keys of each host, in requests that are no larger than they may be.
-    fn batches(&self, split: &Split) -> Vec<(u32, Vec<u32>)> {
-        let mut batches: Vec<(u32, Vec<u32>)> = Vec::new();
-        for (member, keys) in split.shares() {
-            let (mut batch, mut sum) = (Vec::new(), 0usize);
-            for key in keys {
-                let bytes = self.bytes.get(*key as usize).copied().unwrap_or(0);
-                let is_full = batch.len() >= self.batch.keys_max || sum.saturating_add(bytes) > self.batch.bytes_max;
-                if is_full && !batch.is_empty() {
-                    batches.push((member, std::mem::take(&mut batch)));
-                    sum = 0;
-                }
-                batch.push(*key);
-                sum = sum.saturating_add(bytes);
-            }
-            batches.push((member, batch));
-        }
-        batches
-    }
-
-    fn add(&mut self, member: &Member<H>, keys: Vec<u32>, cause: Cause, state: State) -> AskId {
-        keys.iter().for_each(|key| self.carried[*key as usize] += 1);
-        self.asks.push(Ask {
-            host: member.host.clone(),
-            address: Arc::clone(&member.address),
-            slot: member.slot,
-            version: member.version,
-            keys,
-            cause,
-            attempt: 1,
-            state,
-        });
-        self.asks.len() - 1
-    }
-
     /// Ends a request and gives back the keys that it carried and that have no value yet.
     fn end(&mut self, id: AskId, fate: Fate) -> Vec<u32> {
         let ask = &mut self.asks[id];
@@ -489,29 +252,6 @@ impl<H: Rated + Clone> Call<H> {
         let (min, max) = (self.patience.hedge_delay_min, self.patience.hedge_delay_max);
         // A host that nobody knows yet gets all the time there is.
         host.standing(now).p95.map_or(max, Duration::from_micros).clamp(min, max)
-    }
-
-    /// Whether this host was asked for the key while it served what it serves now.
-    fn was_asked(&self, key: u32, member: &Member<H>) -> bool {
-        self.asks_of(key, member).next().is_some()
-    }
-
-    /// Whether somebody who serves the key was asked for it and failed, and nobody is left to ask. Not if somebody has said
-    /// that it serves something else now: shards are moving then, and the next reply may tell where to.
-    fn is_lost(&self, key: u32, view: &View<H>) -> bool {
-        let mut carried = self.asks.iter().filter(|ask| ask.keys.binary_search(&key).is_ok());
-        if carried.any(|ask| ask.fate() == Some(Fate::Refused)) {
-            return false;
-        }
-        let covering = view.covering(self.positions[key as usize]).iter().map(|number| view.member(*number));
-        covering.flat_map(|member| self.asks_of(key, member)).next().is_some()
-    }
-
-    fn asks_of(&self, key: u32, member: &Member<H>) -> impl Iterator<Item = &Ask<H>> {
-        let (slot, version) = (member.slot, member.version);
-        let asks = self.asks.iter().filter(move |ask| (ask.slot, ask.version) == (slot, version));
-        let was_sent = |ask: &&Ask<H>| ask.cause != Cause::Hedge || ask.fate() != Some(Fate::Forgone);
-        asks.filter(was_sent).filter(move |ask| ask.keys.binary_search(&key).is_ok())
     }
 
     fn open_of(&self, keys: impl Iterator<Item = u32>) -> Vec<u32> {

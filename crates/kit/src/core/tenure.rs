@@ -5,29 +5,31 @@ use std::time::Duration;
 use super::moment::Moment;
 use super::shard::Hold;
 
-/// The times of a claim.
+/// How long a claim lives without a proof, unless its store was told otherwise.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The times of a claim. How long it lives without a proof is said to its store, and only there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     /// Between two proofs that the claim is still held, and between two tries to get one.
     pub ping: Duration,
-    /// After so long without a proof the store gives the shard to others.
-    pub timeout: Duration,
-    /// The holder stops answering so much earlier: for clocks that differ in speed, and for the way of an answer.
+    /// The holder stops answering so much earlier than the store gives the shard to others: for clocks that differ in speed,
+    /// and for the way of an answer.
     pub margin: Duration,
 }
 
 impl Default for Times {
     fn default() -> Self {
-        Self { ping: Duration::from_secs(5), timeout: Duration::from_secs(30), margin: Duration::from_secs(10) }
+        Self { ping: Duration::from_secs(5), margin: Duration::from_secs(10) }
     }
 }
 
 impl Times {
-    /// What is wrong with them, if anything is: with such times a holder would never be proven, or would stop between two
-    /// proofs that went well.
+    /// What is wrong with them for a store of this timeout, if anything is: a holder would never be proven, or would stop
+    /// between two proofs that went well.
     #[must_use]
-    pub fn flaw(&self) -> Option<&'static str> {
-        let lease = self.timeout.checked_sub(self.margin).filter(|lease| !lease.is_zero());
+    pub fn flaw(&self, timeout: Duration) -> Option<&'static str> {
+        let lease = timeout.checked_sub(self.margin).filter(|lease| !lease.is_zero());
         match lease {
             _ if self.ping.is_zero() => Some("a claim is proven again and again: ping is not zero"),
             None => Some("a holder stops before the timeout: margin is less than timeout"),
@@ -70,7 +72,7 @@ pub enum StoreRequest {
 pub enum Outcome {
     /// To a claim: nothing was free.
     Nothing,
-    /// To a claim, or to a renewal of the same.
+    /// To a claim, or to a renewal: the same, or a later generation of it.
     Held(Hold),
     /// To a renewal: somebody else has it.
     Lost,
@@ -95,6 +97,7 @@ enum State {
 #[derive(Clone, Debug)]
 pub struct Tenure {
     times: Times,
+    timeout: Duration,
     while_silent: WhileSilent,
     state: State,
     next: Moment,
@@ -104,8 +107,8 @@ pub struct Tenure {
 impl Tenure {
     /// A claim that is to be made from now on.
     #[must_use]
-    pub fn new(times: Times, while_silent: WhileSilent, now: Moment) -> Self {
-        Self { times, while_silent, state: State::Seeking, next: now, sent: now }
+    pub fn new(times: Times, timeout: Duration, while_silent: WhileSilent, now: Moment) -> Self {
+        Self { times, timeout, while_silent, state: State::Seeking, next: now, sent: now }
     }
 
     /// When the next request is due.
@@ -128,8 +131,9 @@ impl Tenure {
     pub fn settle(&mut self, outcome: Outcome) {
         self.state = match (self.state, outcome) {
             (State::Seeking, Outcome::Held(hold)) => State::Holding { hold, proven: self.sent },
-            (State::Holding { hold, .. }, Outcome::Held(same)) if hold == same => {
-                State::Holding { hold, proven: self.sent }
+            // The same, or claimed anew after the store had lost it.
+            (State::Holding { hold, .. }, Outcome::Held(held)) if is_same_or_later(hold, held) => {
+                State::Holding { hold: held, proven: self.sent }
             }
             // Not what was asked for is as bad as a no.
             (State::Holding { hold, .. }, Outcome::Lost | Outcome::Held(_) | Outcome::Nothing) => State::Lost(hold),
@@ -161,11 +165,15 @@ impl Tenure {
         match self.state {
             State::Holding { proven, .. } => Some(match self.while_silent {
                 WhileSilent::Serve => Moment::from_micros(u64::MAX),
-                WhileSilent::Stop => proven.after(self.times.timeout.saturating_sub(self.times.margin)),
+                WhileSilent::Stop => proven.after(self.timeout.saturating_sub(self.times.margin)),
             }),
             State::Seeking | State::Lost(_) => None,
         }
     }
+}
+
+fn is_same_or_later(hold: Hold, held: Hold) -> bool {
+    hold.shard == held.shard && hold.generation <= held.generation
 }
 
 #[cfg(test)]
@@ -179,7 +187,7 @@ mod tests {
     }
 
     fn holding() -> Tenure {
-        let mut tenure = Tenure::new(Times::default(), WhileSilent::Stop, at(0));
+        let mut tenure = Tenure::new(Times::default(), TIMEOUT, WhileSilent::Stop, at(0));
         assert_eq!(tenure.request(at(0)), Some(StoreRequest::Claim));
         tenure.settle(Outcome::Held(HOLD));
         tenure
@@ -187,21 +195,21 @@ mod tests {
 
     #[test]
     fn times_that_cannot_work_are_told() {
-        let times = |ping, timeout, margin| {
+        let flaw = |ping, timeout, margin| {
             let seconds = Duration::from_secs;
-            Times { ping: seconds(ping), timeout: seconds(timeout), margin: seconds(margin) }
+            Times { ping: seconds(ping), margin: seconds(margin) }.flaw(seconds(timeout))
         };
 
-        assert_eq!(Times::default().flaw(), None);
-        assert_eq!(times(1, 3, 1).flaw(), None);
-        for wrong in [times(0, 30, 10), times(5, 10, 10), times(5, 10, 20), times(5, 15, 10), times(1, 0, 0)] {
-            assert!(wrong.flaw().is_some(), "{wrong:?}");
+        assert_eq!(Times::default().flaw(TIMEOUT), None);
+        assert_eq!(flaw(1, 3, 1), None);
+        for (ping, timeout, margin) in [(0, 30, 10), (5, 10, 10), (5, 10, 20), (5, 15, 10), (1, 0, 0)] {
+            assert!(flaw(ping, timeout, margin).is_some(), "{ping} {timeout} {margin}");
         }
     }
 
     #[test]
     fn kit_a_44_who_found_nothing_asks_again_every_period() {
-        let mut tenure = Tenure::new(Times::default(), WhileSilent::Stop, at(0));
+        let mut tenure = Tenure::new(Times::default(), TIMEOUT, WhileSilent::Stop, at(0));
 
         tenure.request(at(0));
         tenure.settle(Outcome::Nothing);
@@ -236,7 +244,7 @@ mod tests {
 
     #[test]
     fn kit_a_49_who_serves_on_does_so_until_the_store_says_no() {
-        let mut tenure = Tenure::new(Times::default(), WhileSilent::Serve, at(0));
+        let mut tenure = Tenure::new(Times::default(), TIMEOUT, WhileSilent::Serve, at(0));
         tenure.request(at(0));
         tenure.settle(Outcome::Held(HOLD));
 
@@ -275,12 +283,24 @@ mod tests {
     }
 
     #[test]
-    fn kit_a_48_another_generation_is_not_ours() {
+    fn kit_a_48_an_earlier_generation_or_another_shard_is_not_ours() {
+        for wrong in [Hold { generation: 3, ..HOLD }, Hold { shard: 2, ..HOLD }] {
+            let mut tenure = holding();
+            tenure.request(at(5));
+
+            tenure.settle(Outcome::Held(wrong));
+
+            assert_eq!(tenure.lost(), Some(HOLD));
+        }
+    }
+
+    #[test]
+    fn kit_a_55_a_claim_that_was_made_anew_goes_on_under_its_new_generation() {
         let mut tenure = holding();
         tenure.request(at(5));
 
-        tenure.settle(Outcome::Held(Hold { generation: 5, ..HOLD }));
+        tenure.settle(Outcome::Held(Hold { generation: 9, ..HOLD }));
 
-        assert_eq!(tenure.lost(), Some(HOLD));
+        assert_eq!((tenure.hold(), tenure.until()), (Some(Hold { generation: 9, ..HOLD }), Some(at(25))));
     }
 }

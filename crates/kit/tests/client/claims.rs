@@ -12,6 +12,8 @@ struct Script {
     /// What is there to be taken.
     free: Option<Hold>,
     is_held: bool,
+    /// As what a claim is made anew that the store does not know any more.
+    anew: Option<Hold>,
     is_down: bool,
     /// Takes the question and never answers.
     is_stuck: bool,
@@ -45,7 +47,11 @@ impl Scripted {
 }
 
 impl Store for Scripted {
-    async fn claim(&self, _who: &Identity, _timeout: Duration) -> Result<Option<Hold>, Error> {
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(30)
+    }
+
+    async fn claim(&self, _who: &Identity) -> Result<Option<Hold>, Error> {
         self.answer(|script| {
             script.claims += 1;
             script.is_held = script.free.is_some();
@@ -54,10 +60,10 @@ impl Store for Scripted {
         .await
     }
 
-    async fn renew(&self, _who: &Identity, _hold: Hold) -> Result<bool, Error> {
+    async fn renew(&self, _who: &Identity, hold: Hold) -> Result<Option<Hold>, Error> {
         self.answer(|script| {
             script.renewals += 1;
-            script.is_held
+            script.is_held.then_some(script.anew.unwrap_or(hold))
         })
         .await
     }
@@ -204,6 +210,29 @@ async fn kit_a_49_an_answer_that_was_begun_in_time_is_not_given_too_late() {
 
     assert!(!answer.all_matched && answer.values.is_empty());
     assert_eq!(shard.metrics().late_refusals, 1);
+}
+
+/// kit A-55: the store has lost the claim, and nobody else has it.
+#[tokio::test(start_paused = true)]
+async fn kit_a_55_a_claim_that_was_made_anew_is_served_on_under_its_new_generation() {
+    let store = Arc::new(Scripted::default());
+    let (claim, shard) = served(&store).await;
+    assert_eq!(shard.describe().generation, 3);
+
+    store.say(|script| script.anew = Some(Hold { generation: 8, ..HOLD }));
+    pass(30).await;
+
+    assert_eq!(claim.hold(), Some(Hold { generation: 8, ..HOLD }));
+    assert!(!shard.interval().is_empty() && shard.describe().generation == 8);
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "margin is less than timeout")]
+async fn times_that_cannot_work_are_refused_at_the_start() {
+    let times = Times { margin: Duration::from_secs(30), ..Times::default() };
+    let options = ClaimOptions { times, ..ClaimOptions::default() };
+
+    Claim::start(Arc::new(Scripted::default()), Identity::new("a", "a1"), options);
 }
 
 #[tokio::test(start_paused = true)]

@@ -108,6 +108,8 @@ async fn every_request_is_counted_once_by_what_came_of_it() {
     assert!(is_settled(&metrics), "{metrics:?}");
     assert_eq!(metrics.requests, stage.world.sent().len() as u64);
     for (host, of_host) in stage.client.host_metrics() {
+        let ends = of_host.answers + of_host.refusals + of_host.errors + of_host.timeouts;
+        assert_eq!(of_host.requests, ends + of_host.cancelled + of_host.late_replies, "{host}: {of_host:?}");
         let sent = stage.world.sent().iter().filter(|(to, _)| *to == host).count();
         assert_eq!(of_host.requests, sent as u64, "{host}");
     }
@@ -128,6 +130,23 @@ async fn dropped_calls_are_counted_as_cancelled() {
 
     let metrics = stage.client.metrics();
     assert_eq!((metrics.requests, metrics.cancelled), (200, 200));
+}
+
+/// And the shortest are no busy loop, which would never let this test's clock go on.
+#[tokio::test(start_paused = true)]
+async fn periods_of_nothing_leave_room_for_everything_else() {
+    let world = World::new(&[("a1", at(0, 10))]);
+    let (ping_period, search_period) = (Duration::ZERO, Duration::ZERO);
+    let options = Options { ping_period, search_period, ..Options::default() };
+    let client = Client::start(Letters(world.clone()), Listed(world.clone()), options);
+    client.wait_for_hosts(|known| known.len() == 1).await;
+    world.forget();
+
+    tokio::time::sleep(Duration::from_secs(1)).await;
+
+    assert_eq!(client.get(&[5_000]).await.unwrap(), values(&[5_000]));
+    assert!(world.pings().len() <= 1_001, "{} pings in a second", world.pings().len());
+    assert!(client.get(&[15_000]).await.is_err(), "and a search ends");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use shardine_kit::claim::Store;
 use shardine_kit::provider::{Discovery, Holders, Provider, announce};
 
-use crate::rig::{Coordination, Mariadb, Postgres, Rig, Sqlite, TIMEOUT, on_each, who};
+use crate::rig::{Coordination, Mariadb, Postgres, Rig, Sqlite, on_each, who};
 
 /// kit A-12: the lock table is a list of hosts.
 async fn whoever_holds_a_shard_is_listed<R: Rig>() {
@@ -13,7 +13,7 @@ async fn whoever_holds_a_shard_is_listed<R: Rig>() {
     let mut stores = Vec::new();
     for (dc, host) in [("a", "10.0.0.1:1"), ("b", "10.0.1.1:1")] {
         let store = rig.store().await;
-        store.claim(&who(dc, host), TIMEOUT).await.unwrap().unwrap();
+        store.claim(&who(dc, host)).await.unwrap().unwrap();
         stores.push(store);
     }
 

@@ -3,20 +3,21 @@
 
 use std::time::Duration;
 
-use shardine_client::{NodeSettings, SessionOptions};
+use shardine_client::{Delete, NodeSettings, SessionOptions};
 use shardine_kit::claim::{SqliteTable, Store, Table};
 use shardine_testkit::Dir;
 use tokio::time::timeout;
 
-use crate::rig::{Coordination, Hands, Mariadb, Postgres, Rig, Sqlite, TIMEOUT, on_each, who};
+use crate::rig::{Coordination, Hands, Mariadb, Postgres, Rig, Sqlite, on_each, who};
 
 /// kit A-49: Shardine stands still until the session has ended by the holder's own clock. Nobody has said that the shard is
 /// somebody else's, and when Shardine is back it is still the holder's own, under the same generation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silence_of_shardine_is_no_loss_however_long_it_is() {
     let mut rig = Coordination::new().await;
-    let (store, me, short) = (rig.store().await, who("a", "h0"), Duration::from_secs(1));
-    let hold = store.claim(&me, short).await.unwrap().unwrap();
+    let (me, short) = (who("a", "h0"), Duration::from_secs(1));
+    let store = rig.store_with(short);
+    let hold = store.claim(&me).await.unwrap().unwrap();
     let client = rig.client();
     client.create_node("/local/other", NodeSettings::default()).await.unwrap();
     let options = SessionOptions { timeout: short, ..SessionOptions::default() };
@@ -35,8 +36,8 @@ async fn silence_of_shardine_is_no_loss_however_long_it_is() {
             break word;
         }
     };
-    assert!(word, "nobody else has claimed it");
-    assert!(store.renew(&me, hold).await.unwrap());
+    assert_eq!(word, Some(hold), "nobody else has claimed it");
+    assert_eq!(store.renew(&me, hold).await.unwrap(), Some(hold));
 }
 
 /// kit A-44: whoever waits for a shard makes the rows that are missing.
@@ -44,13 +45,63 @@ async fn a_row_that_is_missing_is_made_by_whoever_waits_for_one<R: Hands>() {
     let rig = R::new().await;
     let stores = [rig.store().await, rig.store().await, rig.store().await];
     for (store, host) in stores.iter().zip(["h0", "h1"]) {
-        store.claim(&who("a", host), TIMEOUT).await.unwrap().unwrap();
+        store.claim(&who("a", host)).await.unwrap().unwrap();
     }
     rig.sql("DELETE FROM locks WHERE dc = 'a' AND shard = 2").await.unwrap();
 
-    let taken = stores[2].claim(&who("a", "h2"), TIMEOUT).await.unwrap();
+    let taken = stores[2].claim(&who("a", "h2")).await.unwrap();
 
     assert_eq!(taken.map(|hold| hold.shard), Some(2));
+}
+
+/// kit A-55: rows that were deleted, and an older table that was put back, abort nobody who still holds a shard.
+async fn a_claim_that_the_table_has_lost_is_made_anew<R: Hands>() {
+    let rig = R::new().await;
+    let (store, standby, me) = (rig.store().await, rig.store().await, who("a", "h0"));
+    let first = store.claim(&me).await.unwrap().unwrap();
+
+    rig.sql("DELETE FROM locks").await.unwrap();
+    let second = store.renew(&me, first).await.unwrap().unwrap();
+    let yesterday = R::hour_before("last_ping");
+    rig.sql(&format!("UPDATE locks SET host = 'h7', generation = 1, last_ping = {yesterday}")).await.unwrap();
+    let third = store.renew(&me, second).await.unwrap().unwrap();
+
+    assert_eq!((second.shard, third.shard), (first.shard, first.shard));
+    assert!(
+        first.generation < second.generation && second.generation < third.generation,
+        "{first:?} {second:?} {third:?}"
+    );
+    assert_eq!(store.renew(&me, third).await.unwrap(), Some(third));
+    assert_eq!(store.renew(&me, first).await.unwrap(), None, "only the last one counts");
+    let other = standby.claim(&who("a", "h1")).await.unwrap();
+    assert_ne!(other.map(|hold| hold.shard), Some(first.shard));
+}
+
+/// kit: what somebody else has taken from a table that was put back is lost.
+async fn a_claim_that_somebody_else_has_after_a_restore_is_lost<R: Hands>() {
+    let rig = R::new().await;
+    let (store, other, me) = (rig.store().await, rig.store().await, who("a", "h0"));
+    let hold = store.claim(&me).await.unwrap().unwrap();
+
+    rig.sql("DELETE FROM locks").await.unwrap();
+    let taken = other.claim(&who("a", "h1")).await.unwrap().unwrap();
+
+    assert_eq!((taken.shard, store.renew(&me, hold).await.unwrap()), (hold.shard, None));
+}
+
+/// kit A-55: the same with semaphores.
+#[tokio::test]
+async fn a_claim_whose_semaphore_was_deleted_is_made_anew() {
+    let rig = Coordination::new().await;
+    let (store, me) = (rig.store().await, who("a", "h0"));
+    let first = store.claim(&me).await.unwrap().unwrap();
+
+    rig.session().await.delete("a/shard-0", Delete::Force).await.unwrap();
+    let second = store.renew(&me, first).await.unwrap().unwrap();
+
+    assert!(second.shard == first.shard && second.generation > first.generation, "{first:?} {second:?}");
+    assert_eq!(store.renew(&me, second).await.unwrap(), Some(second));
+    assert_eq!(store.renew(&me, first).await.unwrap(), None, "only the last one counts");
 }
 
 /// A name that the table has no room for would be cut, and its server would never find its row.
@@ -59,7 +110,7 @@ async fn a_name_that_the_table_has_no_room_for_is_refused<R: Hands>() {
     let store = rig.store().await;
     let (dc, host) = ("d".repeat(65), "h".repeat(256));
 
-    let errors = [store.claim(&who(&dc, "h0"), TIMEOUT).await, store.claim(&who("a", &host), TIMEOUT).await];
+    let errors = [store.claim(&who(&dc, "h0")).await, store.claim(&who("a", &host)).await];
 
     assert!(errors.iter().all(|claim| claim.as_ref().is_err_and(|error| error.to_string().contains("longer than"))));
 }
@@ -67,6 +118,8 @@ async fn a_name_that_the_table_has_no_room_for_is_refused<R: Hands>() {
 on_each! {
     postgres: Postgres, mariadb: Mariadb, sqlite: Sqlite => [
         a_row_that_is_missing_is_made_by_whoever_waits_for_one,
+        a_claim_that_the_table_has_lost_is_made_anew,
+        a_claim_that_somebody_else_has_after_a_restore_is_lost,
         a_name_that_the_table_has_no_room_for_is_refused,
     ]
 }
@@ -77,9 +130,9 @@ async fn a_server_has_one_connection_to_mariadb() {
     let rig = Mariadb::new().await;
     let (store, me) = (rig.store().await, who("a", "h0"));
 
-    let hold = store.claim(&me, TIMEOUT).await.unwrap().unwrap();
+    let hold = store.claim(&me).await.unwrap().unwrap();
     for _ in 0..10 {
-        assert!(store.renew(&me, hold).await.unwrap());
+        assert_eq!(store.renew(&me, hold).await.unwrap(), Some(hold));
         store.holders().await.unwrap();
     }
 
@@ -94,7 +147,7 @@ async fn a_client_in_the_wrong_directory_makes_no_database() {
     let store = SqliteTable::new(&path, Table::new("locks", 1));
 
     let listed = store.holders().await;
-    let claimed = store.claim(&who("a", "h0"), TIMEOUT).await;
+    let claimed = store.claim(&who("a", "h0")).await;
 
     assert!(listed.is_err() && claimed.is_err());
     assert!(!path.exists());
@@ -104,7 +157,7 @@ async fn a_client_in_the_wrong_directory_makes_no_database() {
 async fn whoever_lists_holders_does_not_wait_for_a_writer() {
     let rig = Sqlite::new().await;
     let store = rig.store().await;
-    store.claim(&who("a", "h0"), TIMEOUT).await.unwrap().unwrap();
+    store.claim(&who("a", "h0")).await.unwrap().unwrap();
     let reader = rig.store().await;
 
     let _writer = rig.begin_to_write();

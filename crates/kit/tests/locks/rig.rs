@@ -1,9 +1,9 @@
 //! The stores under test, each with the means to let a holder die and to take its shard from behind.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use shardine_client::{Client, Delete, NodeSettings, SessionOptions};
+use shardine_client::{Acquire, Client, Delete, NodeSettings, Session, SessionOptions};
 use shardine_kit::Identity;
 use shardine_kit::claim::{MysqlTable, PostgresTable, Semaphores, SqliteTable, Store, Table};
 use shardine_testkit::sql_server::{Database, Kind, Shared};
@@ -195,6 +195,8 @@ impl Hands for Sqlite {
 
 pub struct Coordination {
     server: Shardine,
+    /// Thieves, who keep what they took.
+    thieves: Mutex<Vec<Session>>,
 }
 
 const NODE: &str = "/local/goals";
@@ -202,6 +204,18 @@ const NODE: &str = "/local/goals";
 impl Coordination {
     pub fn server(&mut self) -> &mut Shardine {
         &mut self.server
+    }
+
+    /// Somebody else's.
+    pub async fn session(&self) -> Session {
+        let client = self.client();
+        client.create_node(NODE, NodeSettings::default()).await.unwrap();
+        client.start_session(NODE, SessionOptions::default()).await.unwrap()
+    }
+
+    /// As a server has it, with claims that live for so long.
+    pub fn store_with(&self, timeout: Duration) -> Arc<Semaphores> {
+        Arc::new(Semaphores::new(self.client(), NODE, ["a", "b"], SHARDS).timeout(timeout))
     }
 
     pub fn client(&self) -> Client {
@@ -213,11 +227,11 @@ impl Rig for Coordination {
     type Store = Semaphores;
 
     async fn new() -> Self {
-        Self { server: Shardine::start().unwrap() }
+        Self { server: Shardine::start().unwrap(), thieves: Mutex::default() }
     }
 
     async fn store(&self) -> Arc<Semaphores> {
-        Arc::new(Semaphores::new(self.client(), NODE, ["a", "b"], SHARDS))
+        self.store_with(TIMEOUT)
     }
 
     async fn dies(&self, store: Arc<Semaphores>, _who: &Identity) {
@@ -226,9 +240,10 @@ impl Rig for Coordination {
     }
 
     async fn robs(&self, dc: &str, shard: u32) {
-        let session = self.client();
-        session.create_node(NODE, NodeSettings::default()).await.unwrap();
-        let session = session.start_session(NODE, SessionOptions::default()).await.unwrap();
-        session.delete(&format!("{dc}/shard-{shard}"), Delete::Force).await.unwrap();
+        let (session, name) = (self.session().await, format!("{dc}/shard-{shard}"));
+        session.delete(&name, Delete::Force).await.unwrap();
+        session.create(&name, 1, "").await.unwrap();
+        assert!(session.acquire(&name, Acquire::tokens(1)).await.unwrap());
+        self.thieves.lock().unwrap().push(session);
     }
 }

@@ -6,10 +6,10 @@ use futures_util::future::join_all;
 use shardine_kit::Hold;
 use shardine_kit::claim::Store;
 
-use crate::rig::{Coordination, Mariadb, Postgres, Rig, SHARDS, Sqlite, TIMEOUT, on_each, who};
+use crate::rig::{Coordination, Mariadb, Postgres, Rig, SHARDS, Sqlite, on_each, who};
 
 async fn claim<S: Store>(store: &S, dc: &str, host: &str) -> Option<Hold> {
-    store.claim(&who(dc, host), TIMEOUT).await.unwrap()
+    store.claim(&who(dc, host)).await.unwrap()
 }
 
 /// A session that has gone leaves its semaphore a moment later.
@@ -86,8 +86,8 @@ async fn a_restarted_server_has_its_shard_back_and_the_process_before_has_not<R:
 
     assert_eq!(new.shard, old.shard);
     assert!(new.generation > old.generation);
-    assert!(after.renew(&who("a", "h1"), new).await.unwrap());
-    assert!(!before.renew(&who("a", "h1"), old).await.unwrap());
+    assert_eq!(after.renew(&who("a", "h1"), new).await.unwrap(), Some(new));
+    assert_eq!(before.renew(&who("a", "h1"), old).await.unwrap(), None);
 }
 
 /// kit A-48: also in one process, whose first claim went through although it never heard so.
@@ -99,8 +99,8 @@ async fn of_two_claims_by_one_server_the_later_one_counts<R: Rig>() {
     let heard = claim(&*store, "a", "h0").await.unwrap();
 
     assert_eq!(heard.shard, unheard.shard);
-    assert!(store.renew(&me, heard).await.unwrap());
-    assert!(!store.renew(&me, unheard).await.unwrap());
+    assert_eq!(store.renew(&me, heard).await.unwrap(), Some(heard));
+    assert_eq!(store.renew(&me, unheard).await.unwrap(), None);
 }
 
 /// kit.
@@ -109,12 +109,12 @@ async fn a_holder_can_prove_it_until_somebody_else_has_it<R: Rig>() {
     let store = rig.store().await;
     let me = who("a", "h0");
     let hold = claim(&*store, "a", "h0").await.unwrap();
-    assert!(store.renew(&me, hold).await.unwrap());
-    assert!(store.renew(&me, hold).await.unwrap());
+    assert_eq!(store.renew(&me, hold).await.unwrap(), Some(hold));
+    assert_eq!(store.renew(&me, hold).await.unwrap(), Some(hold));
 
     rig.robs("a", hold.shard).await;
 
-    assert!(!store.renew(&me, hold).await.unwrap());
+    assert_eq!(store.renew(&me, hold).await.unwrap(), None);
 }
 
 /// kit: a generation is never seen twice.
@@ -149,7 +149,7 @@ async fn what_is_given_back_can_be_taken_at_once_and_holders_are_listed<R: Rig>(
 
     first.release(&who("b", "h0"), hold).await.unwrap();
 
-    assert!(!first.renew(&who("b", "h0"), hold).await.unwrap());
+    assert_eq!(first.renew(&who("b", "h0"), hold).await.unwrap(), None);
     assert!(second.holders().await.unwrap().is_empty());
     assert_eq!(claim(&*second, "b", "h1").await.map(|taken| taken.shard), Some(hold.shard));
 }

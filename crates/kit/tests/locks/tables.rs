@@ -4,7 +4,7 @@ use shardine_kit::claim::Store;
 
 use mysql_async::prelude::Queryable;
 
-use crate::rig::{Hands, Mariadb, Postgres, Rig, Sqlite, TIMEOUT, on_each, who};
+use crate::rig::{Hands, Mariadb, Postgres, Rig, Sqlite, on_each, who};
 
 /// kit A-40: the table itself keeps a shard from being there twice.
 async fn a_second_row_of_a_shard_is_refused<R: Hands>() {
@@ -27,7 +27,7 @@ async fn the_order_of_preference_is_kept<R: Hands>() {
     rig.sql(&format!("UPDATE locks SET last_ping = {two} WHERE dc = 'a' AND shard = 2")).await.unwrap();
     let mut order = Vec::new();
 
-    while let Some(hold) = store.claim(&who("a", if order.is_empty() { "me" } else { "new" }), TIMEOUT).await.unwrap() {
+    while let Some(hold) = store.claim(&who("a", if order.is_empty() { "me" } else { "new" })).await.unwrap() {
         order.push(hold.shard);
         rig.sql(&format!("UPDATE locks SET host = 'done' WHERE dc = 'a' AND shard = {}", hold.shard)).await.unwrap();
     }
@@ -40,13 +40,13 @@ async fn a_proof_is_written_down<R: Hands>() {
     let rig = R::new().await;
     let store = rig.store().await;
     let me = who("a", "me");
-    let hold = store.claim(&me, TIMEOUT).await.unwrap().unwrap();
+    let hold = store.claim(&me).await.unwrap().unwrap();
     let pinged = async || rig.sql("SELECT last_ping FROM locks WHERE host = 'me'").await.unwrap();
     let before = pinged().await;
 
     // A clock of microseconds or of milliseconds may stand still between two statements.
     while pinged().await == before {
-        assert!(store.renew(&me, hold).await.unwrap());
+        assert_eq!(store.renew(&me, hold).await.unwrap(), Some(hold));
     }
 
     let locked = rig.sql("SELECT count(*) FROM locks WHERE host = 'me' AND locked_time < last_ping").await.unwrap();
@@ -58,21 +58,25 @@ async fn after_a_jump_of_the_clock_a_proof_wins_or_the_loss_is_seen<R: Hands>() 
     let rig = R::new().await;
     let (store, thief) = (rig.store().await, rig.store().await);
     let me = who("b", "me");
-    let hold = store.claim(&me, TIMEOUT).await.unwrap().unwrap();
+    let hold = store.claim(&me).await.unwrap().unwrap();
     let jump = format!("UPDATE locks SET last_ping = {}", R::hour_before("last_ping"));
 
     rig.sql(&jump).await.unwrap();
-    assert!(store.renew(&me, hold).await.unwrap(), "the next proof sets it right");
+    assert_eq!(store.renew(&me, hold).await.unwrap(), Some(hold), "the next proof sets it right");
     for other in ["x", "y", "z"] {
-        let taken = thief.claim(&who("b", other), TIMEOUT).await.unwrap();
+        let taken = thief.claim(&who("b", other)).await.unwrap();
         assert_ne!(taken.map(|taken| taken.shard), Some(hold.shard));
     }
     rig.sql(&jump).await.unwrap();
-    while thief.claim(&who("b", "thief"), TIMEOUT).await.unwrap().is_some_and(|taken| taken.shard != hold.shard) {
+    while thief.claim(&who("b", "thief")).await.unwrap().is_some_and(|taken| taken.shard != hold.shard) {
         rig.sql("UPDATE locks SET host = 'done' WHERE host = 'thief'").await.unwrap();
     }
 
-    assert!(!store.renew(&me, hold).await.unwrap(), "who came first after the jump has it, and the holder sees it");
+    assert_eq!(
+        store.renew(&me, hold).await.unwrap(),
+        None,
+        "who came first after the jump has it, and the holder sees it"
+    );
 }
 
 on_each! {
@@ -91,7 +95,7 @@ async fn kit_a_43_a_row_that_somebody_has_locked_is_passed_over_in_postgresql() 
     let store = rig.store().await;
     let held = rig.database().hold("BEGIN; UPDATE locks SET host = host WHERE dc = 'a' AND shard = 0").unwrap();
 
-    let hold = store.claim(&who("a", "me"), TIMEOUT).await.unwrap().unwrap();
+    let hold = store.claim(&who("a", "me")).await.unwrap().unwrap();
 
     assert_eq!(hold.shard, 1);
     drop(held);
@@ -106,7 +110,7 @@ async fn kit_a_43_a_row_that_somebody_has_locked_is_passed_over_in_mariadb() {
     holder.query_drop("BEGIN").await.unwrap();
     holder.query_drop("SELECT * FROM locks WHERE dc = 'a' AND shard = 0 FOR UPDATE").await.unwrap();
 
-    let hold = store.claim(&who("a", "me"), TIMEOUT).await.unwrap().unwrap();
+    let hold = store.claim(&who("a", "me")).await.unwrap().unwrap();
 
     assert_eq!(hold.shard, 1);
     drop(holder);
@@ -117,12 +121,12 @@ async fn kit_a_43_a_row_that_somebody_has_locked_is_passed_over_in_mariadb() {
 async fn a_database_that_is_gone_is_an_error_and_not_a_loss() {
     let rig = Postgres::new().await;
     let store = rig.store().await;
-    let hold = store.claim(&who("a", "me"), TIMEOUT).await.unwrap().unwrap();
+    let hold = store.claim(&who("a", "me")).await.unwrap().unwrap();
 
     rig.sql("ALTER TABLE locks RENAME TO away").await.unwrap();
     let gone = store.renew(&who("a", "me"), hold).await;
     rig.sql("ALTER TABLE away RENAME TO locks").await.unwrap();
 
     assert!(gone.unwrap_err().to_string().contains("locks"));
-    assert!(store.renew(&who("a", "me"), hold).await.unwrap());
+    assert_eq!(store.renew(&who("a", "me"), hold).await.unwrap(), Some(hold));
 }

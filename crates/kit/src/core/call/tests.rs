@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::core::interval::Interval;
-use crate::core::map::{Map, Report, Trust};
+use crate::core::map::{Map, Report, Slot, Trust};
 use crate::core::plan::Standing;
 use crate::core::shard::Shard;
 

@@ -1,0 +1,121 @@
+//! Until when a holder may answer, and under which generation.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+use tokio::time::Instant;
+
+use crate::core::moment::{Moment, micros};
+use crate::core::shard::Hold;
+
+/// Looked at with every answer, so that a process that stood still is too late by itself and not by the word of a task that
+/// has not run yet. Counted on two clocks, and the one that says more counts: the monotonic one does not go back, but stands
+/// still while the machine is suspended; the machine's own goes on, or is set right afterwards.
+#[derive(Clone, Debug)]
+pub(crate) struct Lease {
+    started: Instant,
+    wall: fn() -> u64,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    until: AtomicU64,
+    wall_until: AtomicU64,
+    generation: AtomicU64,
+}
+
+/// Both clocks at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub moment: Moment,
+    wall: u64,
+}
+
+impl Lease {
+    pub fn new() -> Self {
+        Self { started: Instant::now(), wall: unix_micros, state: Arc::default() }
+    }
+
+    pub fn now(&self) -> Now {
+        // The one that may jump is read first: whatever happens in between makes the lease shorter.
+        let wall = (self.wall)();
+        Now { moment: Moment::from_micros(micros(self.started.elapsed())), wall }
+    }
+
+    /// The same on the clock of timers.
+    pub fn instant(&self, moment: Moment) -> Instant {
+        self.started + Duration::from_micros(moment.micros())
+    }
+
+    /// A proof that was sent at this moment holds until then.
+    pub fn extend(&self, hold: Hold, sent: Now, until: Moment) {
+        let wall_until = sent.wall.saturating_add(micros(until.since(sent.moment)));
+        self.state.generation.store(hold.generation, Ordering::Release);
+        self.state.wall_until.store(wall_until, Ordering::Release);
+        self.state.until.store(until.micros(), Ordering::Release);
+    }
+
+    /// Nothing may be answered any more.
+    pub fn end(&self) {
+        self.state.until.store(0, Ordering::Release);
+    }
+
+    pub fn is_proven(&self) -> bool {
+        let now = self.now();
+        now.moment.micros() < self.state.until.load(Ordering::Acquire)
+            && now.wall < self.state.wall_until.load(Ordering::Acquire)
+    }
+
+    /// The claim's, which changes when it was made anew.
+    pub fn generation(&self) -> u64 {
+        self.state.generation.load(Ordering::Acquire)
+    }
+}
+
+/// Microseconds since 1970.
+fn unix_micros() -> u64 {
+    UNIX_EPOCH.elapsed().map_or(0, micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static WALL: AtomicU64 = AtomicU64::new(0);
+
+    fn wall_at(seconds: u64) {
+        WALL.store(seconds * 1_000_000, Ordering::SeqCst);
+    }
+
+    /// kit A-49: the machine was suspended, so that its monotonic clock stood still.
+    #[test]
+    fn a_suspended_machine_is_too_late_when_it_wakes_up() {
+        wall_at(1_000);
+        let lease = Lease { wall: || WALL.load(Ordering::SeqCst), ..Lease::new() };
+        let sent = lease.now();
+        lease.extend(Hold { shard: 1, generation: 3 }, sent, sent.moment.after(Duration::from_secs(20_000)));
+        assert!(lease.is_proven());
+
+        wall_at(1_000 + 20_000);
+        assert!(!lease.is_proven());
+        wall_at(900);
+        assert!(lease.is_proven(), "a clock that was set back takes nothing away, and gives nothing");
+        let proven = lease.now();
+        lease.extend(Hold { shard: 1, generation: 4 }, proven, proven.moment.after(Duration::from_secs(20_000)));
+        wall_at(1_000 + 20_000);
+
+        assert!(!lease.is_proven() && lease.generation() == 4);
+    }
+
+    /// kit A-49: whoever serves on while the store is silent does so by any clock.
+    #[test]
+    fn a_lease_without_an_end_has_none_on_either_clock() {
+        let lease = Lease { wall: || u64::MAX - 1, ..Lease::new() };
+
+        lease.extend(Hold { shard: 1, generation: 3 }, lease.now(), Moment::from_micros(u64::MAX));
+
+        assert!(lease.is_proven());
+    }
+}
