@@ -9,5 +9,6 @@ pub mod server;
 pub mod claims;
 pub mod fleet;
 pub mod load;
+pub mod lines;
 
 tonic::include_proto!("goals.v1");

@@ -9,6 +9,7 @@ use clap::{Parser, ValueEnum};
 use shardine_kit::provider::Fixed;
 use shardine_kit::{Client, Mode, Options};
 use shardine_kit_examples::goals::fleet::{Fleet, Plan};
+use shardine_kit_examples::goals::lines;
 use shardine_kit_examples::goals::load::{Load, Work};
 use shardine_kit_examples::goals::request::GoalsRequest;
 use shardine_kit_examples::goals::server;
@@ -20,6 +21,8 @@ enum Goals {
     Server(Box<server::Options>),
     /// Load on servers that run, with percentiles every second.
     Load(LoadOptions),
+    /// Answers calls that are told as lines, for runs that are made with clients in several languages.
+    Lines(lines::Asking),
     /// Nine servers in three data centres, load on them, and a data centre that is restarted with other bounds.
     Demo(Asking),
 }
@@ -77,6 +80,7 @@ async fn main() -> Result<()> {
             let client = Client::start(GoalsRequest, Fixed::new(options.hosts.clone()), Options::default());
             seconds(&client, &options.asking, "").await
         }
+        Goals::Lines(asking) => lines::run(asking).await,
         Goals::Demo(asking) => demo(&asking).await,
     }
 }

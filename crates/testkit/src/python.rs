@@ -38,14 +38,19 @@ pub fn run(name: &str, server: &Shardine) -> Result<String> {
 
 /// The command that runs `tests/python/<name>`, to be completed by the caller.
 pub fn script(name: &str) -> Result<Command> {
+    let mut command = Command::new(interpreter()?);
+    // Compiled copies beside the scripts would dirty the checkout.
+    command.arg(scripts_dir().join(name)).env("PYTHONDONTWRITEBYTECODE", "1");
+    Ok(command)
+}
+
+/// The environment's own Python.
+pub fn interpreter() -> Result<PathBuf> {
     let python = environment_dir().join("bin").join("python");
     if !python.is_file() {
         bail!("there is no {}: `cargo xtask setup` makes it", python.display());
     }
-    let mut command = Command::new(python);
-    // Compiled copies beside the scripts would dirty the checkout.
-    command.arg(scripts_dir().join(name)).env("PYTHONDONTWRITEBYTECODE", "1");
-    Ok(command)
+    Ok(python)
 }
 
 fn finish(name: &str, output: Output) -> Result<String> {
