@@ -4,6 +4,7 @@
 
 mod advisories;
 mod cargo;
+mod chaos;
 mod fix;
 mod fuzz;
 mod measure;
@@ -50,6 +51,8 @@ enum Chore {
     Advisories,
     /// Tell which promises of today have no test that names them.
     Statements(statements::Options),
+    /// Treat real processes badly at random. Example: cargo xtask chaos --kit --minutes 10 --seed 7
+    Chaos(chaos::Options),
     /// Run the Python tests against a fresh server each.
     Python(python::Options),
     /// Run the fuzz targets for a while. Example: cargo xtask fuzz --seconds 60 resp_request
@@ -75,6 +78,7 @@ fn run(chore: Chore) -> Result<ExitCode> {
         Chore::Tidy => done(tidy::run()),
         Chore::Advisories => done(advisories::run()),
         Chore::Statements(options) => statements::run(&options),
+        Chore::Chaos(options) => chaos::run(&options),
         Chore::Python(options) => done(python::run(&options)),
         Chore::Fuzz(options) => done(fuzz::run(&options)),
     }
