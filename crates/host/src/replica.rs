@@ -1,7 +1,7 @@
 //! A replica as its host sees it, whichever state machine it holds.
 
 use shardine_model::{ReplicaId, ShardId};
-use shardine_shard::{Message, Persist, Replica, Role, SnapshotPart, Time, coord};
+use shardine_shard::{Message, Persist, Replica, Role, SnapshotPart, Time, coord, meta};
 
 pub trait GroupReplica {
     type Actions: Default;
@@ -187,4 +187,27 @@ impl GroupReplica for coord::Replica {
     fn run_timers(&mut self, actions: &mut Self::Actions) {
         Self::run_timers(self, actions);
     }
+}
+
+impl GroupReplica for meta::Replica {
+    type Actions = meta::Actions;
+
+    as_the_replica_does!();
+
+    fn set_time(&mut self, time: Time) {
+        Self::set_time(self, time.monotonic_ms);
+    }
+
+    fn tick(&mut self, time: Time, actions: &mut Self::Actions) {
+        Self::tick(self, time.monotonic_ms, actions);
+    }
+
+    fn end_turn(&mut self, _actions: &mut Self::Actions) {}
+
+    /// Everything it has to do by time is done at ticks.
+    fn next_due_ms(&self) -> Option<u64> {
+        None
+    }
+
+    fn run_timers(&mut self, _actions: &mut Self::Actions) {}
 }

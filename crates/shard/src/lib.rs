@@ -5,7 +5,8 @@
 //! proposes it; `drain` hands the log write to the host; [`Replica::persisted`] lets the group commit; `apply` executes it
 //! and answers. Never touches a socket, a disk or a clock: time is an argument.
 //!
-//! What does not depend on the state machine is in `member`, for records here and for coordination in [`coord`].
+//! What does not depend on the state machine is in `member`, for records here, for coordination in [`coord`], and for the cluster's map in
+//! [`meta`].
 
 // In the order in which a newcomer should read them.
 mod actions;
@@ -28,6 +29,7 @@ mod upkeep;
 mod handover;
 
 pub mod coord;
+pub mod meta;
 
 mod row_map;
 

@@ -4,6 +4,7 @@
 //! (`docs/adr/0002-two-state-machines.md`).
 
 use shardine_coord::Coord;
+use shardine_meta::Meta;
 use shardine_model::stream::SnapshotError;
 use shardine_records::Records;
 
@@ -44,6 +45,20 @@ impl Machine for Coord {
             shardine_coord::CutStep::Chunk(chunk) => Some(chunk),
             shardine_coord::CutStep::Done => None,
         }
+    }
+
+    fn restored(self, chunks: Vec<&[u8]>) -> Result<Self, SnapshotError> {
+        self.restored(chunks)
+    }
+}
+
+impl Machine for Meta {
+    fn begin_cut(&mut self) {
+        self.begin_cut();
+    }
+
+    fn next_chunk(&mut self) -> Option<Vec<u8>> {
+        self.next_chunk()
     }
 
     fn restored(self, chunks: Vec<&[u8]>) -> Result<Self, SnapshotError> {

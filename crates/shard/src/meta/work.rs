@@ -1,0 +1,77 @@
+//! What the leader of a group, whichever machine it holds, has to do for the operations of the map. A function of the map and of the
+//! group as it is: whoever leads next finds the same, so nothing is lost with a leader.
+
+use shardine_consensus::{Group, MembershipChange, Role, Step};
+use shardine_meta::{Command, Map, Operation, OperationId, Todo};
+use shardine_model::{ConfVersion, ReplicaId, ShardId};
+
+/// Entries that a replica may be behind and count as up to date: the joint change and what is written meanwhile are no more.
+const CAUGHT_UP_ENTRIES: u64 = 64;
+
+/// One thing to do. Doing it twice, or too late, does no harm.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// To be proposed to the group.
+    Change(MembershipChange),
+    /// To be told to meta.
+    Report(Box<Command>),
+    /// The leader is about to lose its vote: somebody who keeps it should lead first.
+    HandOver(ReplicaId),
+}
+
+/// What is to be done now for a group that is led here; to be asked at every tick, and when the map has changed.
+#[must_use]
+pub fn work_of(map: &Map, shard: ShardId, group: &Group) -> Option<Work> {
+    let known = map.groups.get(&shard)?;
+    if group.role() != Role::Leader || group.membership().is_joint() {
+        return None;
+    }
+    if let Some(stray) = map.strays(shard, group.membership()).first() {
+        return Some(Work::Change(MembershipChange::Simple(Step::Remove(*stray))));
+    }
+    // Those that founded a group are in no entry; the first map calls that version 1.
+    let conf = ConfVersion(group.conf_index().max(1));
+    let report = || {
+        let membership = group.membership();
+        let (voters, learners) = (membership.voters.clone(), membership.learners.clone());
+        Work::Report(Box::new(Command::ConfChanged { shard, conf, voters, learners }))
+    };
+    if conf > known.epoch.conf {
+        return Some(report());
+    }
+    let (id, Operation::Replace(replace)) = map.operation_on(shard)?;
+    match replace.todo(group.membership(), known) {
+        Todo::Learn(replica) => Some(Work::Change(MembershipChange::Simple(Step::Learn(replica)))),
+        Todo::Remove(replica) => Some(Work::Change(MembershipChange::Simple(Step::Remove(replica)))),
+        Todo::WatchProgress(behind) => caught_up(id, &behind, group),
+        Todo::Joint { vote, learn, remove } => Some(joint(group, &vote, &learn, &remove)),
+        Todo::Report => Some(report()),
+        Todo::Wait => None,
+    }
+}
+
+/// One that is as good as up to date. What it is known to have on disk says so, whichever way it is being sent the rest: in an idle
+/// group one that came by a snapshot is probed for ever.
+fn caught_up(operation: OperationId, behind: &[ReplicaId], group: &Group) -> Option<Work> {
+    let followers = group.progress();
+    let is_close = |replica: &&ReplicaId| {
+        let follower = followers.iter().find(|follower| follower.replica == **replica);
+        // Not one that has nothing: a young group has few entries, and a snapshot before them.
+        follower.is_some_and(|one| one.matched > 0 && one.matched + CAUGHT_UP_ENTRIES >= group.last_index())
+    };
+    let replica = *behind.iter().find(is_close)?;
+    Some(Work::Report(Box::new(Command::CaughtUp { operation, replica })))
+}
+
+fn joint(group: &Group, vote: &[ReplicaId], learn: &[ReplicaId], remove: &[ReplicaId]) -> Work {
+    let goes = |replica: &ReplicaId| learn.contains(replica) || remove.contains(replica);
+    if goes(&group.id())
+        && let Some(heir) = group.heirs().into_iter().find(|heir| !goes(heir))
+    {
+        return Work::HandOver(heir);
+    }
+    let votes = vote.iter().copied().map(Step::Vote);
+    let learns = learn.iter().copied().map(Step::Learn);
+    let removals = remove.iter().copied().map(Step::Remove);
+    Work::Change(MembershipChange::Joint(votes.chain(learns).chain(removals).collect()))
+}
