@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-use shardine_testkit::{Options, Reply, Shardine, Sql};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use shardine_testkit::{Options, PATIENCE, Reply, Shardine, Sql};
 
 fn start(args: &[&str]) -> Shardine {
     let args = args.iter().map(|&arg| arg.to_owned()).collect();
@@ -23,6 +26,40 @@ fn a_pipeline_of_large_replies_is_answered_to_the_end() {
 
     assert_eq!(replies.len(), 200);
     assert!(replies.iter().all(|reply| *reply == Reply::Bulk(value.clone().into_bytes())));
+}
+
+/// Clients that ask for much and take nothing of it hold up nobody else of their lane, and hold no more than one reply each.
+#[test]
+fn large_replies_are_given_out_piece_by_piece() {
+    const VALUE_BYTES: usize = 30 << 20;
+    let server = start(&["--lanes", "1"]);
+    let mut client = server.client().unwrap();
+    client.call(&["SET", "big", &"x".repeat(VALUE_BYTES)]).unwrap();
+    let ask = |keys: usize| format!("MGET{}\r\n", " big".repeat(keys));
+
+    let mut takers: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(server.redis().address()).unwrap()).collect();
+    for taker in &mut takers {
+        taker.set_read_timeout(Some(PATIENCE)).unwrap();
+        // More than one, so that the second waits until the first has left.
+        taker.write_all(ask(2).repeat(2).as_bytes()).unwrap();
+        taker.peek(&mut [0]).unwrap();
+    }
+    for round in 0..100 {
+        assert_eq!(client.call(&["SET", "small", &round.to_string()]).unwrap(), Reply::ok());
+        assert_eq!(client.call(&["GET", "small"]).unwrap(), Reply::Bulk(round.to_string().into_bytes()));
+    }
+
+    let head = format!("${VALUE_BYTES}\r\n");
+    let reply_bytes = "*2\r\n".len() + 2 * (head.len() + VALUE_BYTES + "\r\n".len());
+    for taker in &mut takers {
+        let mut replies = vec![0; 2 * reply_bytes];
+        taker.read_exact(&mut replies).unwrap();
+        assert!(replies.starts_with(format!("*2\r\n{head}xxx").as_bytes()));
+        assert!(replies[reply_bytes..].starts_with(format!("*2\r\n{head}xxx").as_bytes()));
+        assert!(replies.ends_with(b"xxx\r\n"));
+    }
+    let refused = client.call(&["MGET", "big", "big", "big"]).unwrap();
+    assert!(matches!(&refused, Reply::Error(line) if line.starts_with("ERR too_large: ")), "{refused:?}");
 }
 
 /// A read behind a write of its key, and a write behind that read, keep their order, on one lane and across lanes.

@@ -50,7 +50,7 @@ fn redis_py_finds_the_same_with_two_lanes() {
 
 #[test]
 fn random_commands_are_answered_as_redis_answers_them() {
-    let printed = python::run("compare_with_redis.py", &start(&["--lanes", "2"])).unwrap();
+    let printed = python::run("compare_with_redis.py", &start(&["--lanes", "3"])).unwrap();
 
     assert!(printed.contains(" 0 failed"), "{printed}");
 }

@@ -25,7 +25,18 @@ pub struct Command<'a> {
     pub existence: Existence,
     pub ttl: Ttl,
     pub give: Give,
+    /// What the record must be, if it exists.
+    pub kind: Kind,
     pub action: Action<'a>,
+}
+
+/// What a record of a dynamic table must be for a command to be executed. An action that names fields says so by them: a
+/// string has one field of its own, a hash has named ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    #[default]
+    Any,
+    String,
 }
 
 /// Whether the record must, must not, or may exist.
@@ -192,6 +203,8 @@ const TAG_CAS: u8 = 5;
 const TAG_CAS_CREATE: u8 = 6;
 const TAG_DELETE: u8 = 7;
 const TAG_TOUCH: u8 = 8;
+/// Beside the tag: the record must be a string.
+const MARK_STRING: u8 = 1 << 7;
 
 const FLAG_IF_VERSION: u8 = 1 << 0;
 const FLAG_SORT: u8 = 1 << 1;
@@ -203,12 +216,13 @@ impl<'a> Command<'a> {
     /// A command without conditions that answers with versions only.
     #[must_use]
     pub fn plain(row: RowKey<'a>, action: Action<'a>) -> Self {
-        Self { row, if_version: None, existence: Existence::Any, ttl: Ttl::Keep, give: Give::Nothing, action }
+        let (existence, ttl, give) = (Existence::Any, Ttl::Keep, Give::Nothing);
+        Self { row, if_version: None, existence, ttl, give, kind: Kind::Any, action }
     }
 
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.push(self.tag());
+        out.push(self.tag() | if self.kind == Kind::String { MARK_STRING } else { 0 });
         out.push(self.flags());
         put_row_key(out, self.row);
         if let Some(version) = self.if_version {
@@ -296,8 +310,9 @@ impl<'a> Command<'a> {
             value => return Err(DecodeError::Unknown { what: "time to live", value: u64::from(value) }),
         };
         let give = [Give::Nothing, Give::Old, Give::New, Give::Touched][usize::from(flags >> SHIFT_GIVE & 3)];
-        let action = Action::decode(tag, reader)?;
-        Ok(Self { row, if_version, existence, ttl, give, action })
+        let kind = if tag & MARK_STRING == 0 { Kind::Any } else { Kind::String };
+        let action = Action::decode(tag & !MARK_STRING, reader)?;
+        Ok(Self { row, if_version, existence, ttl, give, kind, action })
     }
 }
 

@@ -13,6 +13,7 @@ pub mod cluster_map;
 pub mod address;
 
 pub mod value;
+pub mod number;
 pub mod version;
 pub mod table;
 pub mod sort;

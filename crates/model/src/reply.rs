@@ -25,7 +25,8 @@ const HAS_END: u8 = 2;
 pub enum Outcome {
     /// Executed. `changed` counts fields created or removed, or is 1 for a record that existed.
     Done { changed: u32, row: Option<RowImage> },
-    /// Not executed, for the same reason on every replica. The row is what stood in the way, where that helps.
+    /// Not executed, for the same reason on every replica. The row is what stood in the way, where that helps; one without
+    /// fields, with `wrong_type`, says that the record itself is of another kind: a hash, or a string.
     Refused { code: ErrorCode, row: Option<RowImage> },
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
 use crate::ids::{FieldId, Timestamp};
+use crate::table::{STRING_FIELD, VALUE_FIELD};
 use crate::value::{Value, ValueRef};
 use crate::version::Version;
 
@@ -16,6 +17,9 @@ pub enum FieldRef<'a> {
     Id(FieldId),
     Name(&'a [u8]),
 }
+
+/// What stands in the place of an id before a name.
+const NAMED: u8 = 0;
 
 /// A field and the value it has or shall have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,7 +34,7 @@ impl<'a> FieldRef<'a> {
         match self {
             Self::Id(id) => put_varint(out, u64::from(id.0)),
             Self::Name(name) => {
-                out.push(0);
+                out.push(NAMED);
                 put_bytes(out, name);
             }
         }
@@ -104,6 +108,23 @@ impl<'a> FieldsView<'a> {
         match self {
             Self::Packed(bytes) => packed(bytes).count(),
             Self::Wide(fields) => fields.len(),
+        }
+    }
+
+    /// Whether these are the fields of a string in a dynamic table: its one field has an id, those of a hash have names.
+    #[inline]
+    #[must_use]
+    pub fn is_string(&self) -> bool {
+        matches!(self, Self::Packed([first, ..]) if *first != NAMED)
+    }
+
+    /// The value of a field of a dynamic table by its name; a string shows its own as `value`.
+    #[must_use]
+    pub fn named(&self, name: &[u8]) -> Option<ValueRef<'a>> {
+        match self.is_string() {
+            true if name == VALUE_FIELD.as_bytes() => self.get(STRING_FIELD),
+            true => None,
+            false => self.get(FieldRef::Name(name)),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::epoch::CatalogueVersion;
 use crate::error::{ErrorCode, Refusal};
 use crate::ids::{FieldId, TableId};
 use crate::limits;
+use crate::row::FieldRef;
 use crate::value::{FieldType, Value, ValueRef};
 
 /// A field of a definition.
@@ -52,6 +53,15 @@ pub const KV: TableId = TableId(1);
 pub const KV_NAME: &str = "kv";
 /// The field that makes a table's records usable as Redis strings.
 pub const VALUE_FIELD: &str = "value";
+/// In a dynamic table, the one field of a record that is a string. It has an id, so that no name of a hash's field can be
+/// taken for it, and shows as `value`.
+pub const STRING_FIELD: FieldRef<'static> = FieldRef::Id(FieldId(1));
+
+/// The fields of a dynamic table that a request names: `value` by itself is the string, any other names are those of a hash.
+pub fn dynamic_field<'a>(name: &'a [u8], all: impl IntoIterator<Item = &'a [u8]>) -> FieldRef<'a> {
+    let is_value = |name: &[u8]| name == VALUE_FIELD.as_bytes();
+    if is_value(name) && all.into_iter().all(is_value) { STRING_FIELD } else { FieldRef::Name(name) }
+}
 
 impl Table {
     /// The dynamic table `kv` (`docs/redis.md`).

@@ -3,8 +3,8 @@
 
 use shardine_model::codec::Reader;
 use shardine_model::command::{
-    Action, Attempt, Batch, BatchItem, BatchMode, Body, Command, Existence, Give, Operation, Operator, Origin, Request,
-    Ttl,
+    Action, Attempt, Batch, BatchItem, BatchMode, Body, Command, Existence, Give, Kind, Operation, Operator, Origin,
+    Request, Ttl,
 };
 use shardine_model::entry::{Entry, LoadedRow, RaisedRow, RefusedRow, SettledRow};
 use shardine_model::reply::{Answer, Outcome, Reply};
@@ -83,18 +83,20 @@ fn golden_bytes_of_each_flag() {
     assert_command(Command { ttl: at, ..plain.clone() }, "072002046c696c6980d095ffbc31");
     assert_command(Command { give: Give::Old, ..plain.clone() }, "074002046c696c69");
     assert_command(Command { give: Give::New, ..plain.clone() }, "078002046c696c69");
-    assert_command(Command { give: Give::Touched, ..plain }, "07c002046c696c69");
+    assert_command(Command { give: Give::Touched, ..plain.clone() }, "07c002046c696c69");
+    assert_command(Command { kind: Kind::String, ..plain }, "870002046c696c69");
     let everything = Command {
         row: POST,
         if_version: Some(Version(i64::MAX)),
         existence: Existence::Live,
         ttl: at,
         give: Give::Touched,
+        kind: Kind::String,
         action: Action::Set(fields(&[(AGE, ValueRef::Uint(300)), (NAME, ValueRef::Blob(b"\x00\xff"))])),
     };
     assert_command(
         everything,
-        "01e7ac020170088000000000000007feffffffffffffffff0180d095ffbc31020102ac0200016e050200ff",
+        "81e7ac020170088000000000000007feffffffffffffffff0180d095ffbc31020102ac0200016e050200ff",
     );
 }
 

@@ -7,7 +7,7 @@ use shardine_model::{
 };
 
 use crate::apply::{Sink, Unexecuted, refused};
-use crate::evaluate::{Changes, Plan, plan, value_of};
+use crate::evaluate::{Changes, Plan, fits_kind, plan, value_of};
 use crate::merge::{Merged, merge_packed, merge_wide, needs_wide, widen};
 use crate::record::{Big, Slot, Versions, Wide, open_packed, view};
 use crate::slot::Content;
@@ -43,6 +43,9 @@ impl Records {
             let row = give_row(command.give, current.as_ref());
             let outcome = Outcome::Refused { code: ErrorCode::VersionMismatch, row };
             return Ok(before.reply(outcome));
+        }
+        if table.dynamic && !fits_kind(current.as_ref(), command) {
+            return Ok(before.reply(Outcome::Refused { code: ErrorCode::WrongType, row: Some(RowImage::default()) }));
         }
         match plan(&table, current.as_ref(), command) {
             Err(code) => Ok(refuse(&table, before, current.as_ref(), command, code)),

@@ -1,6 +1,7 @@
 //! What a command would do to a row: checks and arithmetic, without touching the state.
 
-use shardine_model::command::{Action, Command, Existence, Operation, Operator};
+use shardine_model::command::{Action, Command, Existence, Kind, Operation, Operator};
+use shardine_model::table::STRING_FIELD;
 use shardine_model::{ErrorCode, FieldRef, FieldType, RowView, Table, Value, ValueRef};
 use smallvec::SmallVec;
 
@@ -72,6 +73,33 @@ pub(crate) fn plan<'a>(
     }
 }
 
+/// Whether a command takes a record of a dynamic table for what it is, and leaves it one thing: a string has one field of its
+/// own and no names, a hash has names and no string.
+#[inline]
+pub(crate) fn fits_kind(current: Option<&RowView<'_>>, command: &Command<'_>) -> bool {
+    let is_string = current.map(|view| view.fields.is_string());
+    if command.kind == Kind::String && is_string == Some(false) {
+        return false;
+    }
+    match &command.action {
+        Action::Set(fields) => all_alike(is_string, fields.iter().map(|entry| entry.field)),
+        Action::Replace(fields) => all_alike(None, fields.iter().map(|entry| entry.field)),
+        Action::Update { operations, .. } => all_alike(is_string, operations.iter().map(|operation| operation.field)),
+        Action::Cas { field, .. } => all_alike(is_string, std::iter::once(*field)),
+        Action::Delete | Action::Touch => true,
+    }
+}
+
+/// Whether fields are all of a string, or all of a hash; of which, may be known.
+#[inline]
+fn all_alike<'a>(is_string: Option<bool>, fields: impl Iterator<Item = FieldRef<'a>>) -> bool {
+    let mut known = is_string;
+    fields.into_iter().all(|field| {
+        let is_of_string = field == STRING_FIELD;
+        *known.get_or_insert(is_of_string) == is_of_string
+    })
+}
+
 #[inline]
 fn given<'a>(table: &Table, fields: &[shardine_model::FieldValue<'a>]) -> Result<Changes<'a>, ErrorCode> {
     let mut changes = Changes::new();
@@ -86,7 +114,7 @@ fn given<'a>(table: &Table, fields: &[shardine_model::FieldValue<'a>]) -> Result
 #[inline]
 fn check_field(table: &Table, field: FieldRef<'_>, value: ValueRef<'_>) -> Result<(), ErrorCode> {
     match field {
-        FieldRef::Name(_) if table.dynamic => match value {
+        FieldRef::Name(_) | STRING_FIELD if table.dynamic => match value {
             ValueRef::Blob(_) => Ok(()),
             ValueRef::Int(_) | ValueRef::Uint(_) | ValueRef::Float(_) | ValueRef::Str(_) => Err(ErrorCode::WrongType),
         },
@@ -165,7 +193,7 @@ fn default(table: &Table, field: FieldRef<'_>) -> Option<Value> {
 /// The type of a field; `None` in a dynamic table, where text that reads as a number may be counted with.
 fn field_kind(table: &Table, field: FieldRef<'_>) -> Result<Option<FieldType>, ErrorCode> {
     match field {
-        FieldRef::Name(_) if table.dynamic => Ok(None),
+        FieldRef::Name(_) | STRING_FIELD if table.dynamic => Ok(None),
         FieldRef::Name(_) => Err(ErrorCode::UnknownField),
         FieldRef::Id(id) => table.field_by_id(id).map(|field| Some(field.kind)).ok_or(ErrorCode::UnknownField),
     }
@@ -298,9 +326,9 @@ fn text_to_int(value: ValueRef<'_>) -> Result<i64, ErrorCode> {
     if number.to_string() == text { Ok(number) } else { Err(ErrorCode::WrongType) }
 }
 
+/// It may be endless; what comes of it then is refused as an overflow.
 fn text_to_float(value: ValueRef<'_>) -> Result<f64, ErrorCode> {
-    let number: f64 = blob_text(value)?.parse().map_err(|_| ErrorCode::WrongType)?;
-    if number.is_finite() { Ok(number) } else { Err(ErrorCode::WrongType) }
+    shardine_model::number::float(blob_text(value)?.as_bytes()).ok_or(ErrorCode::WrongType)
 }
 
 fn blob_text(value: ValueRef<'_>) -> Result<&str, ErrorCode> {
@@ -339,14 +367,14 @@ fn splice(
     } else {
         usize::try_from(at).unwrap_or(usize::MAX)
     };
-    let limit = shardine_model::limits::VALUE_BYTES_MAX;
-    if start.saturating_add(paste.len()) > limit || length.saturating_add(paste.len()) > limit {
+    let resume = start.saturating_add(usize::try_from(cut).unwrap_or(usize::MAX));
+    let pasted = start.saturating_add(paste.len());
+    if pasted.saturating_add(length.saturating_sub(resume)) > shardine_model::limits::VALUE_BYTES_MAX {
         return Err(ErrorCode::TooLarge);
     }
     let mut made = before[..start.min(length)].to_vec();
     made.resize(start, 0);
     made.extend_from_slice(paste);
-    let resume = start.saturating_add(usize::try_from(cut).unwrap_or(usize::MAX));
     if resume < length {
         made.extend_from_slice(&before[resume..]);
     }

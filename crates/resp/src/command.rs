@@ -4,6 +4,7 @@
 pub(crate) mod call;
 pub(crate) mod change;
 pub(crate) mod client;
+pub(crate) mod config;
 pub(crate) mod describe;
 pub(crate) mod info;
 pub(crate) mod look;

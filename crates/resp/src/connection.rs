@@ -16,7 +16,6 @@ use crate::failure::{Failure, NOT_AUTHENTICATED};
 use crate::frame::{self, Args, FrameError, Limits, Line, Parsed};
 use crate::options::Options;
 use crate::queue::{Queue, SlotId, append};
-use crate::value::quote;
 use crate::verb::{self, Kind, Verb};
 use crate::waiting::{LateRead, Progress, Waiting};
 use crate::wire::{self, Protocol};
@@ -81,6 +80,8 @@ pub struct RespConnection {
     /// that they do not see it.
     late_reads: Vec<(SlotId, Position)>,
     pub(crate) is_closing: bool,
+    /// A transaction over several partitions was refused, and the host has not been told.
+    pub(crate) has_crossed: bool,
     chance: u64,
 }
 
@@ -111,6 +112,7 @@ impl RespConnection {
             blocked: None,
             late_reads: Vec::new(),
             is_closing: false,
+            has_crossed: false,
             chance,
         }
     }
@@ -119,6 +121,18 @@ impl RespConnection {
     #[must_use]
     pub fn is_authenticated(&self) -> bool {
         self.is_authenticated
+    }
+
+    /// Whether a transaction over several partitions was refused since this was last asked.
+    pub fn take_crossing(&mut self) -> bool {
+        std::mem::take(&mut self.has_crossed)
+    }
+
+    /// What the client says it is: its library, else its name.
+    #[must_use]
+    pub fn library(&self) -> String {
+        let said = [&self.library[0], &self.name].into_iter().find(|text| !text.is_empty());
+        said.map_or_else(|| "unnamed".to_owned(), |text| String::from_utf8_lossy(text).into_owned())
     }
 
     /// Replies outstanding.
@@ -231,7 +245,7 @@ impl RespConnection {
     }
 
     fn hang_up(&mut self, error: FrameError, out: &mut Vec<u8>) {
-        self.queue.reply(out, |out| wire::error(out, &format!("ERR Protocol error: {error} (bad_request)")));
+        self.queue.reply(out, |out| wire::error(out, format!("ERR Protocol error: {error}").as_bytes()));
         self.is_closing = true;
     }
 
@@ -242,12 +256,12 @@ impl RespConnection {
             return self.fail(&NOT_AUTHENTICATED, out);
         }
         if !verb.takes(line.len()) {
-            return self.fail(&wrong_arity(verb.name()), out);
+            return self.refuse_arity(verb, out);
         }
         if self.transaction.is_some() && verb.kind() != Kind::Control {
             return transaction::enqueue(self, verb, line, out);
         }
-        match verb.kind() {
+        match verb.kind_of(line) {
             Kind::Read => self.read(verb, line, engine, out),
             Kind::Change => self.change(verb, line, engine, out),
             Kind::ReadMany => many::read(self, verb, line, engine, out),
@@ -329,14 +343,8 @@ impl RespConnection {
         if !self.may_change(&place) {
             return Step::NotYet;
         }
-        if change::looks_first(verb, line, &place) {
+        if change::looks_first(verb, line) {
             return look::start(self, verb, line, &place, engine, out);
-        }
-        if change::wants_string(verb, &place)
-            && let Read::Live(view) = engine.read(place.row())
-            && let Err(failure) = change::check_kind(Found::Live(view))
-        {
-            return self.fail(&failure, out);
         }
         match change::plan(Order { verb, line, place: &place, now: engine.now() }) {
             Err(failure) => self.fail(&failure, out),
@@ -398,6 +406,16 @@ impl RespConnection {
         Step::Taken
     }
 
+    /// An `EXEC` that cannot be understood ends its transaction all the same.
+    fn refuse_arity(&mut self, verb: Verb, out: &mut Vec<u8>) -> Step {
+        if verb != Verb::Exec {
+            return self.fail(&wrong_arity(verb.name()), out);
+        }
+        (self.transaction, self.watched) = (None, Vec::new());
+        let line = "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command";
+        self.fail(&Failure::line(line), out)
+    }
+
     fn refuse_unknown(&mut self, line: Line<'_>, out: &mut Vec<u8>) -> Step {
         let name = line.word(0);
         // A browser that was tricked into talking to this port speaks HTTP (reliability S9): say nothing, hang up.
@@ -412,10 +430,28 @@ impl RespConnection {
             let name = name.to_ascii_uppercase();
             Failure::unsupported(format!("Shardine has no {}, only records: hashes and strings", name.escape_ascii()))
         } else {
-            let args: Vec<String> = line.words(1).take(8).map(quote).collect();
-            let (name, args) = (quote(name), args.join(" "));
-            Failure::line(format!("ERR unknown command {name}, with args beginning with: {args} (unsupported)"))
+            unknown(line)
         };
         self.fail(&failure, out)
     }
+}
+
+/// As Redis says it, with as much of the words as it quotes.
+fn unknown(line: Line<'_>) -> Failure {
+    const QUOTED_BYTES_MAX: usize = 128;
+    // Redis prints them as C strings, which end at a zero.
+    let quoted = |word: &[u8], most: usize| -> Vec<u8> {
+        let end = memchr::memchr(0, word).unwrap_or(word.len()).min(most);
+        word[..end].to_vec()
+    };
+    let mut args = Vec::new();
+    for word in line.words(1) {
+        if args.len() >= QUOTED_BYTES_MAX {
+            break;
+        }
+        let shown = quoted(word, QUOTED_BYTES_MAX - args.len());
+        args.extend([b"'", &shown[..], b"' "].concat());
+    }
+    let name = quoted(line.word(0), QUOTED_BYTES_MAX);
+    Failure::line([b"ERR unknown command '", &name[..], b"', with args beginning with: ", &args[..]].concat())
 }

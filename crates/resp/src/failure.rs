@@ -6,40 +6,51 @@ use std::borrow::Cow;
 
 use shardine_model::{ErrorCode, Refusal};
 
+use crate::verb::Verb;
 use crate::wire;
 
 /// An error line without its leading minus.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure(Cow<'static, str>);
+pub(crate) struct Failure(Cow<'static, [u8]>);
 
-pub(crate) const SYNTAX: Failure = Failure(Cow::Borrowed("ERR syntax error (bad_request)"));
-pub(crate) const NOT_AN_INTEGER: Failure =
-    Failure(Cow::Borrowed("ERR value is not an integer or out of range (wrong_type)"));
-pub(crate) const NOT_A_FLOAT: Failure = Failure(Cow::Borrowed("ERR value is not a valid float (wrong_type)"));
-pub(crate) const HASH_NOT_AN_INTEGER: Failure = Failure(Cow::Borrowed("ERR hash value is not an integer (wrong_type)"));
-pub(crate) const HASH_NOT_A_FLOAT: Failure = Failure(Cow::Borrowed("ERR hash value is not a float (wrong_type)"));
-pub(crate) const OVERFLOW: Failure = Failure(Cow::Borrowed("ERR increment or decrement would overflow (overflow)"));
-pub(crate) const WRONG_KIND: Failure =
-    Failure(Cow::Borrowed("WRONGTYPE Operation against a key holding the wrong kind of value (wrong_type)"));
-pub(crate) const NOT_AUTHENTICATED: Failure =
-    Failure(Cow::Borrowed("NOAUTH Authentication required. (unauthenticated)"));
-pub(crate) const WRONG_PASSWORD: Failure =
-    Failure(Cow::Borrowed("WRONGPASS invalid username-password pair or user is disabled. (unauthenticated)"));
-pub(crate) const CROSS_PARTITION: Failure = Failure(Cow::Borrowed(
-    "CROSSSLOT bad_request: all keys of a transaction must share one partition: give them the same {tag}",
-));
-pub(crate) const ABORTED: Failure =
-    Failure(Cow::Borrowed("EXECABORT Transaction discarded because of previous errors. (bad_request)"));
+const fn redis(line: &'static str) -> Failure {
+    Failure(Cow::Borrowed(line.as_bytes()))
+}
+
+// Redis's own sentences, to the byte: clients and tests compare them whole. The codes of our list stand in our own alone.
+pub(crate) const SYNTAX: Failure = redis("ERR syntax error");
+pub(crate) const NOT_AN_INTEGER: Failure = redis("ERR value is not an integer or out of range");
+pub(crate) const NOT_A_FLOAT: Failure = redis("ERR value is not a valid float");
+pub(crate) const HASH_NOT_AN_INTEGER: Failure = redis("ERR hash value is not an integer");
+pub(crate) const HASH_NOT_A_FLOAT: Failure = redis("ERR hash value is not a float");
+pub(crate) const OVERFLOW: Failure = redis("ERR increment or decrement would overflow");
+pub(crate) const NOT_FINITE: Failure = redis("ERR increment would produce NaN or Infinity");
+pub(crate) const OUT_OF_RANGE: Failure = redis("ERR value is out of range");
+pub(crate) const STRING_TOO_LONG: Failure = redis("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+pub(crate) const INVALID_CURSOR: Failure = redis("ERR invalid cursor");
+pub(crate) const WRONG_KIND: Failure = redis("WRONGTYPE Operation against a key holding the wrong kind of value");
+pub(crate) const NOT_AUTHENTICATED: Failure = redis("NOAUTH Authentication required.");
+pub(crate) const WRONG_PASSWORD: Failure = redis("WRONGPASS invalid username-password pair or user is disabled.");
+pub(crate) const ABORTED: Failure = redis("EXECABORT Transaction discarded because of previous errors.");
+pub(crate) const CROSS_PARTITION: Failure = redis(
+    "CROSSSLOT bad_request: the keys of a transaction must share one partition: give them the same {tag}, or make them rows \
+     of one key, or send the commands without MULTI (transaction=False in redis-py's pipeline)",
+);
 
 impl Failure {
     /// A sentence with its code under the general prefix.
     pub(crate) fn new(code: ErrorCode, sentence: impl std::fmt::Display) -> Self {
-        Self(format!("{} {code}: {sentence}", prefix(code)).into())
+        Self::line(format!("{} {code}: {sentence}", prefix(code)))
     }
 
-    /// A whole line, for errors whose exact words clients know.
-    pub(crate) fn line(line: impl Into<Cow<'static, str>>) -> Self {
-        Self(line.into())
+    /// A whole line, for errors whose exact words clients know. It may quote bytes that are no text.
+    pub(crate) fn line(line: impl Into<Vec<u8>>) -> Self {
+        Self(Cow::Owned(line.into()))
+    }
+
+    /// Redis's words for a time to live that no clock shows.
+    pub(crate) fn bad_expiry(verb: Verb) -> Self {
+        Self::line(format!("ERR invalid expire time in '{}' command", verb.name().to_ascii_lowercase()))
     }
 
     pub(crate) fn bad_request(sentence: impl std::fmt::Display) -> Self {
@@ -83,11 +94,11 @@ impl From<Refusal> for Failure {
 fn prefix(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::WrongType => "WRONGTYPE",
-        ErrorCode::StaleRoute => "TRYAGAIN",
+        // Not CLUSTERDOWN, and not LOADING for SQL that is away: redis-py sends a whole pipeline again when it reads one of
+        // them, and what was counted is counted twice (A-40).
+        ErrorCode::StaleRoute | ErrorCode::NoLeader => "TRYAGAIN",
         ErrorCode::NotLeader => "READONLY",
-        ErrorCode::NoLeader => "CLUSTERDOWN",
         ErrorCode::Suspended => "SUSPENDED",
-        ErrorCode::BackendUnavailable => "LOADING",
         ErrorCode::Busy => "BUSY",
         ErrorCode::DirtyLimit => "OOM",
         ErrorCode::InDoubt => "INDOUBT",
@@ -105,6 +116,7 @@ fn prefix(code: ErrorCode) -> &'static str {
         | ErrorCode::Expired
         | ErrorCode::Unsupported
         | ErrorCode::SqlRefused
+        | ErrorCode::BackendUnavailable
         | ErrorCode::Internal => "ERR",
     }
 }
@@ -155,6 +167,17 @@ mod tests {
             assert!(line.contains(code.name()), "{line}");
             assert!(line.starts_with('-') && line.ends_with("\r\n"), "{line}");
         }
+    }
+
+    #[test]
+    fn nothing_makes_a_client_send_a_pipeline_again_by_itself() {
+        for &code in ErrorCode::ALL {
+            let line = Failure::from(code).to_bytes();
+
+            assert!(!line.starts_with(b"-LOADING") && !line.starts_with(b"-CLUSTERDOWN"), "{code}");
+        }
+        assert!(Failure::from(ErrorCode::NoLeader).to_bytes().starts_with(b"-TRYAGAIN no_leader: "));
+        assert!(Failure::from(ErrorCode::BackendUnavailable).to_bytes().starts_with(b"-ERR backend_unavailable: "));
     }
 
     #[test]

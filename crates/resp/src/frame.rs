@@ -251,7 +251,7 @@ fn read_number(input: &[u8], at: usize) -> Number {
     // Nearly every number on the wire has one or two digits.
     match rest {
         [one @ b'0'..=b'9', b'\r', b'\n', ..] => Number::Whole { value: i64::from(one - b'0'), next: at + 3 },
-        [ten @ b'0'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
+        [ten @ b'1'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
             Number::Whole { value: i64::from(ten - b'0') * 10 + i64::from(one - b'0'), next: at + 4 }
         }
         _ => read_long_number(rest, at),
@@ -263,6 +263,12 @@ fn read_long_number(rest: &[u8], at: usize) -> Number {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
     };
+    // As Redis reads them: no zero in front of other digits, and none behind a sign.
+    if let [b'0', b'0'..=b'9', ..] | [b'0', b'\r', ..] = digits
+        && (negative || digits[1] != b'\r')
+    {
+        return Number::Bad;
+    }
     let mut value = 0i64;
     for (count, &byte) in digits.iter().enumerate() {
         match byte {

@@ -69,6 +69,10 @@ pub struct Options {
     pub version: String,
     /// The port of the door, for `INFO`.
     pub port: u16,
+    /// Bytes of records in memory above which those that SQL has are evicted, for `INFO`; 0 means no limit.
+    pub memory_max: u64,
+    /// Clients that the node lets in.
+    pub connections_max: usize,
     /// Chance, given from outside: `RANDOMKEY` and `HRANDFIELD` begin from it.
     pub seed: u64,
 }
@@ -86,6 +90,8 @@ impl Default for Options {
             password: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             port: 7379,
+            memory_max: 0,
+            connections_max: 10_000,
             seed: 0,
         }
     }

@@ -2,8 +2,9 @@
 //!
 //! Reads and writes no record.
 
+use shardine_model::number::float;
 use shardine_model::row::FieldRef;
-use shardine_model::table::VALUE_FIELD;
+use shardine_model::table::{STRING_FIELD, VALUE_FIELD};
 use shardine_model::{ErrorCode, Field, FieldType, FieldsView, Table, ValueRef, limits};
 
 use crate::failure::Failure;
@@ -30,8 +31,9 @@ impl<'a> Slot<'a> {
     /// The field that makes a record a string.
     #[inline]
     pub(crate) fn of_string(table: Option<&'a Table>) -> Result<Self, Failure> {
-        Self::find(table, VALUE_FIELD.as_bytes()).map_err(|_| {
-            let name = table.map_or("kv", |table| &table.name);
+        let Some(table) = table else { return Ok(Self { reference: STRING_FIELD, field: None }) };
+        Self::find(Some(table), VALUE_FIELD.as_bytes()).map_err(|_| {
+            let name = &table.name;
             let sentence = format!("records of {name} are no strings: the table has no field '{VALUE_FIELD}'");
             Failure::new(ErrorCode::WrongType, sentence)
         })
@@ -57,9 +59,10 @@ impl<'a> Slot<'a> {
         }
         let Some(field) = self.field else { return Ok(ValueRef::Blob(text)) };
         let value = match field.kind {
-            FieldType::Int64 => integer(text).map(ValueRef::Int),
+            FieldType::Int64 => decimal(text).map(ValueRef::Int),
             FieldType::Uint64 => unsigned(text).map(ValueRef::Uint),
-            FieldType::Float64 => float(text).map(ValueRef::Float),
+            // `nan` and `inf` would poison every sum that they enter.
+            FieldType::Float64 => float(text).filter(|number| number.is_finite()).map(ValueRef::Float),
             FieldType::String => std::str::from_utf8(text).ok().map(ValueRef::Str),
             FieldType::Blob => Some(ValueRef::Blob(text)),
         };
@@ -107,8 +110,17 @@ pub(crate) fn with_text<T>(value: ValueRef<'_>, look: impl FnOnce(&[u8]) -> T) -
     }
 }
 
-/// A whole number as Redis takes it: no spaces, no plus sign, in range.
+/// A whole number as Redis takes it: in range, and written as Redis would write it, so no plus sign, no `-0`, no `01`.
 pub(crate) fn integer(text: &[u8]) -> Option<i64> {
+    match text.strip_prefix(b"-").unwrap_or(text) {
+        [b'1'..=b'9', ..] => decimal(text),
+        [b'0'] if text.len() == 1 => Some(0),
+        _ => None,
+    }
+}
+
+/// A whole number for a field, which may have zeros in front.
+fn decimal(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     if !digits.first()?.is_ascii_digit() {
         return None;
@@ -123,9 +135,13 @@ pub(crate) fn unsigned(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// A finite number; `nan` and `inf` would poison every sum that they enter.
-pub(crate) fn float(text: &[u8]) -> Option<f64> {
-    std::str::from_utf8(text).ok()?.parse().ok().filter(|number: &f64| number.is_finite())
+/// A cursor as Redis takes it, which reads it with C's `strtoul`: signs and zeros in front, and nothing at all, are allowed.
+pub(crate) fn cursor(text: &[u8]) -> Option<u64> {
+    match text {
+        [] => Some(0),
+        [b'-', digits @ ..] => unsigned(digits).map(u64::wrapping_neg),
+        [b'+', digits @ ..] | digits => unsigned(digits),
+    }
 }
 
 /// Whether a word is an option's name, whatever its case.
@@ -142,13 +158,13 @@ mod tests {
     fn numbers_are_taken_as_redis_takes_them() {
         assert_eq!(integer(b"-9223372036854775808"), Some(i64::MIN));
         assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
-        assert_eq!(float(b"1e3"), Some(1000.0));
-        for text in [&b""[..], b"+1", b" 1", b"1 ", b"-", b"9223372036854775808", b"1.0"] {
+        for text in [&b""[..], b"+1", b" 1", b"1 ", b"-", b"-0", b"01", b"9223372036854775808", b"1.0"] {
             assert_eq!(integer(text), None, "{:?}", String::from_utf8_lossy(text));
         }
-        for text in [&b"nan"[..], b"inf", b"-inf", b"1e999", b"", b"x"] {
-            assert_eq!(float(text), None, "{:?}", String::from_utf8_lossy(text));
-        }
+        assert_eq!(
+            (integer(b"0"), cursor(b"-1"), cursor(b""), cursor(b"+01")),
+            (Some(0), Some(u64::MAX), Some(0), Some(1))
+        );
     }
 
     #[test]

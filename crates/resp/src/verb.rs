@@ -2,6 +2,8 @@
 //!
 //! `COMMAND`, arity errors and dispatch all read this table. What a command does is told elsewhere.
 
+use crate::frame::Line;
+
 /// How a command is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -181,6 +183,15 @@ impl Verb {
     pub(crate) fn takes(self, words: usize) -> bool {
         let (arity, words) = (self.arity(), words as i64);
         if arity < 0 { words >= -arity } else { words == arity }
+    }
+
+    /// How this very command is carried out: to write nothing into a string is to ask for its length.
+    #[inline]
+    pub(crate) fn kind_of(self, line: Line<'_>) -> Kind {
+        match self {
+            Verb::Setrange if line.word(3).is_empty() => Kind::Read,
+            _ => self.kind(),
+        }
     }
 
     /// What a client may say before it has said who it is.

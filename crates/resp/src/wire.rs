@@ -27,9 +27,9 @@ pub(crate) fn simple(out: &mut Vec<u8>, text: &str) {
 }
 
 /// An error line. Line breaks in the text would end the reply early, so they become spaces.
-pub(crate) fn error(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn error(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'-');
-    put_line(out, text.as_bytes());
+    put_line(out, text);
 }
 
 #[inline]
@@ -140,6 +140,6 @@ mod tests {
 
     #[test]
     fn an_error_is_one_line_whatever_it_quotes() {
-        assert_eq!(written(|out| error(out, "ERR a\r\nb")), "-ERR a  b\r\n");
+        assert_eq!(written(|out| error(out, b"ERR a\r\nb")), "-ERR a  b\r\n");
     }
 }

@@ -218,6 +218,8 @@ fn resp_options(options: &UpOptions, port: u16) -> RespOptions {
     RespOptions {
         password: options.token.as_deref().map(shardine_resp::Password::new),
         port,
+        memory_max: options.memory_max,
+        connections_max: options.connections_max,
         seed: rand::random(),
         ..RespOptions::default()
     }

@@ -1,13 +1,18 @@
 //! Holds names and values against a table's definition: unknown fields, wrong types and sizes end here.
 
-use shardine_model::{ErrorCode, FieldRef, FieldType, Refusal, Table, Value, limits, sort};
+use shardine_model::{ErrorCode, FieldRef, FieldType, Refusal, Table, Value, limits, sort, table};
 
 use crate::order::{NamedValues, Step, StepOperator};
 
-/// The field as commands name it: by id in typed tables, by name in dynamic ones.
-pub(crate) fn field_ref<'a>(table: &Table, name: &'a [u8]) -> Result<FieldRef<'a>, Refusal> {
+/// The field as commands name it: by id in typed tables, by name in dynamic ones. There, `value` among no other names
+/// is the string that Redis clients know.
+pub(crate) fn field_ref<'a>(
+    table: &Table,
+    name: &'a [u8],
+    all: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<FieldRef<'a>, Refusal> {
     if table.dynamic {
-        return Ok(FieldRef::Name(name));
+        return Ok(table::dynamic_field(name, all));
     }
     match table.field(name) {
         Some(field) => Ok(FieldRef::Id(field.id)),
@@ -154,7 +159,7 @@ fn kind_of(table: &Table, name: &[u8]) -> Result<FieldType, Refusal> {
     if table.dynamic {
         return Ok(FieldType::Blob);
     }
-    field_ref(table, name)?;
+    field_ref(table, name, [name])?;
     Ok(table.field(name).map_or(FieldType::Blob, |field| field.kind))
 }
 

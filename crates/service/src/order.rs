@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardine_model::command::{
-    Action, Attempt, Command, Existence, Fields, Give, Operation, Operations, Operator, Origin, Ttl,
+    Action, Attempt, Command, Existence, Fields, Give, Kind, Operation, Operations, Operator, Origin, Ttl,
 };
 use shardine_model::{
     AckAfter, Catalogue, ClientId, ErrorCode, FieldRef, FieldValue, Refusal, RowKeyBuf, Table, Timestamp, Value,
@@ -223,6 +223,7 @@ impl Checked {
                 Expiry::AfterMs(ms) => Ttl::At(now.plus_ms(ms)),
             },
             give: self.terms.give,
+            kind: Kind::Any,
             action: self.action(),
         }
     }
@@ -237,41 +238,50 @@ impl Checked {
             Deed::Set(fields) | Deed::Insert(fields) => Action::Set(self.fields(fields)),
             Deed::Replace(fields) => Action::Replace(self.fields(fields)),
             Deed::Update { create, steps } => {
-                let operations: Operations<'_> = steps.iter().map(|step| self.operation(step)).collect();
+                let all = || steps.iter().map(|step| step.field.as_slice());
+                let operations: Operations<'_> =
+                    steps.iter().map(|step| operation(self.field(&step.field, all()), step)).collect();
                 Action::Update { create: *create, operations }
             }
-            Deed::Cas { create, field, old, new } => {
-                Action::Cas { create: *create, field: self.field(field), old: old.as_ref(), new: new.as_ref() }
-            }
+            Deed::Cas { create, field, old, new } => Action::Cas {
+                create: *create,
+                field: self.field(field, [field.as_slice()]),
+                old: old.as_ref(),
+                new: new.as_ref(),
+            },
             Deed::Incr { .. } => unreachable!("a checked order spells increments as updates"),
             Deed::Delete => Action::Delete,
         }
     }
 
     fn fields<'a>(&'a self, fields: &'a NamedValues) -> Fields<'a> {
-        fields.iter().map(|(name, value)| FieldValue { field: self.field(name), value: value.as_ref() }).collect()
+        let all = || fields.iter().map(|(name, _)| name.as_slice());
+        fields
+            .iter()
+            .map(|(name, value)| FieldValue { field: self.field(name, all()), value: value.as_ref() })
+            .collect()
     }
 
-    fn field<'a>(&self, name: &'a [u8]) -> FieldRef<'a> {
-        fit::field_ref(&self.table, name).expect("names were checked when the order was taken")
+    fn field<'a>(&self, name: &'a [u8], all: impl IntoIterator<Item = &'a [u8]>) -> FieldRef<'a> {
+        fit::field_ref(&self.table, name, all).expect("names were checked when the order was taken")
     }
+}
 
-    fn operation<'a>(&self, step: &'a Step) -> Operation<'a> {
-        let operator = match &step.operator {
-            StepOperator::Assign(value) => Operator::Assign(value.as_ref()),
-            StepOperator::Add(value) => Operator::Add(value.as_ref()),
-            StepOperator::Subtract(value) => Operator::Subtract(value.as_ref()),
-            StepOperator::And(value) => Operator::And(value.as_ref()),
-            StepOperator::Or(value) => Operator::Or(value.as_ref()),
-            StepOperator::Xor(value) => Operator::Xor(value.as_ref()),
-            StepOperator::Min(value) => Operator::Min(value.as_ref()),
-            StepOperator::Max(value) => Operator::Max(value.as_ref()),
-            StepOperator::Splice { at, cut, paste } => Operator::Splice { at: *at, cut: *cut, paste },
-            StepOperator::Append(bytes) => Operator::Append(bytes),
-            StepOperator::Unset => Operator::Unset,
-        };
-        Operation { field: self.field(&step.field), operator }
-    }
+fn operation<'a>(field: FieldRef<'a>, step: &'a Step) -> Operation<'a> {
+    let operator = match &step.operator {
+        StepOperator::Assign(value) => Operator::Assign(value.as_ref()),
+        StepOperator::Add(value) => Operator::Add(value.as_ref()),
+        StepOperator::Subtract(value) => Operator::Subtract(value.as_ref()),
+        StepOperator::And(value) => Operator::And(value.as_ref()),
+        StepOperator::Or(value) => Operator::Or(value.as_ref()),
+        StepOperator::Xor(value) => Operator::Xor(value.as_ref()),
+        StepOperator::Min(value) => Operator::Min(value.as_ref()),
+        StepOperator::Max(value) => Operator::Max(value.as_ref()),
+        StepOperator::Splice { at, cut, paste } => Operator::Splice { at: *at, cut: *cut, paste },
+        StepOperator::Append(bytes) => Operator::Append(bytes),
+        StepOperator::Unset => Operator::Unset,
+    };
+    Operation { field, operator }
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl Get {
 }
 
 fn check_names(table: &Table, names: &[Vec<u8>]) -> Result<(), Refusal> {
-    names.iter().try_for_each(|name| fit::field_ref(table, name).map(|_| ()))
+    names.iter().try_for_each(|name| fit::field_ref(table, name, [name.as_slice()]).map(|_| ()))
 }
 
 impl Scan {

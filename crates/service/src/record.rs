@@ -1,5 +1,6 @@
 //! Records as doors show them: names and values, with defaults filled in.
 
+use shardine_model::table::{STRING_FIELD, VALUE_FIELD};
 use shardine_model::{FieldRef, FieldsView, RowImage, RowKeyBuf, Table, Timestamp, Value, ValueRef, Version};
 
 use crate::order::{NamedValues, RowAddress};
@@ -71,7 +72,7 @@ fn pick(table: &Table, stored: FieldsView<'_>, show: Show<'_>) -> NamedValues {
 
 fn named<'a>(table: &'a Table, stored: FieldsView<'a>, name: &[u8]) -> Option<ValueRef<'a>> {
     if table.dynamic {
-        return stored.get(FieldRef::Name(name));
+        return stored.named(name);
     }
     let field = table.field(name)?;
     Some(stored.get(FieldRef::Id(field.id)).unwrap_or(field.default.as_ref()))
@@ -81,6 +82,7 @@ fn named<'a>(table: &'a Table, stored: FieldsView<'a>, name: &[u8]) -> Option<Va
 fn name_of(table: &Table, field: FieldRef<'_>) -> Option<Vec<u8>> {
     match field {
         FieldRef::Name(name) => Some(name.to_vec()),
+        STRING_FIELD if table.dynamic => Some(VALUE_FIELD.as_bytes().to_vec()),
         FieldRef::Id(id) => table.field_by_id(id).map(|field| field.name.clone().into_bytes()),
     }
 }

@@ -2,7 +2,7 @@
 
 use shardine_consensus::{Group, Message, Restored, Role};
 use shardine_model::key::Interval;
-use shardine_model::{Answer, Bounds, ErrorCode, ReplicaId, ShardId, Timestamp};
+use shardine_model::{Answer, Bounds, ErrorCode, ReplicaId, RowKey, ShardId, TableId, Timestamp};
 use shardine_records::Records;
 
 use crate::actions::{Actions, Caller, Time};
@@ -207,6 +207,14 @@ impl Replica {
     /// empty that queue, and whoever takes over begins with all dirty rows anyway (write-back 84).
     pub(crate) fn has_taken_over(&self) -> bool {
         self.member.has_taken_over()
+    }
+
+    /// Records that a read would find, of one table or of all. Some whose time is over still wait to be expired.
+    #[must_use]
+    pub fn live_count(&self, table: Option<TableId>) -> u64 {
+        let is_counted = |row: &RowKey<'_>| table.is_none_or(|table| table == row.table);
+        let over = self.records.due_expiries(self.stamp()).filter(is_counted).count();
+        self.records.live_count(table).saturating_sub(over as u64)
     }
 
     /// The stamp for what is proposed now: never below one that was applied, whatever the wall clock does.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use shardine_fuzz_targets::{chunks, replica};
 use shardine_model::codec::put_bytes;
 use shardine_model::command::{
-    Attempt, Batch, BatchItem, BatchMode, Body, Existence, Give, Operation, Operator, Origin, Ttl,
+    Attempt, Batch, BatchItem, BatchMode, Body, Existence, Give, Kind, Operation, Operator, Origin, Ttl,
 };
 use shardine_model::entry::{LoadedRow, RaisedRow, RefusedRow, SettledRow};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite, Membership, SnapshotMeta};
@@ -104,6 +104,7 @@ fn requests() -> Vec<Request<'static>> {
         existence: Existence::Live,
         ttl: Ttl::At(Timestamp(1_700_000_000_000)),
         give: Give::Touched,
+        kind: Kind::Any,
         action: Action::Delete,
     };
     let conditions = [(ROW, Version(3)), (SORTED, Version(0))].into_iter().collect();

@@ -50,6 +50,7 @@ stories! {
     quarrels_with_sql
     definitions
     stale_routes
+    strings_and_hashes
     unknown_entries
     snapshot_replaces
     cut_while_writes_go_on

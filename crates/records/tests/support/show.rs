@@ -1,5 +1,6 @@
 //! How answers, rows and addresses look in stories.
 
+use shardine_model::table::STRING_FIELD;
 use shardine_model::{
     Answer, Catalogue, FieldRef, FieldsView, Outcome, Reply, RowKey, RowView, Table, ValueRef, Version, sort,
 };
@@ -82,6 +83,7 @@ pub fn fields(table: Option<&Table>, view: FieldsView<'_>) -> String {
 fn name(table: Option<&Table>, field: FieldRef<'_>) -> String {
     match field {
         FieldRef::Name(name) => String::from_utf8_lossy(name).into_owned(),
+        STRING_FIELD if table.is_some_and(|table| table.dynamic) => "$".to_owned(),
         FieldRef::Id(id) => match table.and_then(|table| table.field_by_id(id)) {
             Some(field) => field.name.clone(),
             None => format!("#{id}"),

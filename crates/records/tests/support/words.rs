@@ -3,8 +3,10 @@
 //! Everything parsed is leaked: commands borrow their bytes, and the process of a test does not live long.
 
 use shardine_model::command::{
-    Attempt, Batch, BatchItem, BatchMode, Body, Existence, Fields, Give, Operation, Operations, Operator, Origin, Ttl,
+    Attempt, Batch, BatchItem, BatchMode, Body, Existence, Fields, Give, Kind, Operation, Operations, Operator, Origin,
+    Ttl,
 };
+use shardine_model::table::STRING_FIELD;
 use shardine_model::{
     Action, Backing, Catalogue, ClientId, Command, Conflict, Field, FieldId, FieldRef, FieldType, FieldValue, Request,
     RowKey, SqlOptions, Table, TableId, Timestamp, Value, ValueRef, Version, WriteMode, sort, table::SortPart,
@@ -176,7 +178,7 @@ fn batch(catalogue: &Catalogue, text: &str) -> Batch<'static> {
     Batch { mode, conditions, commands: items.collect() }
 }
 
-/// `VERB ADDRESS ARGUMENTS [if=vN] [nx|xx] [expires=MS|never] [give=old|new|touched]`; nothing for other verbs.
+/// `VERB ADDRESS ARGUMENTS [if=vN] [nx|xx] [string] [expires=MS|never] [give=old|new|touched]`; nothing for other verbs.
 pub fn command(catalogue: &Catalogue, line: &str) -> Option<Command<'static>> {
     let mut words = line.split_whitespace();
     let verb = words.next()?;
@@ -222,6 +224,7 @@ fn takes_option(command: &mut Command<'static>, word: &str) -> bool {
         Some(("give", "old")) => command.give = Give::Old,
         Some(("give", "new")) => command.give = Give::New,
         Some(("give", "touched")) => command.give = Give::Touched,
+        None if word == "string" => command.kind = Kind::String,
         None if word == "nx" => command.existence = Existence::Absent,
         None if word == "xx" => command.existence = Existence::Live,
         _ => return false,
@@ -229,8 +232,11 @@ fn takes_option(command: &mut Command<'static>, word: &str) -> bool {
     true
 }
 
-/// A field by its name, or `#9` by id for one that is not defined.
+/// A field by its name, `#9` by id for one that is not defined, or `$` for the string of a dynamic table.
 fn field_ref(table: Option<&Table>, name: &str) -> (FieldRef<'static>, FieldType) {
+    if name == "$" {
+        return (STRING_FIELD, FieldType::Blob);
+    }
     if let Some(id) = name.strip_prefix('#') {
         return (FieldRef::Id(FieldId(id.parse().expect("a field id is a number"))), FieldType::Int64);
     }

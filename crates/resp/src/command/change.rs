@@ -7,7 +7,7 @@ mod hash;
 mod key;
 mod string;
 
-pub(crate) use string::check_kind;
+pub(crate) use string::setrange_offset;
 
 use shardine_model::{Command, Timestamp, Version};
 
@@ -55,6 +55,7 @@ fn plan_rarer(order: Order<'_>) -> Result<Plan<'_>, Failure> {
         Verb::Incr | Verb::Decr | Verb::Incrby | Verb::Decrby => string::incrby(order),
         Verb::Incrbyfloat => string::incrbyfloat(order),
         Verb::Append => string::append(order),
+        Verb::Setrange => string::setrange(order),
         Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat => key::expire(order),
         Verb::Persist => key::persist(order),
         Verb::Del | Verb::Unlink => key::delete(order),
@@ -82,34 +83,13 @@ pub(crate) enum Decision<'a> {
 
 /// Whether a command must know the record before it can be planned.
 #[inline]
-pub(crate) fn looks_first(verb: Verb, line: Line<'_>, place: &ResolvedKey<'_>) -> bool {
-    match verb {
-        Verb::Setrange | Verb::Persist => true,
-        Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat => line.len() > 3,
-        // What they give back must be a string, or nothing may be done. In a table with a definition it always is.
-        Verb::Getset | Verb::Getdel | Verb::Getex => place.typed().is_none(),
-        Verb::Set => place.typed().is_none() && string::gives_old(line),
-        _ => false,
-    }
+pub(crate) fn looks_first(verb: Verb, line: Line<'_>) -> bool {
+    matches!(verb, Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat) && line.len() > 3
 }
 
-/// Whether a command counts on a string in the dynamic table. It is refused on a hash that is at hand; it does not wait
-/// for a look, because counters must be fast, so a hash that is being made at that moment gets a string beside its fields.
-#[inline]
-pub(crate) fn wants_string(verb: Verb, place: &ResolvedKey<'_>) -> bool {
-    let counts = [Verb::Incr, Verb::Decr, Verb::Incrby, Verb::Decrby, Verb::Incrbyfloat, Verb::Append].contains(&verb);
-    counts && place.typed().is_none()
-}
-
-/// Plans a command that looks first, given what it saw. `scratch` holds bytes that the plan borrows.
-pub(crate) fn decide<'a>(order: Order<'a>, seen: Found<'_>, scratch: &'a mut Vec<u8>) -> Result<Decision<'a>, Failure> {
-    let decision = match order.verb {
-        Verb::Setrange => string::setrange(order, seen, scratch),
-        Verb::Persist => key::decide_persist(order, seen),
-        Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat => key::decide_expire(order, seen),
-        _ => string::check_kind(seen).and_then(|()| plan(order).map(Decision::Change)),
-    }?;
-    Ok(match decision {
+/// Plans a command that looks first, given what it saw.
+pub(crate) fn decide<'a>(order: Order<'a>, seen: Found<'_>) -> Result<Decision<'a>, Failure> {
+    Ok(match key::decide_expire(order, seen)? {
         Decision::Change((command, format)) => {
             Decision::Change((Command { if_version: Some(version_of(seen)), ..command }, format))
         }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use crate::command::reply_format::wrong_arity;
 use crate::connection::RespConnection;
 use crate::failure::{Failure, SYNTAX};
 use crate::frame::Line;
@@ -10,6 +11,24 @@ use crate::wire;
 
 /// Bytes of a name or of library information; it is kept for the life of the connection.
 const NAME_BYTES_MAX: usize = 256;
+
+/// Subcommands that are all here, whose fault can only be the number of their words.
+const HERE: [&str; 5] = ["getname", "id", "info", "setinfo", "setname"];
+/// Subcommands that Redis has, and that are not here or not in every form.
+const ELSEWHERE: [&str; 12] = [
+    "CACHING",
+    "GETREDIR",
+    "HELP",
+    "KILL",
+    "NO-EVICT",
+    "NO-TOUCH",
+    "PAUSE",
+    "REPLY",
+    "TRACKING",
+    "TRACKINGINFO",
+    "UNBLOCK",
+    "UNPAUSE",
+];
 
 pub(super) fn answer(connection: &mut RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     let (what, words) = (line.word(1), line.len());
@@ -33,7 +52,14 @@ pub(super) fn answer(connection: &mut RespConnection, line: Line<'_>, out: &mut 
             _ => return Err(SYNTAX),
         },
         3 if is(what, "REPLY") && is(line.word(2), "ON") => wire::ok(out),
-        _ => return Err(Failure::unsupported(format!("Shardine has no CLIENT {} of this form", quote(what)))),
+        _ if HERE.iter().any(|name| is(what, name)) => {
+            let name = String::from_utf8_lossy(what).to_ascii_lowercase();
+            return Err(wrong_arity(&format!("client|{name}")));
+        }
+        _ if ELSEWHERE.iter().any(|name| is(what, name)) => {
+            return Err(Failure::unsupported(format!("Shardine has no CLIENT {} of this form", quote(what))));
+        }
+        _ => return Err(Failure::line([b"ERR unknown subcommand '", what, b"'. Try CLIENT HELP."].concat())),
     }
     Ok(())
 }
@@ -47,7 +73,7 @@ fn set_library(connection: &mut RespConnection, which: &[u8], value: &[u8]) -> R
     let index = match which {
         word if is(word, "LIB-NAME") => 0,
         word if is(word, "LIB-VER") => 1,
-        other => return Err(Failure::line(format!("ERR Unrecognized option {} (bad_request)", quote(other)))),
+        other => return Err(Failure::line([b"ERR Unrecognized option '", other, b"'"].concat())),
     };
     connection.library[index] = checked(value, "Library names and versions")?;
     Ok(())
@@ -57,7 +83,7 @@ fn checked(text: &[u8], what: &str) -> Result<Vec<u8>, Failure> {
     if text.len() <= NAME_BYTES_MAX && text.iter().all(u8::is_ascii_graphic) {
         return Ok(text.to_vec());
     }
-    Err(Failure::line(format!("ERR {what} cannot contain spaces, newlines or special characters. (bad_request)")))
+    Err(Failure::line(format!("ERR {what} cannot contain spaces, newlines or special characters.")))
 }
 
 fn address(address: Option<SocketAddr>) -> String {

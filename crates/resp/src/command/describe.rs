@@ -1,9 +1,9 @@
-//! `COMMAND` and `CONFIG GET`: what client libraries and redis-benchmark ask about a server when they connect.
+//! `COMMAND`: what client libraries and redis-benchmark ask about a server's commands when they connect.
 
+use crate::command::reply_format::wrong_arity;
 use crate::connection::RespConnection;
-use crate::failure::{Failure, SYNTAX};
+use crate::failure::Failure;
 use crate::frame::Line;
-use crate::glob;
 use crate::value::{is, quote};
 use crate::verb::{Kind, Verb};
 use crate::wire::{self, Protocol};
@@ -23,6 +23,7 @@ pub(super) fn command(connection: &RespConnection, line: Line<'_>, out: &mut Vec
         }
         // Documentation of each command is in docs/redis.md; redis-cli takes an empty map for "no hints".
         word if is(word, "DOCS") => wire::map(out, 0, protocol),
+        word if is(word, "GETKEYS") && line.len() < 4 => return Err(wrong_arity("command|getkeys")),
         word if is(word, "GETKEYS") => write_keys(line, out)?,
         other => return Err(Failure::unsupported(format!("Shardine has no COMMAND {}", quote(other)))),
     }
@@ -59,57 +60,17 @@ fn write_one(verb: Verb, protocol: Protocol, out: &mut Vec<u8>) {
 }
 
 fn write_keys(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
-    let verb = Verb::find(line.word(2)).ok_or(Failure::line("ERR Invalid command specified (unsupported)"))?;
+    let verb = Verb::find(line.word(2)).ok_or(Failure::line("ERR Invalid command specified"))?;
     let keys = verb.keys();
     if keys.first == 0 {
-        return Err(Failure::line("ERR The command has no key arguments (bad_request)"));
+        return Err(Failure::line("ERR The command has no key arguments"));
     }
     if !verb.takes(line.len() - 2) {
-        return Err(Failure::line("ERR Invalid number of arguments specified for command (bad_request)"));
+        return Err(Failure::line("ERR Invalid number of arguments specified for command"));
     }
     let count = if keys.last < 0 { usize::MAX } else { 1 };
     let found: Vec<&[u8]> = line.words(3).step_by(keys.step as usize).take(count).collect();
     wire::array(out, found.len());
     found.into_iter().for_each(|key| wire::bulk(out, key));
-    Ok(())
-}
-
-/// Settings by their Redis names, as they are in effect here. None can be set through this door (reliability S9).
-const SETTINGS: [(&str, &str); 12] = [
-    ("appendfsync", "always"),
-    ("appendonly", "yes"),
-    ("bind", "127.0.0.1"),
-    ("databases", "1"),
-    ("io-threads", "1"),
-    ("maxclients", "10000"),
-    ("maxmemory", "0"),
-    ("maxmemory-policy", "noeviction"),
-    ("proto-max-bulk-len", "33554432"),
-    ("requirepass", ""),
-    ("save", ""),
-    ("timeout", "0"),
-];
-
-pub(super) fn config(connection: &RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
-    match line.word(1) {
-        word if is(word, "GET") && line.len() > 2 => {}
-        word if is(word, "GET") => return Err(SYNTAX),
-        word if is(word, "RESETSTAT") => {
-            wire::ok(out);
-            return Ok(());
-        }
-        other => {
-            let sentence =
-                format!("Shardine has no CONFIG {}: settings are given when the server starts", quote(other));
-            return Err(Failure::unsupported(sentence));
-        }
-    }
-    let wanted = |name: &str| line.words(2).any(|word| glob::matches(&word.to_ascii_lowercase(), name.as_bytes()));
-    let found: Vec<_> = SETTINGS.iter().filter(|(name, _)| wanted(name)).collect();
-    wire::map(out, found.len(), connection.protocol);
-    for (name, value) in found {
-        wire::bulk(out, name.as_bytes());
-        wire::bulk(out, value.as_bytes());
-    }
     Ok(())
 }

@@ -13,11 +13,15 @@ use crate::value::is;
 pub(crate) struct About {
     port: u16,
     version: String,
+    memory_max: u64,
+    connections_max: usize,
 }
 
 impl About {
     pub(super) fn of(connection: &RespConnection) -> Self {
-        Self { port: connection.options.port, version: connection.options.version.clone() }
+        let options = &connection.options;
+        let (port, version) = (options.port, options.version.clone());
+        Self { port, version, memory_max: options.memory_max, connections_max: options.connections_max }
     }
 }
 
@@ -78,14 +82,15 @@ fn server(about: &About, status: &EngineStatus, text: &mut String) {
     line(text, "uptime_in_days", status.uptime_ms / 86_400_000);
 }
 
-fn clients(_: &About, status: &EngineStatus, text: &mut String) {
+fn clients(about: &About, status: &EngineStatus, text: &mut String) {
     line(text, "connected_clients", status.connections);
+    line(text, "maxclients", about.connections_max);
 }
 
-fn memory(_: &About, status: &EngineStatus, text: &mut String) {
+fn memory(about: &About, status: &EngineStatus, text: &mut String) {
     let bytes: u64 = status.shards.iter().map(|shard| shard.bytes).sum();
     line(text, "used_memory", bytes);
-    line(text, "maxmemory", 0);
+    line(text, "maxmemory", about.memory_max);
     line(text, "maxmemory_policy", "noeviction");
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn start<H: LocalEngine>(
 ) -> Step {
     let order = Order { verb, line, place, now: engine.now() };
     // A rehearsal on nothing finds the faults of the command before anything is read for it.
-    if let Err(failure) = change::decide(order, Found::NEVER, &mut Vec::new()) {
+    if let Err(failure) = change::decide(order, Found::NEVER) {
         return connection.fail(&failure, out);
     }
     let (line, table, row) = (line.to_owned(), place.table.clone(), place.row().to_owned());
@@ -110,12 +110,9 @@ impl Look {
         self.stage = Stage::Looking;
         let place = place_of(&self.row, &self.table);
         let order = Order { verb: self.verb, line: self.line.line(), place: &place, now: context.now };
-        let mut scratch = Vec::new();
         let decided = match engine.read(self.row.as_ref()) {
-            Read::Live(view) => change::decide(order, Found::Live(view), &mut scratch),
-            Read::Absent { version, sql_version } => {
-                change::decide(order, Found::Absent { version, sql_version }, &mut scratch)
-            }
+            Read::Live(view) => change::decide(order, Found::Live(view)),
+            Read::Absent { version, sql_version } => change::decide(order, Found::Absent { version, sql_version }),
             Read::Later => {
                 engine.call(RowCall::Read { row: self.row.clone() }.into(), ticket);
                 return Progress::Wait;
@@ -133,8 +130,7 @@ impl Look {
     ) -> Progress {
         let place = place_of(&self.row, &self.table);
         let order = Order { verb: self.verb, line: self.line.line(), place: &place, now: context.now };
-        let mut scratch = Vec::new();
-        perform(change::decide(order, seen, &mut scratch), &mut self.stage, ticket, engine)
+        perform(change::decide(order, seen), &mut self.stage, ticket, engine)
     }
 
     fn needs_expiry(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use shardine_router::LocalEngine;
 
-use crate::command::{client, describe};
+use crate::command::{client, config, describe};
 use crate::connection::{RespConnection, Step};
 use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX, WRONG_PASSWORD};
 use crate::frame::Line;
@@ -70,7 +70,7 @@ fn answer<H: LocalEngine>(
         }
         Verb::Client => client::answer(connection, line, out),
         Verb::Command => describe::command(connection, line, out),
-        Verb::Config => describe::config(connection, line, out),
+        Verb::Config => config::config(connection, line, out),
         Verb::RecCall => Err(Failure::unsupported("REC.CALL is not offered: Shardine runs no stored functions yet")),
         other => Err(Failure::unsupported(other.name())),
     }
@@ -86,21 +86,23 @@ fn ping(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
 }
 
 fn hello(connection: &mut RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
-    let protocol = match (line.len(), line.word(1)) {
-        (1, _) => connection.protocol,
-        (_, b"2") => Protocol::Resp2,
-        (_, b"3") => Protocol::Resp3,
-        _ => return Err(Failure::line("NOPROTO unsupported protocol version (unsupported)")),
+    let wanted = (line.len() > 1).then(|| integer(line.word(1)));
+    let protocol = match wanted {
+        None => connection.protocol,
+        Some(Some(2)) => Protocol::Resp2,
+        Some(Some(3)) => Protocol::Resp3,
+        Some(Some(_)) => return Err(Failure::line("NOPROTO unsupported protocol version")),
+        Some(None) => return Err(Failure::line("ERR Protocol version is not an integer or out of range")),
     };
     let (mut name, mut credentials) = (None, None);
     let mut words = line.words(2.min(line.len()));
     while let Some(word) = words.next() {
-        if is(word, "AUTH") {
-            credentials = Some((words.next().ok_or(SYNTAX)?, words.next().ok_or(SYNTAX)?));
-        } else if is(word, "SETNAME") {
-            name = Some(words.next().ok_or(SYNTAX)?);
+        if is(word, "AUTH") && words.len() >= 2 {
+            credentials = words.next().zip(words.next());
+        } else if is(word, "SETNAME") && words.len() >= 1 {
+            name = words.next();
         } else {
-            return Err(SYNTAX);
+            return Err(Failure::line([b"ERR Syntax error in HELLO option '", word, b"'"].concat()));
         }
     }
     if let Some((user, password)) = credentials {
@@ -109,7 +111,7 @@ fn hello(connection: &mut RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> 
     if !connection.is_authenticated {
         let line = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
                     <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \
-                    the same time (unauthenticated)";
+                    the same time";
         return Err(Failure::line(line));
     }
     if let Some(name) = name {
@@ -143,7 +145,7 @@ fn auth(connection: &mut RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> R
     match line.len() {
         2 if connection.options.password.is_none() => {
             let line = "ERR AUTH <password> called without any password configured for the default user. Are you sure \
-                        your configuration is correct? (bad_request)";
+                        your configuration is correct?";
             return Err(Failure::line(line));
         }
         2 => log_in(connection, b"default", line.word(1))?,
@@ -170,7 +172,7 @@ fn select(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
             wire::ok(out);
             Ok(())
         }
-        Some(_) => Err(Failure::line("ERR DB index is out of range (bad_request): there is only database 0")),
+        Some(_) => Err(Failure::line("ERR DB index is out of range")),
         None => Err(NOT_AN_INTEGER),
     }
 }
@@ -185,10 +187,9 @@ fn time<H: LocalEngine>(engine: &H, out: &mut Vec<u8>) {
 /// Every answered write is on a majority already, so there is nothing to wait for, and there are no Redis replicas.
 fn wait(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     integer(line.word(1)).ok_or(NOT_AN_INTEGER)?;
-    let timeout =
-        integer(line.word(2)).ok_or(Failure::line("ERR timeout is not an integer or out of range (wrong_type)"))?;
+    let timeout = integer(line.word(2)).ok_or(Failure::line("ERR timeout is not an integer or out of range"))?;
     if timeout < 0 {
-        return Err(Failure::line("ERR timeout is negative (bad_request)"));
+        return Err(Failure::line("ERR timeout is negative"));
     }
     wire::integer(out, 0);
     Ok(())

@@ -90,6 +90,7 @@ fn answer_rarer(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Vec<
         Verb::Hrandfield => hash::hrandfield(ask, found, context, out),
         Verb::Hscan => hash::hscan(ask, found, out),
         Verb::Strlen => string::strlen(ask, found, out),
+        Verb::Setrange => string::setrange(ask, found, out),
         Verb::Getrange | Verb::Substr => string::getrange(ask, found, out),
         Verb::Mget => string::mget(ask, found, context, out),
         Verb::Exists | Verb::Touch => key::exists(found, out),

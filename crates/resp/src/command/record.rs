@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use shardine_model::command::{Action, Command, Existence, Fields, Give, Operations};
 use shardine_model::row::FieldValue;
-use shardine_model::{AckAfter, Backing, ErrorCode, FieldsView, Outcome, Reply, Table, TableId, Version};
+use shardine_model::table::{STRING_FIELD, VALUE_FIELD};
+use shardine_model::{AckAfter, Backing, ErrorCode, FieldRef, FieldsView, Outcome, Reply, Table, TableId, Version};
 
 use crate::command::change::{Order, Plan};
 use crate::command::read::{Ask, Context, Found, field_count, for_each_field};
@@ -102,7 +103,11 @@ fn write_found(
             for name in ask.line.words(first).take(count) {
                 context.check_size(out.len() - start)?;
                 wire::bulk(out, name);
-                match Slot::find(ask.table, name).ok().and_then(|slot| slot.read(&fields)) {
+                let value = match ask.table {
+                    None => fields.named(name),
+                    table => Slot::find(table, name).ok().and_then(|slot| slot.read(&fields)),
+                };
+                match value {
                     Some(value) => write_bulk(out, value),
                     None => wire::null(out, protocol),
                 }
@@ -184,6 +189,11 @@ impl Tail {
     }
 }
 
+/// Whether a name of the dynamic table is the one that strings show. Where no other is named, the string is meant.
+fn is_value(field: FieldRef<'_>) -> bool {
+    field == FieldRef::Name(VALUE_FIELD.as_bytes())
+}
+
 /// `REC.SET|INSERT|REPLACE key [field value …] [IFVERSION v] [ACK raft|sql]`.
 pub(crate) fn set(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let mut fields = Fields::new();
@@ -195,6 +205,9 @@ pub(crate) fn set(order: Order<'_>) -> Result<Plan<'_>, Failure> {
         let slot = Slot::find(order.place.typed(), order.line.word(index))?;
         fields.push(FieldValue { field: slot.reference, value: slot.parse(order.line.word(index + 1))? });
         index += 2;
+    }
+    if order.place.typed().is_none() && fields.iter().all(|entry| is_value(entry.field)) {
+        fields.iter_mut().for_each(|entry| entry.field = STRING_FIELD);
     }
     let tail = Tail::parse(order.verb, order.line, index)?;
     if order.verb == Verb::RecSet && fields.is_empty() {
@@ -217,6 +230,9 @@ pub(crate) fn update(order: Order<'_>) -> Result<Plan<'_>, Failure> {
         operations.push(operation);
         index += used;
     }
+    if order.place.typed().is_none() && operations.iter().all(|operation| is_value(operation.field)) {
+        operations.iter_mut().for_each(|operation| operation.field = STRING_FIELD);
+    }
     let tail = Tail::parse(order.verb, order.line, index)?;
     if operations.is_empty() {
         return Err(Failure::bad_request("REC.UPDATE names no operation"));
@@ -230,7 +246,9 @@ pub(crate) fn cas(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let slot = Slot::find(order.place.typed(), order.line.word(2))?;
     let (old, new) = (slot.parse(order.line.word(3))?, slot.parse(order.line.word(4))?);
     let tail = Tail::parse(order.verb, order.line, 5)?;
-    let action = Action::Cas { create: tail.create, field: slot.reference, old, new };
+    let is_string = order.place.typed().is_none() && is_value(slot.reference);
+    let field = if is_string { STRING_FIELD } else { slot.reference };
+    let action = Action::Cas { create: tail.create, field, old, new };
     tail.plan(order, action, Give::Nothing, Gives::Versions)
 }
 
@@ -276,8 +294,9 @@ fn write_given(fields: &FieldsView<'_>, table: TableId, render: RenderContext<'_
     wire::map(out, fields.count(), render.protocol);
     for entry in fields.iter() {
         match entry.field {
-            shardine_model::FieldRef::Name(name) => wire::bulk(out, name),
-            shardine_model::FieldRef::Id(id) => {
+            FieldRef::Name(name) => wire::bulk(out, name),
+            FieldRef::Id(_) if table.is_some_and(|table| table.dynamic) => wire::bulk(out, VALUE_FIELD.as_bytes()),
+            FieldRef::Id(id) => {
                 let field = table.and_then(|table| table.field_by_id(id));
                 wire::bulk(out, field.map_or(b"?", |field| field.name.as_bytes()));
             }
@@ -298,6 +317,10 @@ fn refusal(code: ErrorCode, reply: &Reply) -> Failure {
             let held = reply.row().and_then(|row| row.view().iter().next().map(|entry| with_text(entry.value, quote)));
             let held = held.map_or(String::new(), |held| format!(", the field holds {held}"));
             Failure::new(code, format!("the record is at version {version}{held}"))
+        }
+        ErrorCode::WrongType if reply.row().is_some_and(|row| row.packed.is_empty()) => {
+            let sentence = "the record is a string, which has the field 'value' alone, or a hash, which has others";
+            Failure::new(code, sentence)
         }
         other => Failure::from(other),
     }

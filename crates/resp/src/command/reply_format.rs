@@ -6,9 +6,11 @@ use shardine_router::Response;
 
 use crate::command::record;
 use crate::failure::{
-    Failure, HASH_NOT_A_FLOAT, HASH_NOT_AN_INTEGER, NOT_A_FLOAT, NOT_AN_INTEGER, OVERFLOW, WRONG_KIND,
+    Failure, HASH_NOT_A_FLOAT, HASH_NOT_AN_INTEGER, NOT_A_FLOAT, NOT_AN_INTEGER, NOT_FINITE, OVERFLOW, STRING_TOO_LONG,
+    WRONG_KIND,
 };
 use crate::value::{Slot, integer, with_text, write_bulk};
+use crate::verb::Verb;
 use crate::wire::{self, Protocol};
 
 /// What a counting command counts, which decides the words of its errors.
@@ -36,8 +38,30 @@ pub(crate) enum ReplyFormat {
     Counter(Counter),
     /// The length of the one field that was touched.
     Length,
+    /// The record was only looked at; what is wrong with the command itself.
+    Faulty(Fault),
     /// Versions and values (`REC.…`).
     Record { table: TableId, ack: AckAfter, gives: Gives },
+}
+
+/// What is wrong with a command that Redis only tells once it has looked whether there is a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    TimeIsNoInteger,
+    TimeIsNone,
+    TooLong,
+    StepIsNoFloat,
+}
+
+impl Fault {
+    pub(crate) fn failure(self, verb: Verb) -> Failure {
+        match self {
+            Self::TimeIsNoInteger => NOT_AN_INTEGER,
+            Self::TimeIsNone => Failure::bad_expiry(verb),
+            Self::TooLong => STRING_TOO_LONG,
+            Self::StepIsNoFloat => NOT_A_FLOAT,
+        }
+    }
 }
 
 /// What a write of `REC.…` answers beside the versions.
@@ -90,13 +114,23 @@ impl ReplyFormat {
                 let length = touched(row, |value| with_text(value, <[u8]>::len));
                 wire::integer(out, length.unwrap_or(0) as i64);
             }
+            Self::Faulty(fault) => fault.failure(Verb::Getex).write(out),
             Self::Record { .. } => {}
         }
     }
 
     fn write_refused(self, code: ErrorCode, row: Option<&RowImage>, render: RenderContext<'_>, out: &mut Vec<u8>) {
         let by_existence = matches!(code, ErrorCode::NotFound | ErrorCode::Exists);
+        if code == ErrorCode::WrongType && row.is_some_and(|row| row.packed.is_empty()) {
+            return WRONG_KIND.write(out);
+        }
         match self {
+            // `GETEX` finds nothing; the others would have made something.
+            Self::Faulty(Fault::TimeIsNoInteger | Fault::TimeIsNone) if by_existence => {
+                wire::null(out, render.protocol)
+            }
+            Self::Faulty(fault) if by_existence => fault.failure(Verb::Getex).write(out),
+            Self::Length if code == ErrorCode::TooLarge => STRING_TOO_LONG.write(out),
             Self::Set if by_existence => wire::null(out, render.protocol),
             Self::Changed | Self::Whether if by_existence => wire::integer(out, 0),
             Self::OldString(table) if by_existence => write_string(row, table, render, out),
@@ -176,7 +210,8 @@ fn refused_count(counter: Counter, code: ErrorCode) -> Failure {
         (ErrorCode::WrongType, Counter::Float) => NOT_A_FLOAT,
         (ErrorCode::WrongType, Counter::HashInteger) => HASH_NOT_AN_INTEGER,
         (ErrorCode::WrongType, Counter::HashFloat) => HASH_NOT_A_FLOAT,
-        (ErrorCode::Overflow, _) => OVERFLOW,
+        (ErrorCode::Overflow, Counter::Float | Counter::HashFloat) => NOT_FINITE,
+        (ErrorCode::Overflow, Counter::Integer | Counter::HashInteger) => OVERFLOW,
         (code, _) => Failure::from(code),
     }
 }
@@ -184,5 +219,5 @@ fn refused_count(counter: Counter, code: ErrorCode) -> Failure {
 /// Redis's words for a command with too many or too few of them.
 pub(crate) fn wrong_arity(name: &str) -> Failure {
     let name = name.to_ascii_lowercase();
-    Failure::line(format!("ERR wrong number of arguments for '{name}' command (bad_request)"))
+    Failure::line(format!("ERR wrong number of arguments for '{name}' command"))
 }

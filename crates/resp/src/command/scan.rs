@@ -8,10 +8,10 @@ use shardine_router::{LocalEngine, RowCall, ScanCall, ScanPage, ScannedRow, Tick
 
 use crate::address;
 use crate::command::read::{Context, kind_of};
-use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX};
+use crate::failure::{Failure, INVALID_CURSOR, NOT_AN_INTEGER, SYNTAX};
 use crate::frame::Line;
 use crate::glob;
-use crate::value::{integer, is, unsigned};
+use crate::value::{cursor, integer, is};
 use crate::waiting::Progress;
 use crate::wire;
 
@@ -28,7 +28,7 @@ pub(crate) struct Page {
 
 impl Page {
     pub(super) fn plan<H: LocalEngine>(line: Line<'_>, engine: &H) -> Result<(ScanCall, Self), Failure> {
-        let cursor = unsigned(line.word(1)).ok_or(Failure::line("ERR invalid cursor (bad_request)"))?;
+        let cursor = cursor(line.word(1)).ok_or(INVALID_CURSOR)?;
         let (mut page, mut limit) = (Page { pattern: None, kind: None }, COUNT_DEFAULT);
         let mut words = line.words(2);
         while let Some(word) = words.next() {

@@ -38,6 +38,12 @@ struct Queued {
     line: OwnedLine,
 }
 
+impl Queued {
+    fn kind(&self) -> Kind {
+        self.verb.kind_of(self.line.line())
+    }
+}
+
 /// Puts a command aside until `EXEC`.
 pub(crate) fn enqueue(connection: &mut RespConnection, verb: Verb, line: Line<'_>, out: &mut Vec<u8>) -> Step {
     if let Some(failure) = unfit(verb, line) {
@@ -65,10 +71,7 @@ pub(crate) fn enqueue(connection: &mut RespConnection, verb: Verb, line: Line<'_
 fn unfit(verb: Verb, line: Line<'_>) -> Option<Failure> {
     let looks = matches!(verb, Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat) && line.len() > 3;
     let waits_for_sql = verb.name().starts_with("REC.") && line.words(2).any(|word| is(word, "ACK"));
-    let needs_more = verb.kind() == Kind::Call
-        || matches!(verb, Verb::Setrange | Verb::Hello | Verb::Auth)
-        || looks
-        || waits_for_sql;
+    let needs_more = verb.kind() == Kind::Call || matches!(verb, Verb::Hello | Verb::Auth) || looks || waits_for_sql;
     let sentence = || format!("{} cannot be part of a transaction: send it before MULTI or after EXEC", verb.name());
     needs_more.then(|| Failure::unsupported(sentence()))
 }
@@ -92,7 +95,7 @@ pub(crate) fn control<H: LocalEngine>(
 
 fn multi(connection: &mut RespConnection, out: &mut Vec<u8>) -> Step {
     if connection.transaction.is_some() {
-        connection.queue.reply(out, |out| wire::error(out, "ERR MULTI calls can not be nested (bad_request)"));
+        connection.queue.reply(out, |out| wire::error(out, b"ERR MULTI calls can not be nested"));
         return Step::Taken;
     }
     connection.transaction = Some(Box::default());
@@ -102,7 +105,7 @@ fn multi(connection: &mut RespConnection, out: &mut Vec<u8>) -> Step {
 
 fn discard(connection: &mut RespConnection, out: &mut Vec<u8>) -> Step {
     if connection.transaction.take().is_none() {
-        return connection.fail(&Failure::line("ERR DISCARD without MULTI (bad_request)"), out);
+        return connection.fail(&Failure::line("ERR DISCARD without MULTI"), out);
     }
     connection.watched.clear();
     connection.queue.reply(out, wire::ok);
@@ -133,7 +136,7 @@ fn watch<H: LocalEngine>(
     out: &mut Vec<u8>,
 ) -> Step {
     if connection.transaction.is_some() {
-        connection.queue.reply(out, |out| wire::error(out, "ERR WATCH inside MULTI is not allowed (bad_request)"));
+        connection.queue.reply(out, |out| wire::error(out, b"ERR WATCH inside MULTI is not allowed"));
         return Step::Taken;
     }
     let places = match many::places(verb, line, engine) {

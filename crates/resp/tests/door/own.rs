@@ -11,10 +11,10 @@ fn greetings_and_small_talk() {
         ("PING hello", "$5|hello|"),
         ("ECHO hello", "$5|hello|"),
         ("SELECT 0", "+OK|"),
-        ("SELECT 1", "-ERR DB index is out of range (bad_request): there is only database 0|"),
+        ("SELECT 1", "-ERR DB index is out of range|"),
         ("TIME", "*2|$4|1000|$1|0|"),
         ("WAIT 1 100", ":0|"),
-        ("HELLO 4", "-NOPROTO unsupported protocol version (unsupported)|"),
+        ("HELLO 4", "-NOPROTO unsupported protocol version|"),
         (
             "HELLO 2",
             "*14|$6|server|$5|redis|$7|version|$5|7.2.0|$4|mode|$10|standalone|$4|role|$6|master|$5|proto|:2|$2|id|:7|\
@@ -23,7 +23,7 @@ fn greetings_and_small_talk() {
         ("RESET", "+RESET|"),
         ("REC.CALL f", "-ERR unsupported: REC.CALL is not offered: Shardine runs no stored functions yet|"),
         ("LPUSH l 1", "-ERR unsupported: Shardine has no LPUSH, only records: hashes and strings|"),
-        ("FOO a b", "-ERR unknown command 'FOO', with args beginning with: 'a' 'b' (unsupported)|"),
+        ("FOO a b", "-ERR unknown command 'FOO', with args beginning with: 'a' 'b' |"),
     ]);
 }
 
@@ -36,7 +36,7 @@ fn clients_say_who_they_are() {
         ("CLIENT GETNAME", "$2|me|"),
         ("CLIENT SETINFO LIB-NAME redis-py", "+OK|"),
         ("CLIENT SETINFO lib-ver 5.0", "+OK|"),
-        ("CLIENT SETINFO BOGUS 5.0", "-ERR Unrecognized option 'BOGUS' (bad_request)|"),
+        ("CLIENT SETINFO BOGUS 5.0", "-ERR Unrecognized option 'BOGUS'|"),
         ("CLIENT INFO", "$263|id=7 addr=?:0 laddr=?:0 fd=0 name=me age=0 …"),
         ("CLIENT NO-EVICT on", "+OK|"),
         ("CLIENT KILL x", "-ERR unsupported: …"),
@@ -74,7 +74,7 @@ fn locked() -> Door {
 #[test]
 fn strangers_may_only_say_who_they_are() {
     locked().script(&[
-        ("PING", "-NOAUTH Authentication required. (unauthenticated)|"),
+        ("PING", "-NOAUTH Authentication required.|"),
         ("GET a", "-NOAUTH …"),
         ("NOPE", "-NOAUTH …"),
         ("HELLO 3", "-NOAUTH HELLO must be called with the client already authenticated…"),
@@ -95,17 +95,11 @@ fn strangers_may_only_say_who_they_are() {
 fn strangers_have_tiny_limits() {
     let mut door = locked();
     let flow = door.send(b"*11\r\n");
-    assert_eq!(
-        (flow, door.take().as_str()),
-        (Flow::Close, "-ERR Protocol error: unauthenticated multibulk length (bad_request)|")
-    );
+    assert_eq!((flow, door.take().as_str()), (Flow::Close, "-ERR Protocol error: unauthenticated multibulk length|"));
 
     let mut door = locked();
     let flow = door.send(b"*1\r\n$16385\r\n");
-    assert_eq!(
-        (flow, door.take().as_str()),
-        (Flow::Close, "-ERR Protocol error: unauthenticated bulk length (bad_request)|")
-    );
+    assert_eq!((flow, door.take().as_str()), (Flow::Close, "-ERR Protocol error: unauthenticated bulk length|"));
 }
 
 #[test]

@@ -43,10 +43,10 @@ fn a_scan_sees_every_key_once() {
 #[test]
 fn scans_refuse_nonsense() {
     filled().script(&[
-        ("SCAN x", "-ERR invalid cursor (bad_request)|"),
-        ("SCAN 0 COUNT 0", "-ERR syntax error (bad_request)|"),
-        ("SCAN 0 COUNT", "-ERR syntax error (bad_request)|"),
-        ("SCAN 0 BOGUS 1", "-ERR syntax error (bad_request)|"),
+        ("SCAN x", "-ERR invalid cursor|"),
+        ("SCAN 0 COUNT 0", "-ERR syntax error|"),
+        ("SCAN 0 COUNT", "-ERR syntax error|"),
+        ("SCAN 0 BOGUS 1", "-ERR syntax error|"),
     ]);
 }
 
@@ -58,11 +58,7 @@ fn the_whole_is_counted_listed_and_emptied() {
     assert!(random.starts_with('$'), "{random}");
 
     door.script(&[("FLUSHALL ASYNC", "+OK|"), ("DBSIZE", ":1|"), ("RANDOMKEY", "$10|users:lili|")]);
-    door.script(&[
-        ("DEL users:lili", ":1|"),
-        ("RANDOMKEY", "$-1|"),
-        ("FLUSHDB BOGUS", "-ERR syntax error (bad_request)|"),
-    ]);
+    door.script(&[("DEL users:lili", ":1|"), ("RANDOMKEY", "$-1|"), ("FLUSHDB BOGUS", "-ERR syntax error|")]);
 }
 
 #[test]

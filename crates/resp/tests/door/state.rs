@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use shardine_model::command::{Batch, BatchItem, Body, Existence, Give, Operator, Ttl};
+use shardine_model::command::{Batch, BatchItem, Body, Existence, Give, Kind, Operator, Ttl};
+use shardine_model::number::float;
+use shardine_model::table::{KV, STRING_FIELD};
 use shardine_model::{
     Action, Answer, Catalogue, Command, ErrorCode, FieldId, FieldRef, FieldValue, Outcome, Reply, Request, RowImage,
     RowKey, RowKeyBuf, TableId, Timestamp, Value, ValueRef, Version,
@@ -103,6 +105,9 @@ impl State {
         if command.if_version.is_some_and(|wanted| wanted.0.max(0) != old.version.max(0)) {
             return refused(ErrorCode::VersionMismatch);
         }
+        if command.row.table == KV && !fits_kind(is_live.then_some(&old.image), command) {
+            return reply(old.version, Outcome::Refused { code: ErrorCode::WrongType, row: Some(RowImage::default()) });
+        }
         match command.existence {
             Existence::Live if !is_live => return refused(ErrorCode::NotFound),
             Existence::Absent if is_live => return refused(ErrorCode::Exists),
@@ -153,6 +158,11 @@ impl State {
         if is_deleted && !is_live {
             return reply(old.version, Outcome::Done { changed: 0, row: None });
         }
+        if command.action == Action::Touch && matches!(command.ttl, Ttl::Keep | Ttl::Clear) && old.expires_at.is_none()
+        {
+            let row = (command.give == Give::Old).then(|| old.image.clone());
+            return reply(old.version, Outcome::Done { changed: 0, row });
+        }
         let changed = match &command.action {
             Action::Delete | Action::Touch => 1,
             Action::Update { operations, .. } if operations[0].operator == Operator::Unset => {
@@ -191,6 +201,19 @@ impl State {
     }
 }
 
+/// A string has the one field with an id, a hash has names.
+fn fits_kind(image: Option<&RowImage>, command: &Command<'_>) -> bool {
+    let Some(is_string) = image.map(|image| image.view().is_string()) else { return true };
+    let fits = |field: FieldRef<'_>| (field == STRING_FIELD) == is_string;
+    (command.kind == Kind::Any || is_string)
+        && match &command.action {
+            Action::Set(entries) => entries.iter().all(|entry| fits(entry.field)),
+            Action::Update { operations, .. } => operations.iter().all(|operation| fits(operation.field)),
+            Action::Cas { field, .. } => fits(*field),
+            Action::Replace(_) | Action::Delete | Action::Touch => true,
+        }
+}
+
 /// The new value of a field; `None` takes the field away.
 fn operate(current: Option<Value>, operator: Operator<'_>, is_set: bool) -> Result<Option<Value>, ErrorCode> {
     let text = |value: &Option<Value>| match value {
@@ -212,7 +235,8 @@ fn operate(current: Option<Value>, operator: Operator<'_>, is_set: bool) -> Resu
         Operator::Append(bytes) => Some(Value::Blob([&text(&current), bytes].concat())),
         Operator::Splice { at, cut, paste } => {
             let mut bytes = text(&current);
-            let at = (at as usize).min(bytes.len());
+            let at = at as usize;
+            bytes.resize(bytes.len().max(at), 0);
             let end = (at + cut as usize).min(bytes.len());
             bytes.splice(at..end, paste.iter().copied());
             Some(Value::Blob(bytes))
@@ -230,10 +254,11 @@ fn operate(current: Option<Value>, operator: Operator<'_>, is_set: bool) -> Resu
                 let value: i64 = number(&bytes)?;
                 return as_text(value.checked_add(step).ok_or(ErrorCode::Overflow)?.to_string());
             }
+            (None, ValueRef::Float(step)) if !step.is_finite() => return Err(ErrorCode::Overflow),
             (None, ValueRef::Float(step)) => return as_text(step.to_string()),
             (Some(Value::Blob(bytes)), ValueRef::Float(step)) => {
-                let value: f64 = number(&bytes)?;
-                return as_text((value + step).to_string());
+                let sum = float(&bytes).ok_or(ErrorCode::WrongType)? + step;
+                return if sum.is_finite() { as_text(sum.to_string()) } else { Err(ErrorCode::Overflow) };
             }
             _ => return Err(ErrorCode::WrongType),
         },

@@ -2,7 +2,7 @@
 
 use crate::talk::Door;
 
-const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value (wrong_type)|";
+const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
 
 #[test]
 fn strings_behave_as_in_redis() {
@@ -20,7 +20,7 @@ fn strings_behave_as_in_redis() {
         ("SETRANGE pad 3 x", ":4|"),
         ("GET pad", "$4|\0\0\0x|"),
         ("SETRANGE absent 3 ''", ":0|"),
-        ("SETRANGE s -1 x", "-ERR offset is out of range (bad_request)|"),
+        ("SETRANGE s -1 x", "-ERR offset is out of range|"),
         ("GETSET s new", "$11|hello=world|"),
         ("GETSET fresh new", "$-1|"),
         ("GETDEL s", "$3|new|"),
@@ -28,7 +28,7 @@ fn strings_behave_as_in_redis() {
         ("SETNX s 1", ":1|"),
         ("SETNX s 2", ":0|"),
         ("MSET a 1 b 2", "+OK|"),
-        ("MSET a 1 b", "-ERR wrong number of arguments for 'mset' command (bad_request)|"),
+        ("MSET a 1 b", "-ERR wrong number of arguments for 'mset' command|"),
         ("MGET a b absent", "*3|$1|1|$1|2|$-1|"),
     ]);
 }
@@ -65,13 +65,13 @@ fn set_takes_all_its_options() {
         ("GETEX s", "$1|x|"),
         ("TTL s", ":7|"),
         ("GETEX absent EX 7", "$-1|"),
-        ("SET s e EX 0", "-ERR invalid expire time in 'set' command (bad_request)|"),
-        ("SETEX s 9223372036854775807 x", "-ERR invalid expire time in 'setex' command (bad_request)|"),
-        ("SET s e EX x", "-ERR value is not an integer or out of range (wrong_type)|"),
-        ("SET s e NX XX", "-ERR syntax error (bad_request)|"),
-        ("SET s e EX 1 PX 1", "-ERR syntax error (bad_request)|"),
-        ("SET s e EX", "-ERR syntax error (bad_request)|"),
-        ("SET s e BOGUS", "-ERR syntax error (bad_request)|"),
+        ("SET s e EX 0", "-ERR invalid expire time in 'set' command|"),
+        ("SETEX s 9223372036854775807 x", "-ERR invalid expire time in 'setex' command|"),
+        ("SET s e EX x", "-ERR value is not an integer or out of range|"),
+        ("SET s e NX XX", "-ERR syntax error|"),
+        ("SET s e EX 1 PX 1", "-ERR syntax error|"),
+        ("SET s e EX", "-ERR syntax error|"),
+        ("SET s e BOGUS", "-ERR syntax error|"),
     ]);
 }
 
@@ -84,12 +84,12 @@ fn counters_behave_as_in_redis() {
         ("DECRBY n 20", ":-10|"),
         ("GET n", "$3|-10|"),
         ("INCRBYFLOAT n 0.5", "$4|-9.5|"),
-        ("INCR n", "-ERR value is not an integer or out of range (wrong_type)|"),
+        ("INCR n", "-ERR value is not an integer or out of range|"),
         ("SET t text", "+OK|"),
-        ("INCRBYFLOAT t 1", "-ERR value is not a valid float (wrong_type)|"),
+        ("INCRBYFLOAT t 1", "-ERR value is not a valid float|"),
         ("SET n 9223372036854775807", "+OK|"),
-        ("INCR n", "-ERR increment or decrement would overflow (overflow)|"),
-        ("DECRBY n -9223372036854775808", "-ERR decrement would overflow (overflow)|"),
+        ("INCR n", "-ERR increment or decrement would overflow|"),
+        ("DECRBY n -9223372036854775808", "-ERR decrement would overflow|"),
     ]);
 }
 
@@ -112,8 +112,91 @@ fn a_hash_is_not_a_string() {
         ("HGET h a", "$1|1|"),
         ("SET h x", "+OK|"),
         ("TYPE h", "+string|"),
-        ("HGET h value", "$1|x|"),
-        ("HGET h a", "$-1|"),
+        ("HGET h value", WRONG),
+        ("HGET h a", WRONG),
+    ]);
+}
+
+/// In and out of transactions, and decided when it is executed: the record may have become another in between.
+#[test]
+fn a_string_is_not_a_hash() {
+    let lines = [
+        "HSET s a 1",
+        "HMSET s a 1",
+        "HSETNX s value 1",
+        "HDEL s value",
+        "HINCRBY s a 1",
+        "HINCRBYFLOAT s a 1",
+        "HGET s value",
+        "HMGET s value",
+        "HGETALL s",
+        "HKEYS s",
+        "HVALS s",
+        "HLEN s",
+        "HEXISTS s value",
+        "HSTRLEN s value",
+        "HRANDFIELD s",
+        "HRANDFIELD s 2",
+        "HSCAN s 0",
+    ];
+    let mut door = Door::open();
+    door.say("SET s text");
+    for line in lines {
+        door.script(&[(line, WRONG), ("MULTI", "+OK|"), (line, "+QUEUED|"), ("EXEC", &format!("*1|{WRONG}"))]);
+    }
+    door.script(&[
+        ("GET s", "$4|text|"),
+        ("HSET h value 1", ":1|"),
+        ("TYPE h", "+hash|"),
+        ("GET h", WRONG),
+        ("MULTI", "+OK|"),
+        ("GETSET h x", "+QUEUED|"),
+        ("GETDEL h", "+QUEUED|"),
+        ("GETEX h PERSIST", "+QUEUED|"),
+        ("SET h x GET", "+QUEUED|"),
+        ("INCR h", "+QUEUED|"),
+        ("SETRANGE h 0 x", "+QUEUED|"),
+        ("EXEC", &format!("*6|{}", WRONG.repeat(6))),
+        ("HGETALL h", "*2|$5|value|$1|1|"),
+        ("REC.GET s", "*3|:1|:0|*2|$5|value|$4|text|"),
+        ("REC.GET s FIELDS 2 value x", "*3|:1|:0|*4|$5|value|$4|text|$1|x|$-1|"),
+        ("REC.SET s value new", "*2|:2|:0|"),
+        ("GET s", "$3|new|"),
+        ("REC.SET s a 1", "-WRONGTYPE wrong_type: the record is a string, …"),
+    ]);
+}
+
+/// What Redis says first when several things are wrong.
+#[test]
+fn faults_are_told_in_the_order_of_redis() {
+    Door::open().script(&[
+        ("HSET h a 1", ":1|"),
+        ("SET s text", "+OK|"),
+        ("GETEX absent EX x", "$-1|"),
+        ("GETEX absent EX -1", "$-1|"),
+        ("GETEX h EX x", WRONG),
+        ("GETEX s EX x", "-ERR value is not an integer or out of range|"),
+        ("GETEX s EX 0", "-ERR invalid expire time in 'getex' command|"),
+        ("GETEX absent BOGUS", "-ERR syntax error|"),
+        ("SETRANGE h 99999999999 x", WRONG),
+        ("SETRANGE absent 99999999999 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)|"),
+        ("SETRANGE absent 99999999999 ''", ":0|"),
+        ("SETRANGE s 99999999999 ''", ":4|"),
+        ("SET s a EX 5 EX 10", "+OK|"),
+        ("TTL s", ":10|"),
+        ("SET s a XX XX KEEPTTL KEEPTTL", "+OK|"),
+        ("TTL s", ":10|"),
+        ("SET s a PERSIST", "-ERR syntax error|"),
+        ("PERSIST s", ":1|"),
+        ("PERSIST s", ":0|"),
+        ("INCRBYFLOAT s nan", "-ERR value is not a valid float|"),
+        ("INCRBYFLOAT s inf", "-ERR value is not a valid float|"),
+        ("INCRBYFLOAT absent inf", "-ERR increment would produce NaN or Infinity|"),
+        ("HINCRBYFLOAT h a inf", "-ERR value is NaN or Infinity|"),
+        ("INCRBYFLOAT n 0x1p3", "$1|8|"),
+        ("EXPIRE s x BOGUS", "-ERR Unsupported option BOGUS|"),
+        ("HSCAN absent 0 BOGUS", "*2|$1|0|*0|"),
+        ("HSCAN h 0 BOGUS", "-ERR syntax error|"),
     ]);
 }
 

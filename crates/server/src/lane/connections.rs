@@ -269,6 +269,7 @@ impl Connections {
             let has_more = connection.is_writable && connection.has_unwritten();
             self.count_bytes(id);
             self.look_who_it_is(id);
+            self.look_for_crossings(id);
             if has_more {
                 self.list(id);
             }
@@ -295,6 +296,25 @@ impl Connections {
                 self.population.is_no_stranger(self.lane);
             }
             (false, None) => self.becomes_stranger(id),
+        }
+    }
+
+    /// Tells whoever reads the log, once per client library, of a transaction that was refused because its keys live in
+    /// several partitions: some libraries never show it to anybody.
+    #[inline]
+    fn look_for_crossings(&mut self, id: ConnectionId) {
+        let Some(connection) = self.open.get_mut(id.place, id.number) else { return };
+        if !connection.resp.take_crossing() {
+            return;
+        }
+        let library = connection.resp.library();
+        if self.population.warns_first(&library) {
+            tracing::warn!(
+                client = id.number,
+                library,
+                "a transaction over several partitions was refused with CROSSSLOT and nothing of it was done; use no MULTI \
+                 (transaction=False in redis-py), one {{tag}} for its keys, or rows of one key (docs/from-redis.md)"
+            );
         }
     }
 

@@ -35,7 +35,7 @@ impl Core {
             Look::Scan(call) => self.scan(seat, call, caller),
             Look::Verify(call) => self.verify(seat, call, caller),
             Look::Count(table) => Some(match self.host.replica(seat) {
-                Some(replica) => Response::Count(replica.records().live_count(*table)),
+                Some(replica) => Response::Count(replica.live_count(*table)),
                 None => refused(ErrorCode::NoLeader),
             }),
         }

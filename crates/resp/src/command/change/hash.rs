@@ -1,6 +1,7 @@
 //! Changes of a record as a hash.
 
 use shardine_model::command::{Action, Command, Fields, Give, Operation, Operations, Operator};
+use shardine_model::number::float;
 use shardine_model::row::FieldValue;
 use shardine_model::{FieldType, ValueRef};
 use smallvec::smallvec;
@@ -8,7 +9,7 @@ use smallvec::smallvec;
 use super::{Order, Plan};
 use crate::command::reply_format::{Counter, ReplyFormat, wrong_arity};
 use crate::failure::{Failure, HASH_NOT_A_FLOAT, HASH_NOT_AN_INTEGER, NOT_A_FLOAT, NOT_AN_INTEGER};
-use crate::value::{Slot, float, integer};
+use crate::value::{Slot, integer};
 
 #[inline]
 pub(super) fn hset(order: Order<'_>, format: ReplyFormat) -> Result<Plan<'_>, Failure> {
@@ -51,6 +52,9 @@ pub(super) fn hincrby(order: Order<'_>) -> Result<Plan<'_>, Failure> {
 
 pub(super) fn hincrbyfloat(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let step = float(order.line.word(3)).ok_or(NOT_A_FLOAT)?;
+    if step.is_infinite() {
+        return Err(Failure::line("ERR value is NaN or Infinity"));
+    }
     let slot = Slot::find(order.place.typed(), order.line.word(2))?;
     let operator = add_float(slot, step).ok_or(HASH_NOT_A_FLOAT)?;
     Ok(count(order, slot, operator, ReplyFormat::Counter(Counter::HashFloat)))

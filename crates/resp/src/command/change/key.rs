@@ -7,7 +7,7 @@ use super::{Decision, Order, Plan};
 use crate::command::read::Found;
 use crate::command::reply_format::ReplyFormat;
 use crate::failure::{Failure, NOT_AN_INTEGER};
-use crate::value::{integer, is, quote};
+use crate::value::{integer, is};
 use crate::verb::Verb;
 
 pub(super) fn delete(order: Order<'_>) -> Result<Plan<'_>, Failure> {
@@ -60,10 +60,7 @@ pub(crate) fn expiry(number: i64, unit: Unit, now: Timestamp) -> Option<Timestam
 
 fn expiry_of(order: Order<'_>) -> Result<Timestamp, Failure> {
     let number = integer(order.line.word(2)).ok_or(NOT_AN_INTEGER)?;
-    expiry(number, Unit::of(order.verb), order.now).ok_or_else(|| {
-        let name = order.verb.name().to_ascii_lowercase();
-        Failure::line(format!("ERR invalid expire time in '{name}' command (bad_request)"))
-    })
+    expiry(number, Unit::of(order.verb), order.now).ok_or_else(|| Failure::bad_expiry(order.verb))
 }
 
 /// A moment that is past ends the record now.
@@ -79,7 +76,6 @@ pub(super) fn expire(order: Order<'_>) -> Result<Plan<'_>, Failure> {
 
 /// `EXPIRE … [NX | XX | GT | LT]`: which time to live the record must have. None counts as endless.
 pub(super) fn decide_expire<'a>(order: Order<'a>, seen: Found<'_>) -> Result<Decision<'a>, Failure> {
-    let at = expiry_of(order)?;
     let (mut nx, mut xx, mut gt, mut lt) = (false, false, false, false);
     for word in order.line.words(3) {
         match () {
@@ -87,17 +83,18 @@ pub(super) fn decide_expire<'a>(order: Order<'a>, seen: Found<'_>) -> Result<Dec
             () if is(word, "XX") => xx = true,
             () if is(word, "GT") => gt = true,
             () if is(word, "LT") => lt = true,
-            () => return Err(Failure::line(format!("ERR Unsupported option {} (bad_request)", quote(word)))),
+            () => return Err(Failure::line([b"ERR Unsupported option ", word].concat())),
         }
     }
     if nx && (xx || gt || lt) {
-        let line = "ERR NX and XX, GT or LT options at the same time are not compatible (bad_request)";
+        let line = "ERR NX and XX, GT or LT options at the same time are not compatible";
         return Err(Failure::line(line));
     }
     if gt && lt {
-        let line = "ERR GT and LT options at the same time are not compatible (bad_request)";
+        let line = "ERR GT and LT options at the same time are not compatible";
         return Err(Failure::line(line));
     }
+    let at = expiry_of(order)?;
     let Found::Live(view) = seen else { return Ok(Decision::Integer(0)) };
     let fits = (!nx || view.expires_at.is_none())
         && (!xx || view.expires_at.is_some())
@@ -108,14 +105,8 @@ pub(super) fn decide_expire<'a>(order: Order<'a>, seen: Found<'_>) -> Result<Dec
 
 pub(super) fn persist(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let touch = Command::plain(order.place.row(), Action::Touch);
-    Ok((Command { existence: Existence::Live, ttl: Ttl::Clear, ..touch }, ReplyFormat::Whether))
-}
-
-pub(super) fn decide_persist<'a>(order: Order<'a>, seen: Found<'_>) -> Result<Decision<'a>, Failure> {
-    match seen {
-        Found::Live(view) if view.expires_at.is_some() => persist(order).map(Decision::Change),
-        Found::Live(_) | Found::Absent { .. } => Ok(Decision::Integer(0)),
-    }
+    // Without an end to take away nothing changes, and the answer says so.
+    Ok((Command { existence: Existence::Live, ttl: Ttl::Clear, ..touch }, ReplyFormat::Changed))
 }
 
 #[cfg(test)]

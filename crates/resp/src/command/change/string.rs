@@ -1,18 +1,18 @@
 //! Changes of a record as a string. In `kv` a `SET` makes the record anew, as in Redis; elsewhere it sets the field `value`.
 
-use shardine_model::command::{Action, Command, Existence, Give, Operation, Operator, Ttl};
+use shardine_model::command::{Action, Command, Existence, Give, Kind, Operator, Ttl};
+use shardine_model::number::float;
 use shardine_model::row::FieldValue;
-use shardine_model::{ErrorCode, FieldRef, Timestamp, limits, table};
+use shardine_model::{Timestamp, limits};
 use smallvec::smallvec;
 
 use super::hash::{add_float, add_integer, count};
 use super::key::{Unit, expiry};
-use super::{Decision, Order, Plan};
-use crate::command::read::Found;
-use crate::command::reply_format::{Counter, ReplyFormat};
-use crate::failure::{Failure, NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, WRONG_KIND};
+use super::{Order, Plan};
+use crate::command::reply_format::{Counter, Fault, ReplyFormat};
+use crate::failure::{Failure, NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX};
 use crate::frame::Line;
-use crate::value::{Slot, float, integer, is, with_text};
+use crate::value::{Slot, integer, is};
 use crate::verb::Verb;
 
 /// The record with this string.
@@ -34,56 +34,68 @@ pub(super) fn set(order: Order<'_>) -> Result<Plan<'_>, Failure> {
 }
 
 fn set_with_options<'a>(order: Order<'a>, mut command: Command<'a>) -> Result<Plan<'a>, Failure> {
-    let (mut words, mut gives, mut ttl) = (order.line.words(3), false, None);
-    while let Some(word) = words.next() {
-        let existence = if is(word, "NX") {
-            Existence::Absent
-        } else if is(word, "XX") {
-            Existence::Live
-        } else if is(word, "GET") {
-            gives = true;
-            continue;
-        } else {
-            let chosen = if is(word, "KEEPTTL") { Ttl::Keep } else { ttl_option(order, word, &mut words)? };
-            if ttl.replace(chosen).is_some() {
-                return Err(SYNTAX);
-            }
-            continue;
-        };
-        if command.existence != Existence::Any && command.existence != existence {
-            return Err(SYNTAX);
-        }
-        command.existence = existence;
+    let options = Options::parse(order.line.words(3))?;
+    if options.persists {
+        return Err(SYNTAX);
     }
-    command.ttl = ttl.unwrap_or(Ttl::Clear);
-    if gives {
-        command.give = Give::Old;
-        return Ok((command, ReplyFormat::OldString(order.place.table_id())));
+    command.existence = options.existence;
+    command.ttl = match options.time {
+        Some(time) => Ttl::At(positive_expiry(order, time).map_err(|fault| fault.failure(order.verb))?),
+        None if options.keeps => Ttl::Keep,
+        None => Ttl::Clear,
+    };
+    if options.gives {
+        return Ok(give_old(order, command));
     }
     Ok((command, ReplyFormat::Set))
 }
 
-/// `EX s`, `PX ms`, `EXAT s` or `PXAT ms`.
-fn ttl_option<'a>(order: Order<'a>, word: &[u8], words: &mut impl Iterator<Item = &'a [u8]>) -> Result<Ttl, Failure> {
-    let unit = Unit::option(word).ok_or(SYNTAX)?;
-    let number = integer(words.next().ok_or(SYNTAX)?).ok_or(NOT_AN_INTEGER)?;
-    positive_expiry(order, number, unit).map(Ttl::At)
+/// What may stand behind the value of `SET` and the key of `GETEX`. The same may be said twice, the last one counts; two
+/// that contradict each other may not.
+#[derive(Default)]
+struct Options<'a> {
+    existence: Existence,
+    gives: bool,
+    keeps: bool,
+    persists: bool,
+    time: Option<(Unit, &'a [u8])>,
 }
 
-fn positive_expiry(order: Order<'_>, number: i64, unit: Unit) -> Result<Timestamp, Failure> {
-    let invalid = || {
-        let name = order.verb.name().to_ascii_lowercase();
-        Failure::line(format!("ERR invalid expire time in '{name}' command (bad_request)"))
-    };
-    if number <= 0 {
-        return Err(invalid());
+impl<'a> Options<'a> {
+    fn parse(mut words: impl Iterator<Item = &'a [u8]>) -> Result<Self, Failure> {
+        let mut options = Self::default();
+        while let Some(word) = words.next() {
+            let known = options.existence;
+            match () {
+                () if is(word, "NX") && known != Existence::Live => options.existence = Existence::Absent,
+                () if is(word, "XX") && known != Existence::Absent => options.existence = Existence::Live,
+                () if is(word, "GET") => options.gives = true,
+                () if is(word, "KEEPTTL") && !options.persists && options.time.is_none() => options.keeps = true,
+                () if is(word, "PERSIST") && !options.keeps && options.time.is_none() => options.persists = true,
+                () => {
+                    let unit = Unit::option(word).ok_or(SYNTAX)?;
+                    let is_other = options.time.is_some_and(|(known, _)| known != unit);
+                    if is_other || options.keeps || options.persists {
+                        return Err(SYNTAX);
+                    }
+                    options.time = Some((unit, words.next().ok_or(SYNTAX)?));
+                }
+            }
+        }
+        Ok(options)
     }
-    expiry(number, unit, order.now).filter(|at| i64::try_from(at.0).is_ok()).ok_or_else(invalid)
 }
 
-/// Whether a `SET` asks for the old value.
-pub(super) fn gives_old(line: Line<'_>) -> bool {
-    line.len() > 3 && line.words(3).any(|word| is(word, "GET"))
+fn positive_expiry(order: Order<'_>, (unit, text): (Unit, &[u8])) -> Result<Timestamp, Fault> {
+    let number = integer(text).ok_or(Fault::TimeIsNoInteger)?;
+    let at = if number > 0 { expiry(number, unit, order.now) } else { None };
+    at.filter(|at| i64::try_from(at.0).is_ok()).ok_or(Fault::TimeIsNone)
+}
+
+/// The command answers with the string that was there before; with a hash, it is not executed.
+fn give_old<'a>(order: Order<'a>, command: Command<'a>) -> Plan<'a> {
+    let command = Command { give: Give::Old, kind: Kind::String, ..command };
+    (command, ReplyFormat::OldString(order.place.table_id()))
 }
 
 pub(super) fn setnx(order: Order<'_>) -> Result<Plan<'_>, Failure> {
@@ -93,8 +105,8 @@ pub(super) fn setnx(order: Order<'_>) -> Result<Plan<'_>, Failure> {
 
 pub(super) fn setex(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let unit = if order.verb == Verb::Setex { Unit::SecondsFromNow } else { Unit::MillisecondsFromNow };
-    let number = integer(order.line.word(2)).ok_or(NOT_AN_INTEGER)?;
-    let ttl = Ttl::At(positive_expiry(order, number, unit)?);
+    let at = positive_expiry(order, (unit, order.line.word(2))).map_err(|fault| fault.failure(order.verb))?;
+    let ttl = Ttl::At(at);
     Ok((Command { ttl, ..assign(order, order.line.word(3))? }, ReplyFormat::Ok))
 }
 
@@ -103,31 +115,34 @@ pub(super) fn mset<'a>(order: Order<'a>, value: &'a [u8]) -> Result<Plan<'a>, Fa
 }
 
 pub(super) fn getset(order: Order<'_>) -> Result<Plan<'_>, Failure> {
-    let command = Command { give: Give::Old, ..assign(order, order.line.word(2))? };
-    Ok((command, ReplyFormat::OldString(order.place.table_id())))
+    Ok(give_old(order, assign(order, order.line.word(2))?))
 }
 
 pub(super) fn getdel(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     Slot::of_string(order.place.typed())?;
-    let command = Command { give: Give::Old, ..Command::plain(order.place.row(), Action::Delete) };
-    Ok((command, ReplyFormat::OldString(order.place.table_id())))
+    Ok(give_old(order, Command::plain(order.place.row(), Action::Delete)))
 }
 
+/// The fields stay as they are, so what was is what is. A time that is none is only told to whoever has a string.
 pub(super) fn getex(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     Slot::of_string(order.place.typed())?;
-    let mut words = order.line.words(2);
-    let ttl = match words.next() {
-        None => Ttl::Keep,
-        Some(word) if is(word, "PERSIST") => Ttl::Clear,
-        Some(word) => ttl_option(order, word, &mut words)?,
-    };
-    if words.next().is_some() {
+    let options = Options::parse(order.line.words(2))?;
+    if options.existence != Existence::Any || options.gives || options.keeps {
         return Err(SYNTAX);
     }
-    let touch = Command::plain(order.place.row(), Action::Touch);
-    // The fields stay as they are, so what was is what is.
-    let command = Command { ttl, existence: Existence::Live, give: Give::Old, ..touch };
-    Ok((command, ReplyFormat::OldString(order.place.table_id())))
+    let touch = Command { existence: Existence::Live, ..Command::plain(order.place.row(), Action::Touch) };
+    let ttl = match options.time.map(|time| positive_expiry(order, time)) {
+        None if options.persists => Ttl::Clear,
+        None => Ttl::Keep,
+        Some(Ok(at)) => Ttl::At(at),
+        Some(Err(fault)) => return Ok(look_at(touch, fault)),
+    };
+    Ok(give_old(order, Command { ttl, ..touch }))
+}
+
+/// Does nothing to the record, and answers with what is wrong with the command unless something is wrong with the record.
+fn look_at(touch: Command<'_>, fault: Fault) -> Plan<'_> {
+    (Command { kind: Kind::String, ..touch }, ReplyFormat::Faulty(fault))
 }
 
 pub(super) fn incrby(order: Order<'_>) -> Result<Plan<'_>, Failure> {
@@ -137,7 +152,7 @@ pub(super) fn incrby(order: Order<'_>) -> Result<Plan<'_>, Failure> {
         _ => integer(order.line.word(2)).ok_or(NOT_AN_INTEGER)?,
     };
     let step = if order.verb == Verb::Decrby {
-        step.checked_neg().ok_or(Failure::line("ERR decrement would overflow (overflow)"))?
+        step.checked_neg().ok_or(Failure::line("ERR decrement would overflow"))?
     } else {
         step
     };
@@ -147,8 +162,11 @@ pub(super) fn incrby(order: Order<'_>) -> Result<Plan<'_>, Failure> {
 }
 
 pub(super) fn incrbyfloat(order: Order<'_>) -> Result<Plan<'_>, Failure> {
-    let step = float(order.line.word(2)).ok_or(NOT_A_FLOAT)?;
     let slot = Slot::of_string(order.place.typed())?;
+    let Some(step) = float(order.line.word(2)) else {
+        let touch = Command { existence: Existence::Live, ..Command::plain(order.place.row(), Action::Touch) };
+        return Ok(look_at(touch, Fault::StepIsNoFloat));
+    };
     let operator = add_float(slot, step).ok_or(NOT_A_FLOAT)?;
     Ok(count(order, slot, operator, ReplyFormat::Counter(Counter::Float)))
 }
@@ -158,45 +176,19 @@ pub(super) fn append(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     Ok(count(order, slot, Operator::Append(order.line.word(2)), ReplyFormat::Length))
 }
 
-/// A string, or nothing, may be taken for a string; a hash may not.
-pub(crate) fn check_kind(seen: Found<'_>) -> Result<(), Failure> {
-    let value = FieldRef::Name(table::VALUE_FIELD.as_bytes());
-    match seen {
-        Found::Live(view) if view.fields.get(value).is_none() && view.fields.count() > 0 => Err(WRONG_KIND),
-        Found::Live(_) | Found::Absent { .. } => Ok(()),
+/// Writes over part of a string. What lies between its end and the offset becomes zero bytes.
+pub(super) fn setrange(order: Order<'_>) -> Result<Plan<'_>, Failure> {
+    let at = setrange_offset(order.line)?;
+    let paste = order.line.word(3);
+    let slot = Slot::of_string(order.place.typed())?;
+    if at.saturating_add(paste.len() as i64) > limits::VALUE_BYTES_MAX as i64 {
+        let touch = Command { existence: Existence::Live, ..Command::plain(order.place.row(), Action::Touch) };
+        return Ok(look_at(touch, Fault::TooLong));
     }
+    Ok(count(order, slot, Operator::Splice { at, cut: paste.len() as u64, paste }, ReplyFormat::Length))
 }
 
-/// Writes over part of a string. What lies between its end and the offset becomes zero bytes, which only a look can count.
-pub(super) fn setrange<'a>(
-    order: Order<'a>,
-    seen: Found<'_>,
-    scratch: &'a mut Vec<u8>,
-) -> Result<Decision<'a>, Failure> {
-    let offset = integer(order.line.word(2)).ok_or(NOT_AN_INTEGER)?;
-    let offset = usize::try_from(offset).map_err(|_| Failure::line("ERR offset is out of range (bad_request)"))?;
-    let paste = order.line.word(3);
-    if offset.saturating_add(paste.len()) > limits::VALUE_BYTES_MAX {
-        let limit = limits::VALUE_BYTES_MAX;
-        return Err(Failure::new(ErrorCode::TooLarge, format!("the string would exceed {limit} bytes")));
-    }
-    let slot = Slot::of_string(order.place.typed())?;
-    if order.place.typed().is_none() {
-        check_kind(seen)?;
-    }
-    let length = match seen {
-        Found::Live(view) => slot.read(&view.fields).map_or(0, |value| with_text(value, <[u8]>::len)),
-        Found::Absent { .. } => 0,
-    };
-    if paste.is_empty() {
-        return Ok(Decision::Integer(length as i64));
-    }
-    scratch.clear();
-    scratch.resize(offset.saturating_sub(length), 0);
-    scratch.extend_from_slice(paste);
-    let (at, cut) = (offset.min(length) as i64, paste.len() as u64);
-    let operator = Operator::Splice { at, cut, paste: scratch };
-    let action = Action::Update { create: true, operations: smallvec![Operation { field: slot.reference, operator }] };
-    let command = Command { give: Give::Touched, ..Command::plain(order.place.row(), action) };
-    Ok(Decision::Change((command, ReplyFormat::Length)))
+pub(crate) fn setrange_offset(line: Line<'_>) -> Result<i64, Failure> {
+    let offset = integer(line.word(2)).ok_or(NOT_AN_INTEGER)?;
+    if offset < 0 { Err(Failure::line("ERR offset is out of range")) } else { Ok(offset) }
 }

@@ -1,19 +1,30 @@
 //! Reads of a record as a hash. In a table with a definition every field is there, with its default if it was never set.
 
 use shardine_model::row::FieldRef;
+use shardine_model::table::VALUE_FIELD;
 use shardine_model::{FieldsView, Table, ValueRef};
 
 use super::{Ask, Context, Found};
-use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX};
+use crate::failure::{Failure, INVALID_CURSOR, NOT_AN_INTEGER, OUT_OF_RANGE, SYNTAX, WRONG_KIND};
 use crate::value::{Slot, integer, is, with_text, write_bulk};
 use crate::{glob, value, wire};
+
+/// The record as a hash. A string of the dynamic table is none.
+#[inline]
+fn hash_of<'f, 'a>(ask: Ask<'_>, found: &'f Found<'a>) -> Result<Option<&'f FieldsView<'a>>, Failure> {
+    match found.fields() {
+        Some(fields) if ask.table.is_none() && fields.is_string() => Err(WRONG_KIND),
+        fields => Ok(fields),
+    }
+}
 
 #[inline]
 pub(super) fn hget(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Vec<u8>) -> Result<(), Failure> {
     let slot = Slot::find(ask.table, ask.line.word(2))?;
-    match found.fields().and_then(|fields| fields.get(slot.reference)) {
+    let fields = hash_of(ask, &found)?;
+    match fields.and_then(|fields| fields.get(slot.reference)) {
         Some(value) => write_bulk(out, value),
-        None => match slot.field.filter(|_| found.fields().is_some()) {
+        None => match slot.field.filter(|_| fields.is_some()) {
             Some(field) => write_bulk(out, field.default.as_ref()),
             None => wire::null(out, context.protocol),
         },
@@ -25,13 +36,14 @@ pub(super) fn hmget(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut 
     for name in ask.line.words(2) {
         Slot::find(ask.table, name)?;
     }
+    let fields = hash_of(ask, &found)?;
     let start = out.len();
     wire::array(out, ask.line.len() - 2);
     for name in ask.line.words(2) {
         // The same field may be asked for again and again.
         context.check_size(out.len() - start)?;
         let slot = Slot::find(ask.table, name)?;
-        match found.fields().and_then(|fields| slot.read(fields)) {
+        match fields.and_then(|fields| slot.read(fields)) {
             Some(value) => write_bulk(out, value),
             None => wire::null(out, context.protocol),
         }
@@ -46,10 +58,9 @@ pub(crate) fn for_each_field(table: Option<&Table>, fields: &FieldsView<'_>, mut
             let stored = fields.get(FieldRef::Id(field.id));
             see(field.name.as_bytes(), stored.unwrap_or(field.default.as_ref()));
         }),
-        None => fields.iter().for_each(|entry| {
-            if let FieldRef::Name(name) = entry.field {
-                see(name, entry.value);
-            }
+        None => fields.iter().for_each(|entry| match entry.field {
+            FieldRef::Name(name) => see(name, entry.value),
+            FieldRef::Id(_) => see(VALUE_FIELD.as_bytes(), entry.value),
         }),
     }
 }
@@ -60,7 +71,7 @@ pub(crate) fn field_count(table: Option<&Table>, fields: &FieldsView<'_>) -> usi
 }
 
 pub(super) fn hgetall(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Vec<u8>) -> Result<(), Failure> {
-    let fields = found.fields().copied();
+    let fields = hash_of(ask, &found)?.copied();
     wire::map(out, fields.map_or(0, |fields| field_count(ask.table, &fields)), context.protocol);
     if let Some(fields) = fields {
         for_each_field(ask.table, &fields, |name, value| {
@@ -72,36 +83,43 @@ pub(super) fn hgetall(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mu
 }
 
 pub(super) fn hkeys(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
-    list(ask, found, out, |out, name, _| wire::bulk(out, name));
-    Ok(())
+    list(ask, found, out, |out, name, _| wire::bulk(out, name))
 }
 
 pub(super) fn hvals(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
-    list(ask, found, out, |out, _, value| write_bulk(out, value));
+    list(ask, found, out, |out, _, value| write_bulk(out, value))
+}
+
+fn list(
+    ask: Ask<'_>,
+    found: Found<'_>,
+    out: &mut Vec<u8>,
+    write: impl Fn(&mut Vec<u8>, &[u8], ValueRef<'_>),
+) -> Result<(), Failure> {
+    let fields = hash_of(ask, &found)?.unwrap_or(&FieldsView::EMPTY);
+    let count = if found.fields().is_some() { field_count(ask.table, fields) } else { 0 };
+    wire::array(out, count);
+    if count > 0 {
+        for_each_field(ask.table, fields, |name, value| write(out, name, value));
+    }
     Ok(())
 }
 
-fn list(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>, write: impl Fn(&mut Vec<u8>, &[u8], ValueRef<'_>)) {
-    let Some(fields) = found.fields() else { return wire::array(out, 0) };
-    wire::array(out, field_count(ask.table, fields));
-    for_each_field(ask.table, fields, |name, value| write(out, name, value));
-}
-
 pub(super) fn hlen(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
-    wire::integer(out, found.fields().map_or(0, |fields| field_count(ask.table, fields)) as i64);
+    wire::integer(out, hash_of(ask, &found)?.map_or(0, |fields| field_count(ask.table, fields)) as i64);
     Ok(())
 }
 
 pub(super) fn hexists(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     let slot = Slot::find(ask.table, ask.line.word(2))?;
-    let there = found.fields().is_some_and(|fields| slot.read(fields).is_some());
+    let there = hash_of(ask, &found)?.is_some_and(|fields| slot.read(fields).is_some());
     wire::integer(out, i64::from(there));
     Ok(())
 }
 
 pub(super) fn hstrlen(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     let slot = Slot::find(ask.table, ask.line.word(2))?;
-    let value = found.fields().and_then(|fields| slot.read(fields));
+    let value = hash_of(ask, &found)?.and_then(|fields| slot.read(fields));
     wire::integer(out, value.map_or(0, |value| with_text(value, <[u8]>::len)) as i64);
     Ok(())
 }
@@ -114,16 +132,23 @@ pub(super) fn hrandfield(ask: Ask<'_>, found: Found<'_>, context: Context, out: 
         2 => None,
         _ => Some(integer(ask.line.word(2)).ok_or(NOT_AN_INTEGER)?),
     };
+    if count == Some(i64::MIN) {
+        let (least, most) = (-i64::MAX, i64::MAX);
+        return Err(Failure::line(format!("ERR value is out of range, value must between {least} and {most}")));
+    }
     let with_values = match ask.line.len() {
         2 | 3 => false,
         4 if is(ask.line.word(3), "WITHVALUES") => true,
         _ => return Err(SYNTAX),
     };
-    if count.is_some_and(|count| count.checked_abs().is_none_or(|count| count > RANDOM_FIELDS_MAX)) {
-        return Err(Failure::line("ERR value is out of range (bad_request)"));
+    if with_values && count.is_some_and(|count| count.unsigned_abs() > i64::MAX as u64 / 2) {
+        return Err(OUT_OF_RANGE);
     }
     let mut fields = Vec::new();
-    if let Some(view) = found.fields() {
+    if let Some(view) = hash_of(ask, &found)? {
+        if count.is_some_and(|count| count < -RANDOM_FIELDS_MAX) {
+            return Err(Failure::too_long(context.reply_bytes_max));
+        }
         for_each_field(ask.table, view, |name, value| fields.push((name.to_vec(), value.to_owned())));
     }
     let Some(count) = count else {
@@ -183,14 +208,24 @@ fn pick(chance: u64, length: usize) -> usize {
 
 /// All fields come in one page, as Redis does for small hashes: a cursor into a record that changes could miss fields.
 pub(super) fn hscan(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
-    let cursor = value::unsigned(ask.line.word(2)).ok_or(Failure::line("ERR invalid cursor (bad_request)"))?;
+    let cursor = value::cursor(ask.line.word(2)).ok_or(INVALID_CURSOR)?;
+    // As in Redis, nobody looks at the options if there is nothing to scan.
+    let Some(fields) = hash_of(ask, &found)? else {
+        wire::array(out, 2);
+        wire::bulk(out, b"0");
+        wire::array(out, 0);
+        return Ok(());
+    };
     let (mut pattern, mut values) = (&b"*"[..], true);
     let mut words = ask.line.words(3);
     while let Some(word) = words.next() {
         if is(word, "MATCH") {
             pattern = words.next().ok_or(SYNTAX)?;
         } else if is(word, "COUNT") {
-            integer(words.next().ok_or(SYNTAX)?).filter(|&count| count > 0).ok_or(SYNTAX)?;
+            let count = integer(words.next().ok_or(SYNTAX)?).ok_or(NOT_AN_INTEGER)?;
+            if count < 1 {
+                return Err(SYNTAX);
+            }
         } else if is(word, "NOVALUES") {
             values = false;
         } else {
@@ -198,7 +233,7 @@ pub(super) fn hscan(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result
         }
     }
     let (mut page, mut length) = (Vec::new(), 0);
-    if let Some(fields) = found.fields().filter(|_| cursor == 0) {
+    if cursor == 0 {
         for_each_field(ask.table, fields, |name, value| {
             if glob::matches(pattern, name) {
                 wire::bulk(&mut page, name);

@@ -1,6 +1,6 @@
 //! Reads about a record as a whole: whether it is there, what it is, how long it has to live.
 
-use shardine_model::{FieldRef, Timestamp, table};
+use shardine_model::Timestamp;
 
 use super::{Ask, Context, Found};
 use crate::failure::Failure;
@@ -12,7 +12,7 @@ pub(super) fn exists(found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure>
     Ok(())
 }
 
-/// A record of the dynamic table with the field `value` alone is what `SET` makes; everything else is a hash.
+/// A record of the dynamic table is a string or a hash; every other is a hash.
 pub(super) fn kind(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     let name = match found.fields() {
         None => "none",
@@ -23,8 +23,7 @@ pub(super) fn kind(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<
 }
 
 pub(crate) fn kind_of(is_typed: bool, fields: &shardine_model::FieldsView<'_>) -> &'static str {
-    let value = FieldRef::Name(table::VALUE_FIELD.as_bytes());
-    if !is_typed && fields.get(value).is_some() && fields.count() == 1 { "string" } else { "hash" }
+    if !is_typed && fields.is_string() { "string" } else { "hash" }
 }
 
 /// How a command wants a time to live: left or when, in seconds or milliseconds.

@@ -3,17 +3,18 @@
 use shardine_model::ValueRef;
 
 use super::{Ask, Context, Found};
+use crate::command::change::setrange_offset;
 use crate::failure::{Failure, NOT_AN_INTEGER, WRONG_KIND};
 use crate::value::{Slot, integer, with_text, write_bulk};
 use crate::wire;
 
-/// The string of a record. A record of the dynamic table that has other fields but no `value` is a hash, not a string.
+/// The string of a record. A hash of the dynamic table is none.
 #[inline]
 fn string_of<'a>(ask: Ask<'a>, found: &Found<'a>) -> Result<Option<ValueRef<'a>>, Failure> {
     let slot = Slot::of_string(ask.table)?;
     let Some(fields) = found.fields() else { return Ok(None) };
     match slot.read(fields) {
-        None if fields.count() > 0 => Err(WRONG_KIND),
+        None if ask.table.is_none() => Err(WRONG_KIND),
         value => Ok(value),
     }
 }
@@ -40,6 +41,12 @@ pub(super) fn strlen(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Resul
     let length = string_of(ask, &found)?.map_or(0, |value| with_text(value, <[u8]>::len));
     wire::integer(out, length as i64);
     Ok(())
+}
+
+/// `SETRANGE` with nothing to write.
+pub(super) fn setrange(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    setrange_offset(ask.line)?;
+    strlen(ask, found, out)
 }
 
 pub(super) fn getrange(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {

@@ -1,11 +1,12 @@
 //! One step of `REC.UPDATE`: `field op value`, with op one of `= + - & | ^ min max append splice unset`.
 
 use shardine_model::command::{Operation, Operator};
+use shardine_model::number::float;
 use shardine_model::{FieldType, ValueRef};
 
 use crate::command::change::Order;
 use crate::failure::{Failure, NOT_AN_INTEGER};
-use crate::value::{Slot, float, integer, is, quote, unsigned};
+use crate::value::{Slot, integer, is, quote, unsigned};
 
 /// The operation whose field stands at `index`, and how many words it took.
 pub(super) fn parse(order: Order<'_>, index: usize) -> Result<(Operation<'_>, usize), Failure> {
@@ -55,7 +56,7 @@ fn number<'a>(slot: Slot<'a>, text: &'a [u8]) -> Result<ValueRef<'a>, Failure> {
         Some(FieldType::Int64 | FieldType::Uint64 | FieldType::Float64) => slot.parse(text),
         None | Some(FieldType::String | FieldType::Blob) => {
             let whole = integer(text).map(ValueRef::Int);
-            whole.or_else(|| float(text).map(ValueRef::Float)).ok_or(NOT_AN_INTEGER)
+            whole.or_else(|| float(text).filter(|number| number.is_finite()).map(ValueRef::Float)).ok_or(NOT_AN_INTEGER)
         }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Exec {
 
 pub(super) fn exec<H: LocalEngine>(connection: &mut RespConnection, engine: &mut H, out: &mut Vec<u8>) -> Step {
     if connection.transaction.is_none() {
-        return connection.fail(&Failure::line("ERR EXEC without MULTI (bad_request)"), out);
+        return connection.fail(&Failure::line("ERR EXEC without MULTI"), out);
     }
     if connection.has_late_reads() {
         return Step::NotYet;
@@ -56,7 +56,10 @@ pub(super) fn exec<H: LocalEngine>(connection: &mut RespConnection, engine: &mut
     }
     let queued = transaction.queued;
     match submit(connection, &queued, &watched, engine) {
-        Err(failure) => connection.fail(&failure, out),
+        Err(failure) => {
+            connection.has_crossed |= failure == CROSS_PARTITION;
+            connection.fail(&failure, out)
+        }
         Ok(Submitted { parts, is_empty: false }) => {
             connection.queue.wait(connection.protocol, Waiting::Exec(Box::new(Exec { queued, parts })));
             Step::Taken
@@ -88,7 +91,7 @@ fn submit<H: LocalEngine>(
     let mut parts = Vec::with_capacity(queued.len());
     for (item, places) in queued.iter().zip(&places) {
         let part = match places {
-            Ok(places) if item.verb.kind() != Kind::Own => compile(item, places, engine, &mut commands),
+            Ok(places) if item.kind() != Kind::Own => compile(item, places, engine, &mut commands),
             Ok(_) => Ok(Part::Bytes(own::bytes(connection, item.verb, item.line.line(), engine))),
             Err(failure) => Err(failure.clone()),
         };
@@ -106,7 +109,7 @@ fn submit<H: LocalEngine>(
 }
 
 fn places_of<'a, H: LocalEngine>(item: &'a Queued, engine: &H) -> Result<SmallVec<[ResolvedKey<'a>; 2]>, Failure> {
-    match item.verb.kind() {
+    match item.kind() {
         Kind::ReadMany | Kind::ChangeMany => many::places(item.verb, item.line.line(), engine),
         Kind::Read | Kind::Change => {
             let place = crate::address::parse(item.line.line().word(1), engine.catalogue())?;
@@ -127,7 +130,7 @@ fn compile<'a, H: LocalEngine>(
     let tables = || places.iter().map(|place| place.table.clone()).collect();
     let mut format = ReplyFormat::Ok;
     for (index, place) in places.iter().enumerate() {
-        let planned = match verb.kind() {
+        let planned = match item.kind() {
             Kind::Read => rehearse(verb, line, place, engine).map(|()| BatchItem::Read(place.row())),
             // Of several, each row has its own answer, or its own error.
             Kind::ReadMany => Ok(BatchItem::Read(place.row())),
@@ -144,7 +147,7 @@ fn compile<'a, H: LocalEngine>(
             }
         }
     }
-    Ok(match verb.kind() {
+    Ok(match item.kind() {
         Kind::Read => Part::Read(places.first().and_then(|place| place.table.clone())),
         Kind::Change => Part::Change(format),
         _ => Part::Many(tables()),

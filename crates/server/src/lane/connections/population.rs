@@ -1,6 +1,8 @@
 //! How many Redis clients a node has, lane by lane, and who makes room when there are too many. Shared by all lanes.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Invariant: a connection is counted from when it is dealt to a lane until that lane has let go of it.
 pub(crate) struct Population {
@@ -8,7 +10,12 @@ pub(crate) struct Population {
     lanes: Vec<LanePopulation>,
     /// Connections since the start of the process. Each has a number of its own, on whatever lane it is.
     numbers: AtomicU64,
+    /// Client libraries that were warned about in the log.
+    warned: Mutex<BTreeSet<String>>,
 }
+
+/// Names of client libraries that are kept. A client may give itself any name.
+const WARNED_MAX: usize = 64;
 
 #[derive(Default)]
 struct LanePopulation {
@@ -20,7 +27,7 @@ struct LanePopulation {
 impl Population {
     pub fn new(lanes: usize, open_max: usize) -> Self {
         let lanes = (0..lanes).map(|_| LanePopulation::default()).collect();
-        Self { open_max, lanes, numbers: AtomicU64::new(0) }
+        Self { open_max, lanes, numbers: AtomicU64::new(0), warned: Mutex::default() }
     }
 
     /// The lane of a new client: the emptiest. With all places taken, the one where most strangers are, of whom one has to
@@ -50,6 +57,12 @@ impl Population {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// Whether nobody has warned about this client library yet.
+    pub fn warns_first(&self, library: &str) -> bool {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        warned.len() < WARNED_MAX && warned.insert(library.to_owned())
+    }
+
     pub fn leave(&self, lane: usize) {
         self.lanes[lane].open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -77,6 +90,13 @@ mod tests {
 
         population.leave(1);
         assert_eq!(population.deal(), Some(1));
+    }
+
+    #[test]
+    fn each_library_is_warned_about_once() {
+        let population = Population::new(1, 1);
+
+        assert_eq!(["redis-py", "redis-py", "ioredis"].map(|name| population.warns_first(name)), [true, false, true]);
     }
 
     #[test]
