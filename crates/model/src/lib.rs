@@ -18,6 +18,7 @@ pub mod version;
 pub mod table;
 pub mod sort;
 pub mod backing;
+pub mod sql;
 pub mod row;
 
 pub mod command;

@@ -3,12 +3,11 @@
 
 #[path = "support/snapshots.rs"]
 mod snapshots;
-#[path = "support/words.rs"]
-mod words;
 
 use shardine_model::entry::{LoadedRow, RefusedRow, open_commands};
 use shardine_model::{Entry, ReplicaId, RequestEpoch, RowImage, RowKey, Table, TableId, Timestamp, Version, limits};
 use shardine_records::{Nobody, Records};
+use shardine_story::words;
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

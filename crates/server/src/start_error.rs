@@ -3,8 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 
+use shardine_model::sql::Class as SqlClass;
 use shardine_store::Error as DiskError;
-use shardine_writeback::{Class as SqlClass, Error as SqlError};
+use shardine_writeback::Error as SqlError;
 
 /// What is none of these is a fault of ours, and travels without a name.
 #[derive(Debug, thiserror::Error)]

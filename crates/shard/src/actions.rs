@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use shardine_consensus::Message;
 use shardine_model::log::{LogWrite, SnapshotMeta};
+use shardine_model::sql::{Class, FlushRow};
 use shardine_model::{Answer, RowImage, RowKeyBuf, TableId, Timestamp, Version};
 
 /// Who waits for an answer. Means something to the host only.
@@ -99,40 +100,6 @@ pub struct SqlPurge {
     pub rows: Vec<(RowKeyBuf, Version)>,
     /// As for a write.
     pub begin_by_ms: u64,
-}
-
-#[derive(Clone, Debug)]
-pub struct FlushRow {
-    pub row: RowKeyBuf,
-    pub version: Version,
-    pub fields: RowImage,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FlushResult {
-    /// SQL holds this version or had it already.
-    Written,
-    /// SQL holds a higher version than memory: somebody else wrote the row.
-    Newer(Version),
-    Refused(String),
-    /// A row of another table must be there first (write-back 107).
-    Orphan(String),
-}
-
-/// What kind of trouble SQL had. The class alone decides what happens next (write-back 112).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// Passes by itself: all tables of the database wait, longer and longer.
-    Retryable,
-    /// The SQL table is not what the definition says: that table waits.
-    Definition,
-    /// One row is refused; nobody else is concerned.
-    Row,
-    /// Not ours to mend: that table waits long, and the operator is told.
-    Fatal,
-    /// SQL was not asked, because too many jobs wait for it, or was asked for a part only before its time was over: nothing is
-    /// learned about the database.
-    Busy,
 }
 
 /// A failure of a statement, in the database's words.

@@ -34,8 +34,8 @@ pub mod meta;
 mod row_map;
 
 pub use actions::{
-    Actions, Caller, Class, FlushResult, FlushRow, LoadedRow, LogProgress, Persist, Question, SnapshotPart, SqlLoad,
-    SqlPurge, SqlWrite, Time, Trouble,
+    Actions, Caller, LoadedRow, LogProgress, Persist, Question, SnapshotPart, SqlLoad, SqlPurge, SqlWrite, Time,
+    Trouble,
 };
 pub use evict::MemoryLimits;
 pub use reads::{ReadBarrier, ReadNow};

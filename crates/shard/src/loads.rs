@@ -8,11 +8,12 @@ mod questions;
 use std::collections::BTreeMap;
 
 use shardine_model::codec::Reader;
+use shardine_model::sql::Class;
 use shardine_model::{Answer, Entry, ErrorCode, Request, RequestEpoch, RowKey, RowKeyBuf, TableId, Timestamp, limits};
 use shardine_records::Lookup;
 
 use self::questions::Questions;
-use crate::actions::{Actions, Caller, Class, LoadedRow, Question, Trouble};
+use crate::actions::{Actions, Caller, LoadedRow, Question, Trouble};
 use crate::gather::Then;
 use crate::hold::Wish;
 use crate::replica::{Replica, fail};
@@ -270,13 +271,13 @@ impl Replica {
         let definition = self.records.catalogue().get(table).map_or(0, |table| table.version);
         match trouble.class {
             Class::Retryable => self.loads.health.failed(now, salt),
-            Class::Definition | Class::Fatal => {
+            Class::Definition | Class::Fatal | Class::Foreign => {
                 self.loads.health.settled();
                 self.loads.pauses.entry(table).or_default().begin(now, definition, trouble.class);
             }
             // ParkedWork SQL holds there cannot be read as a record, SQL itself is well (records 49); or it was not asked, and
             // the next one tries again at once (records 48).
-            Class::Row | Class::Busy => self.loads.health.settled(),
+            Class::Row | Class::ForeignKey | Class::Busy => self.loads.health.settled(),
         }
     }
 

@@ -29,8 +29,9 @@ use std::rc::Rc;
 
 use shardine_model::key::Interval;
 use shardine_model::log::LogEntry;
+use shardine_model::sql::Class;
 use shardine_model::{ReplicaId, ShardId};
-use shardine_shard::{Actions, Caller, Class, Mutant, Options, Replica, Restored, Trouble};
+use shardine_shard::{Actions, Caller, Mutant, Options, Replica, Restored, Trouble};
 
 use crate::check::Violation;
 use crate::ground::{Ground, MS};

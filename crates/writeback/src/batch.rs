@@ -2,9 +2,8 @@
 //! two writers that meet in the same rows wait for each other instead of dying in a deadlock, and in the order of the job
 //! on the way back.
 
+use shardine_model::sql::FlushRow;
 use shardine_model::{RowKeyBuf, Version};
-
-use crate::job::FlushRow;
 
 pub(crate) struct Batch<'a> {
     /// By key, each with its place in the job.

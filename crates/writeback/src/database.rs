@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use shardine_model::sql::FlushRow;
 use shardine_model::{FieldId, RowKeyBuf, Table, Version};
 
 use crate::error::Error;
-use crate::job::{Drift, FlushRow, Found, ScanJob};
+use crate::job::{Drift, Found, ScanJob};
 use crate::owner::{Line, Mark};
 
 /// A connection to a server that was not used for so long is asked whether it is still there before a job rests on it.

@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
+use shardine_model::sql::{Class, FlushResult, FlushRow};
 use shardine_model::{RowKeyBuf, Version, limits};
 
 use crate::database::Database;
-use crate::error::{Class, Error};
-use crate::job::{FlushJob, FlushResult, FlushRow, PurgeJob};
+use crate::error::Error;
+use crate::job::{FlushJob, PurgeJob};
 use crate::owner::Mark;
 
 pub(crate) type Results = Vec<(RowKeyBuf, FlushResult)>;

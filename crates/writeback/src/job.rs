@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use shardine_model::key::Interval;
+use shardine_model::sql::{FlushResult, FlushRow};
 use shardine_model::{FieldId, RowImage, RowKeyBuf, Table, Version};
 use thiserror::Error as ThisError;
 
@@ -56,14 +57,6 @@ pub struct PurgeJob {
     pub rows: Vec<(RowKeyBuf, Version)>,
     /// As for a flush.
     pub begin_by: Option<Instant>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlushRow {
-    pub row: RowKeyBuf,
-    pub version: Version,
-    /// The whole row; a field that is missing has its default. Not looked at under a tombstone's version.
-    pub fields: RowImage,
 }
 
 /// Reads a page of live rows in order. Tombstones are left out.
@@ -171,18 +164,6 @@ pub struct Loaded {
 pub struct Quarantined {
     pub row: RowKeyBuf,
     pub message: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FlushResult {
-    /// SQL holds exactly this version, written now or before.
-    Written,
-    /// SQL holds another version that the fence protects: changed behind our back, or by a later leader (write-back 117).
-    Newer(Version),
-    /// SQL will not take this row, in SQL's words (write-back 113).
-    Refused(String),
-    /// SQL will take it once another table has the row that this one refers to (write-back 107).
-    Orphan(String),
 }
 
 /// One way in which an SQL table differs from its definition.

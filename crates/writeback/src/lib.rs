@@ -33,10 +33,10 @@ mod status;
 mod error;
 
 pub use database::GRACE;
-pub use error::{Class, Error};
+pub use error::Error;
 pub use job::{
-    Change, Drift, FlushJob, FlushResult, FlushRow, Found, Job, JobId, JobOutcome, LoadJob, Loaded, PurgeJob,
-    Quarantined, ScanJob, Scope, TableJob,
+    Change, Drift, FlushJob, Found, Job, JobId, JobOutcome, LoadJob, Loaded, PurgeJob, Quarantined, ScanJob, Scope,
+    TableJob,
 };
 pub use owner::{LogProgress, OnClaim, Owner, Trace};
 pub use row::stored_position;

@@ -11,11 +11,12 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use shardine_model::sql::Class;
 use shardine_model::{NodeId, ShardId, TableId};
 
 use crate::database::{Database, Role};
 use crate::dialect::Dialect;
-use crate::error::{Class, Error};
+use crate::error::Error;
 
 /// No table of a user's begins with two underscores.
 pub(crate) const TABLE: &str = "__shardine__";

@@ -14,13 +14,14 @@ mod write;
 
 use std::time::Duration;
 
+use shardine_model::sql::FlushRow;
 use shardine_model::{FieldId, RowKeyBuf, Table, Version};
 use tokio_postgres::Config;
 
 use self::connection::Connection;
 use crate::database::{Connector, Database, Role};
 use crate::error::Error;
-use crate::job::{Drift, FlushRow, Found, ScanJob};
+use crate::job::{Drift, Found, ScanJob};
 use crate::owner::{Line, Mark};
 use crate::tls::Tls;
 

@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 
 use shardine_model::codec::DecodeError;
+use shardine_model::sql::FlushRow;
 use shardine_model::{
     Field, FieldRef, FieldValue, Position, RowImage, RowKey, RowKeyBuf, Table, Value, ValueRef, Version, row, sort,
 };
 
 use crate::error::Error;
-use crate::job::{FlushRow, Found, JobId, Loaded, Quarantined};
+use crate::job::{Found, JobId, Loaded, Quarantined};
 use crate::key;
 
 /// What a row is told to have where SQL keeps no version: there, and nothing more.

@@ -1,12 +1,13 @@
 //! The backend as the rest of the house sees it: started with options, spoken to through a handle, answering by a call.
 
+use shardine_model::sql::Class;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::database::{Connector, Database, Nothing, Role};
-use crate::error::{Class, Error};
+use crate::error::Error;
 use crate::job::{Change, Job, JobOutcome};
 use crate::mysql::Mysql;
 use crate::owner::{Guard, OnClaim, Owner};

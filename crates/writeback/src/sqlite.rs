@@ -20,13 +20,14 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
+use shardine_model::sql::FlushRow;
 use shardine_model::{FieldId, RowKeyBuf, Table, Version};
 
 use self::fault::classify;
 use self::identity::Identity;
 use crate::database::{Connector, Database, Role};
 use crate::error::Error;
-use crate::job::{Drift, FlushRow, Found, ScanJob};
+use crate::job::{Drift, Found, ScanJob};
 use crate::owner::{Line, Mark};
 
 /// Statements kept ready per connection. A table in steady use has one upsert and up to nine sizes of read.

@@ -1,12 +1,13 @@
 //! How the database is doing: for `status`, for metrics, for people.
 
+use shardine_model::sql::{Class, FlushResult};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::error::{Class, Error};
-use crate::job::{FlushResult, Found, JobOutcome};
+use crate::error::Error;
+use crate::job::{Found, JobOutcome};
 
 /// A look at the counters. They only grow, from zero at the start of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

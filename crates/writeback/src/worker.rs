@@ -4,12 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use shardine_model::sql::Class;
 use shardine_model::{RowKeyBuf, Table, limits};
 use tracing::{info, warn};
 
 use crate::columns;
 use crate::database::{Connector, Database, Role};
-use crate::error::{Class, Error};
+use crate::error::Error;
 use crate::flush;
 use crate::job::{Change, Drift, Found, Job, JobId, JobOutcome, LoadJob, TableJob};
 use crate::key;

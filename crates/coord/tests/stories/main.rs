@@ -1,13 +1,13 @@
 //! The stories of coordination, one script each. Every outcome is made by a leader and two followers: one that
 //! applies the same entries, and one that is made from a snapshot at the end. All three must be the same.
 
-mod support;
 mod teller;
 mod words;
 
 use std::path::{Path, PathBuf};
 
-use support::script;
+use shardine_story::{script, stories};
+
 use teller::Stage;
 
 fn folder() -> PathBuf {

@@ -7,8 +7,8 @@ use shardine_coord::{
     NodeCall, NodeReply, Opening, Out, Pace, Patience, Refusal, ResourceCall, SessionId, Status, StreamId, Ticket,
     Units,
 };
+use shardine_story::script::Teller;
 
-use crate::support::script::Teller;
 use crate::words::{Line, number};
 
 pub struct Stage {

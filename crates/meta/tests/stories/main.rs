@@ -1,13 +1,13 @@
 //! The stories of the map, one script each. Every entry is applied by two replicas, a node follows the map by deltas alone, and at
 //! the end a third replica is made from a snapshot. All of them must be the same.
 
-mod support;
 mod teller;
 mod words;
 
 use std::path::{Path, PathBuf};
 
-use support::script;
+use shardine_story::{script, stories};
+
 use teller::Stage;
 
 fn folder() -> PathBuf {

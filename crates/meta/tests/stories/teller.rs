@@ -9,8 +9,8 @@ use shardine_model::{
     Backing, Bounds, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, Field, FieldId, FieldType, Generation,
     NodeEntry, NodeId, Placement, RangeVersion, Refusal, ReplicaId, ShardId, ShardState, SqlOptions, Table, TableId,
 };
+use shardine_story::script::Teller;
 
-use crate::support::script::Teller;
 use crate::words::{Line, number, shard, shard_name};
 
 #[derive(Default)]

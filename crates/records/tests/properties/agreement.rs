@@ -126,7 +126,7 @@ proptest! {
 fn records_60_an_absent_row_is_loaded_without_fields() {
     let loaded = |fields: &[u8], version: i64| {
         let mut records = empty(1);
-        let row = crate::words::address(records.catalogue(), "notes:a");
+        let row = shardine_story::words::address(records.catalogue(), "notes:a");
         let entry = Entry::Load(vec![LoadedRow { row, version: Version(version), fields }]);
         records.apply(&entry.to_bytes(), &mut Outcomes::default()).unwrap();
         (records.state_hash(), records.bytes())
@@ -165,7 +165,7 @@ fn fill(records: &mut Records, many: usize) {
     open_commands(&mut entry, records.clock(), RequestEpoch::FIRST);
     for number in first..first + many as u64 {
         let line = format!("set kv:fill{number} n=1");
-        crate::words::request(records.catalogue(), &line).unwrap().encode(&mut entry);
+        shardine_story::words::request(records.catalogue(), &line).unwrap().encode(&mut entry);
     }
     records.apply(&entry, &mut Outcomes::default()).unwrap();
 }

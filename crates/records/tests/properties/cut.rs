@@ -9,7 +9,7 @@ use shardine_records::{CutStep, Nobody, Records};
 
 use crate::history::tables;
 use crate::snapshots::restore;
-use crate::words;
+use shardine_story::words;
 
 fn ask(records: &mut Records, line: &str) {
     let mut entry = Vec::new();

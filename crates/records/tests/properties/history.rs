@@ -11,7 +11,7 @@ use shardine_model::{
 };
 use shardine_records::{Lookup, Nobody, Records, Sink};
 
-use crate::words;
+use shardine_story::words;
 
 /// One thing that happens to a shard.
 #[derive(Clone, Debug)]

@@ -12,5 +12,3 @@ mod sessions;
 mod wide;
 #[path = "../support/snapshots.rs"]
 mod snapshots;
-#[path = "../support/words.rs"]
-mod words;

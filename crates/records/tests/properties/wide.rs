@@ -91,7 +91,7 @@ fn the_form_of_a_record_follows_from_its_fields() {
 }
 
 fn fields(leader: &Leader) -> BTreeMap<String, u8> {
-    let row = crate::words::address(leader.records.catalogue(), "kv:w");
+    let row = shardine_story::words::address(leader.records.catalogue(), "kv:w");
     let Lookup::Live(view) = leader.records.get(row.position(), row) else { return BTreeMap::new() };
     let listed = view.fields.iter().map(|entry| {
         let FieldRef::Name(name) = entry.field else { panic!("kv names its fields") };

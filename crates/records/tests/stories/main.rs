@@ -1,13 +1,15 @@
 //! The stories of the state machine, one script each. A name that begins with `w` and a number retells a
 //! mistake that an earlier cache made and that must not come back.
 
-#[path = "../support/mod.rs"]
-mod support;
+#[allow(dead_code, reason = "stories cut step by step")]
+#[path = "../support/snapshots.rs"]
+mod snapshots;
 mod teller;
 
 use std::path::{Path, PathBuf};
 
-use support::script;
+use shardine_story::{script, stories};
+
 use teller::Shard;
 
 fn folder() -> PathBuf {

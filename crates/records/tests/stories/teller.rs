@@ -9,9 +9,10 @@ use shardine_model::{
     Version,
 };
 use shardine_records::{Nobody, Records, Scan, ScanFrom, Sink};
+use shardine_story::script::Teller;
+use shardine_story::{epochs, show, words};
 
-use crate::support::script::Teller;
-use crate::support::{epochs, show, snapshots, words};
+use crate::snapshots;
 
 pub struct Shard {
     records: Records,

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shardine_host::SeatId;
+use shardine_model::sql::{Class, FlushResult};
 use shardine_model::{ErrorCode, Refusal, RowKeyBuf, ShardId, Table, TableId, Version};
 use shardine_router::Response;
-use shardine_shard::{Class, FlushResult, LoadedRow, LogProgress, Question, SqlLoad, SqlPurge, SqlWrite, Trouble};
-use shardine_writeback::{FlushJob, FlushRow, Job, JobId, JobOutcome, LoadJob, PurgeJob, Why};
+use shardine_shard::{LoadedRow, LogProgress, Question, SqlLoad, SqlPurge, SqlWrite, Trouble};
+use shardine_writeback::{FlushJob, Job, JobId, JobOutcome, LoadJob, PurgeJob, Why};
 
 use super::core::Core;
 use super::scan;
@@ -116,12 +117,9 @@ impl Core {
             let names = write.rows.iter().map(|flush| flush.row.clone()).collect();
             let ticket = self.sql.begin(PendingJob { seat, what: JobKind::Write { term: write.term }, rows: names });
             let table = self.table_at(seat, write.table);
-            let rows = write.rows.into_iter();
-            let rows =
-                rows.map(|flush| FlushRow { row: flush.row, version: flush.version, fields: flush.fields }).collect();
             let begin_by = Some(self.sql.clock.moment(write.begin_by_ms));
             let progress = self.progress(seat, write.table, write.progress);
-            let job = table.map(|table| Job::Flush(FlushJob { ticket, table, rows, begin_by, progress }));
+            let job = table.map(|table| Job::Flush(FlushJob { ticket, table, rows: write.rows, begin_by, progress }));
             self.submit_sql(ticket, job);
         }
     }
@@ -195,9 +193,7 @@ impl Core {
                 let Some(job) = self.sql.underway.remove(&ticket) else { return };
                 let JobKind::Write { term } = job.what else { return };
                 self.tally(&rows);
-                let results: Vec<(RowKeyBuf, FlushResult)> =
-                    rows.into_iter().map(|(row, result)| (row, flush_result(result))).collect();
-                self.host.act(job.seat, |replica, actions| replica.flushed(term, &results, actions));
+                self.host.act(job.seat, |replica, actions| replica.flushed(term, &rows, actions));
             }
             JobOutcome::Purged { ticket, kept } => {
                 let Some(job) = self.sql.underway.remove(&ticket) else { return };
@@ -210,7 +206,7 @@ impl Core {
             }
             JobOutcome::Failed { ticket, error } => {
                 tracing::warn!(%error, "SQL failed, will try again");
-                self.sql_failed(ticket, &Trouble { class: class_of(error.class), message: error.message });
+                self.sql_failed(ticket, &Trouble { class: error.class, message: error.message });
             }
             JobOutcome::Scanned { ticket, found, next } => self.scanned(ticket, found, next),
             JobOutcome::Checked { .. }
@@ -221,10 +217,10 @@ impl Core {
     }
 
     /// Counts what SQL said to the rows of one batch, which are all of one table.
-    fn tally(&mut self, rows: &[(RowKeyBuf, shardine_writeback::FlushResult)]) {
+    fn tally(&mut self, rows: &[(RowKeyBuf, FlushResult)]) {
         let Some((first, _)) = rows.first() else { return };
         let now = self.time().monotonic_ms;
-        let is_written = |result: &shardine_writeback::FlushResult| *result == shardine_writeback::FlushResult::Written;
+        let is_written = |result: &FlushResult| *result == FlushResult::Written;
         let written = rows.iter().filter(|(_, result)| is_written(result)).count() as u64;
         self.sql.tallies.written(first.table, written, now);
         if written > 0 {
@@ -233,12 +229,12 @@ impl Core {
         for (row, result) in rows {
             let key = || String::from_utf8_lossy(&row.key);
             let why = match result {
-                shardine_writeback::FlushResult::Written => continue,
-                shardine_writeback::FlushResult::Newer(version) => {
+                FlushResult::Written => continue,
+                FlushResult::Newer(version) => {
                     format!("SQL holds {} in version {version}, changed by somebody else", key())
                 }
-                shardine_writeback::FlushResult::Refused(message) => format!("SQL refused {}: {message}", key()),
-                shardine_writeback::FlushResult::Orphan(message) => {
+                FlushResult::Refused(message) => format!("SQL refused {}: {message}", key()),
+                FlushResult::Orphan(message) => {
                     format!("{} waits for the row of another table that it refers to: {message}", key())
                 }
             };
@@ -280,32 +276,15 @@ fn not_taken(why: Why) -> Trouble {
 pub(super) fn refusal(trouble: &Trouble, message: String) -> Response {
     let code = match trouble.class {
         Class::Busy => ErrorCode::Busy,
-        Class::Retryable | Class::Definition | Class::Row | Class::Fatal => ErrorCode::BackendUnavailable,
+        Class::Retryable | Class::Definition | Class::Row | Class::ForeignKey | Class::Fatal | Class::Foreign => {
+            ErrorCode::BackendUnavailable
+        }
     };
     Response::Refused(Refusal::new(code, message))
 }
 
 fn trouble(class: Class, message: &str) -> Trouble {
     Trouble { class, message: message.to_owned() }
-}
-
-fn class_of(class: shardine_writeback::Class) -> Class {
-    match class {
-        shardine_writeback::Class::Retryable => Class::Retryable,
-        shardine_writeback::Class::Definition => Class::Definition,
-        shardine_writeback::Class::Row | shardine_writeback::Class::ForeignKey => Class::Row,
-        shardine_writeback::Class::Fatal | shardine_writeback::Class::Foreign => Class::Fatal,
-        shardine_writeback::Class::Busy => Class::Busy,
-    }
-}
-
-fn flush_result(result: shardine_writeback::FlushResult) -> FlushResult {
-    match result {
-        shardine_writeback::FlushResult::Written => FlushResult::Written,
-        shardine_writeback::FlushResult::Newer(version) => FlushResult::Newer(version),
-        shardine_writeback::FlushResult::Refused(message) => FlushResult::Refused(message),
-        shardine_writeback::FlushResult::Orphan(message) => FlushResult::Orphan(message),
-    }
 }
 
 #[cfg(test)]

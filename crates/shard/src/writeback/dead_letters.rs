@@ -2,10 +2,11 @@
 //! newer version the table's policy decides (write-back 117).
 
 use shardine_model::entry::{RaisedRow, RefusedRow};
+use shardine_model::sql::Class;
 use shardine_model::{Answer, Conflict, Entry, ErrorCode, RowKey, RowKeyBuf, TableId, Version, limits};
 
 use super::queue::{Sent, Urgency};
-use crate::actions::{Actions, Caller, Class, Trouble};
+use crate::actions::{Actions, Caller, Trouble};
 use crate::gather::Then;
 use crate::replica::Replica;
 

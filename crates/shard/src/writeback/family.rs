@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
+use shardine_model::sql::Class;
 use shardine_model::{Entry, RowKeyBuf, Table, Version};
 
 use super::queue::{Sent, Urgency};
-use crate::actions::{Class, Trouble};
+use crate::actions::Trouble;
 use crate::gather::Then;
 use crate::replica::Replica;
 

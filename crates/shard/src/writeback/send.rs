@@ -1,11 +1,12 @@
 //! Batches on their way to SQL, and what SQL says to them.
 
+use shardine_model::sql::{FlushResult, FlushRow};
 use shardine_model::{Entry, RowKey, RowKeyBuf, Table, TableId, Version, WriteMode, limits};
 use shardine_records::{Lookup, Records};
 
 use super::dead_letters::Rejections;
 use super::queue::{Queue, Sent, Urgency};
-use crate::actions::{Actions, FlushResult, FlushRow, LogProgress, SqlWrite, Trouble};
+use crate::actions::{Actions, LogProgress, SqlWrite, Trouble};
 use crate::gather::Then;
 use crate::replica::Replica;
 

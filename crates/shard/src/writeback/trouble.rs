@@ -1,10 +1,11 @@
 //! What becomes of the next try after SQL failed: how long to wait, and how carefully to begin again (write-back 111,
 //! 112). Counts on the host's clock; its chance is a hash, so that a run can be repeated.
 
+use shardine_model::sql::Class;
 use shardine_model::{ErrorCode, limits};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::actions::{Class, Trouble};
+use crate::actions::Trouble;
 
 /// The first pause after trouble that passes by itself, and the longest.
 const RETRY_FIRST_MS: u64 = 100;
@@ -104,9 +105,9 @@ impl Pause {
         self.tries = self.tries.saturating_add(1);
         self.definition = definition;
         let pause = match class {
-            Class::Fatal => doubled(FATAL_FIRST_MS, FATAL_LAST_MS, self.tries),
+            Class::Fatal | Class::Foreign => doubled(FATAL_FIRST_MS, FATAL_LAST_MS, self.tries),
             Class::Busy => BUSY_PAUSE_MS,
-            Class::Definition | Class::Row | Class::Retryable => DEFINITION_PAUSE_MS,
+            Class::Definition | Class::Row | Class::ForeignKey | Class::Retryable => DEFINITION_PAUSE_MS,
         };
         self.until_ms = now_ms + pause;
     }
@@ -127,7 +128,9 @@ impl Trouble {
     pub(crate) fn code(&self) -> ErrorCode {
         match self.class {
             Class::Busy => ErrorCode::Busy,
-            Class::Retryable | Class::Definition | Class::Row | Class::Fatal => ErrorCode::BackendUnavailable,
+            Class::Retryable | Class::Definition | Class::Row | Class::ForeignKey | Class::Fatal | Class::Foreign => {
+                ErrorCode::BackendUnavailable
+            }
         }
     }
 }

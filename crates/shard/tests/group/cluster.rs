@@ -5,14 +5,14 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
 use shardine_model::log::{Membership, SnapshotMeta};
+use shardine_model::sql::FlushResult;
 use shardine_model::{Answer, Entry, ReplicaId, Request, RequestEpoch, RowKey, RowKeyBuf, ShardId, Timestamp};
 use shardine_records::{Lookup, Records};
 use shardine_shard::{
-    Actions, Caller, FlushResult, LoadedRow, Message, Options, Replica, Restored, Role, SnapshotPart, SqlLoad,
-    SqlWrite, Time,
+    Actions, Caller, LoadedRow, Message, Options, Replica, Restored, Role, SnapshotPart, SqlLoad, SqlWrite, Time,
 };
 
-use crate::words;
+use shardine_story::words;
 
 pub const TICK_MS: u64 = 100;
 

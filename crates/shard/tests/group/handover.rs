@@ -1,11 +1,12 @@
 //! Handing the lead over: what belongs to it goes with it, and a hand-over that fails leaves nothing behind.
 
+use shardine_model::sql::FlushResult;
 use shardine_model::{Answer, ErrorCode, ReplicaId, Version};
 use shardine_records::Lookup;
-use shardine_shard::{Caller, FlushResult, MemoryLimits, Options, TransferRefused};
+use shardine_shard::{Caller, MemoryLimits, Options, TransferRefused};
 
 use crate::cluster::Cluster;
-use crate::words;
+use shardine_story::words;
 
 /// Ticks after which a hand-over has failed whose heir is silent.
 const FAILED: usize = 25;

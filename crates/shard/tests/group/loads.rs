@@ -5,7 +5,7 @@ use shardine_records::Lookup;
 use shardine_shard::LoadedRow;
 
 use crate::cluster::Cluster;
-use crate::words;
+use shardine_story::words;
 
 /// records 46: what SQL told a leader and was not proposed before it lost its term is dropped, also if it leads again:
 /// the row may have lived and changed under another meanwhile.

@@ -8,6 +8,4 @@ mod loads;
 mod membership;
 mod reads;
 mod snapshots;
-#[path = "../../../records/tests/support/words.rs"]
-mod words;
 mod writeback;

@@ -120,7 +120,7 @@ fn records_31_a_deposed_leader_calls_nothing_flushed() {
 /// What a stale read of `kv:a` says: its version and the applied index, or why not.
 fn stale(cluster: &Cluster, node: u64, max_age_ms: u64) -> Result<(i64, u64), ErrorCode> {
     let replica = cluster.node(node);
-    let row = crate::words::address(replica.records().catalogue(), "kv:a");
+    let row = shardine_story::words::address(replica.records().catalogue(), "kv:a");
     match replica.read_stale(row, max_age_ms) {
         ReadStale::Found { row, applied } => Ok((shardine_records::read_reply(row).version.0, applied)),
         ReadStale::Refused(code) => Err(code),

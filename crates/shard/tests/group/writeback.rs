@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use shardine_model::sql::{FlushResult, FlushRow};
 use shardine_model::{Answer, RowKeyBuf, Version};
-use shardine_shard::{FlushResult, FlushRow, LEASE_TRUST_MS, SqlWrite};
+use shardine_shard::{LEASE_TRUST_MS, SqlWrite};
 
 use crate::cluster::Cluster;
 

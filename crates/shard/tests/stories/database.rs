@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use shardine_model::sql::{FlushResult, FlushRow};
 use shardine_model::{RowImage, RowKeyBuf, Version};
-use shardine_shard::{FlushResult, FlushRow, LoadedRow};
+use shardine_shard::LoadedRow;
 
 #[derive(Default)]
 pub struct Database {

@@ -2,13 +2,12 @@
 //! so, and an SQL database that answers when the story says so.
 
 mod database;
-#[path = "../../../records/tests/support/mod.rs"]
-mod support;
 mod teller;
 
 use std::path::{Path, PathBuf};
 
-use support::script;
+use shardine_story::{script, stories};
+
 use teller::Stage;
 
 fn folder() -> PathBuf {

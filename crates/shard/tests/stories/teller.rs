@@ -7,19 +7,20 @@ use std::collections::BTreeMap;
 
 use shardine_model::entry::RaisedRow;
 use shardine_model::log::{LogEntry, Membership, SnapshotMeta};
+use shardine_model::sql::Class;
 use shardine_model::{
     Ack, AckAfter, Catalogue, Entry, ReplicaId, Request, RequestEpoch, RowImage, RowKey, RowKeyBuf, ShardId, Timestamp,
     Version,
 };
 use shardine_records::Records;
 use shardine_shard::{
-    Actions, Caller, Class, LoadedRow, Options, Question, Replica, Restored, SnapshotPart, SqlLoad, SqlPurge, SqlWrite,
-    Time, Trouble,
+    Actions, Caller, LoadedRow, Options, Question, Replica, Restored, SnapshotPart, SqlLoad, SqlPurge, SqlWrite, Time,
+    Trouble,
 };
+use shardine_story::script::Teller;
+use shardine_story::{epochs, show, words};
 
 use crate::database::Database;
-use crate::support::script::Teller;
-use crate::support::{epochs, show, words};
 
 pub struct Stage {
     replica: Replica,

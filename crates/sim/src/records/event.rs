@@ -1,7 +1,8 @@
 //! What happens to records only.
 
+use shardine_model::sql::{FlushResult, FlushRow};
 use shardine_model::{Answer, RowKeyBuf, Version};
-use shardine_shard::{FlushResult, FlushRow, LoadedRow, Question, SqlPurge};
+use shardine_shard::{LoadedRow, Question, SqlPurge};
 
 use crate::event;
 use crate::records::Records;

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use shardine_model::sql::{FlushResult, FlushRow};
 use shardine_model::{RowKeyBuf, Version};
-use shardine_shard::{FlushResult, FlushRow, LoadedRow, Mutant};
+use shardine_shard::{LoadedRow, Mutant};
 
 use crate::chance::Chance;
 use crate::check::Violation;

@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use shardine_model::RowKeyBuf;
-use shardine_shard::{FlushRow, Question, SqlLoad, SqlPurge, SqlWrite};
+use shardine_model::sql::FlushRow;
+use shardine_shard::{Question, SqlLoad, SqlPurge, SqlWrite};
 
 use crate::records::Records;
 use crate::records::event::{Event, Input, own};

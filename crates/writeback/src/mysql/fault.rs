@@ -1,8 +1,9 @@
 //! Sorts the errors of MySQL and MariaDB into our classes (write-back 112).
 
 use mysql_async::{DriverError, Error as Fault, ServerError};
+use shardine_model::sql::Class;
 
-use crate::error::{Class, Error};
+use crate::error::Error;
 use crate::tls;
 
 pub(super) fn classify(error: Fault) -> Error {

@@ -1,6 +1,7 @@
 //! Writing rows behind the version fence (write-back 93-97): many rows per statement, all in one transaction.
 
 use mysql_async::Value as Stored;
+use shardine_model::sql::FlushRow;
 use shardine_model::{RowKeyBuf, Table, ValueRef, Version, limits};
 
 use super::Flavour;
@@ -12,7 +13,6 @@ use crate::batch::Batch;
 use crate::columns::{self, Part};
 use crate::dialect::Dialect;
 use crate::error::Error;
-use crate::job::FlushRow;
 use crate::owner::Mark;
 use crate::row;
 

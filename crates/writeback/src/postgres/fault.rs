@@ -1,8 +1,9 @@
 //! Sorts PostgreSQL's errors into our classes (write-back 112).
 
+use shardine_model::sql::Class;
 use tokio_postgres::error::SqlState;
 
-use crate::error::{Class, Error};
+use crate::error::Error;
 use crate::tls;
 
 pub(super) fn classify(error: tokio_postgres::Error) -> Error {

@@ -1,12 +1,13 @@
 //! The table that says who writes to the database.
 
+use shardine_model::sql::Class;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::connection::Connection;
 use super::fault::classify;
 use super::text::PostgresText;
-use crate::error::{Class, Error};
+use crate::error::Error;
 use crate::owner::{self, Line, Mark, TABLE, softened};
 
 pub(super) fn lines(connection: &mut Connection) -> Result<Vec<Line>, Error> {

@@ -1,5 +1,6 @@
 //! Writing rows behind the version fence (write-back 93, 94): a whole batch in one statement, one array per column.
 
+use shardine_model::sql::FlushRow;
 use shardine_model::{FieldType, RowKeyBuf, Table, Value, ValueRef, Version};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -13,7 +14,6 @@ use crate::batch::Batch;
 use crate::columns::{self, Column, Part};
 use crate::dialect::Dialect;
 use crate::error::Error;
-use crate::job::FlushRow;
 use crate::owner::Mark;
 use crate::row;
 

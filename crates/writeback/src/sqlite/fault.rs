@@ -1,8 +1,9 @@
 //! Sorts SQLite's errors into our classes (write-back 112).
 
 use rusqlite::ErrorCode;
+use shardine_model::sql::Class;
 
-use crate::error::{Class, Error};
+use crate::error::Error;
 
 pub(super) fn classify(error: rusqlite::Error) -> Error {
     let message = error.to_string();

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use rusqlite::types::Value as Parameter;
 use shardine_model::key::Interval;
+use shardine_model::sql::Class;
 use shardine_model::table::SortPart;
 use shardine_model::{Backing, Field, FieldRef, FieldType, FieldValue, RowImage, TableId, Value, ValueRef};
 use tempfile::TempDir;
 
 use super::*;
-use crate::error::Class;
 use crate::job::{JobId, Scope};
 
 fn table(sort: &[(&str, FieldType)]) -> Table {

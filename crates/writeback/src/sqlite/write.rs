@@ -2,6 +2,7 @@
 
 use rusqlite::types::{ToSqlOutput, ValueRef as Stored};
 use rusqlite::{CachedStatement, Connection, ToSql, Transaction, TransactionBehavior};
+use shardine_model::sql::FlushRow;
 use shardine_model::{RowKeyBuf, Table, ValueRef, Version};
 
 use super::fault::classify;
@@ -11,7 +12,6 @@ use super::text::SqliteText;
 use crate::columns::{self, Column, Part};
 use crate::dialect::Dialect;
 use crate::error::Error;
-use crate::job::FlushRow;
 use crate::owner::Mark;
 use crate::row;
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use shardine_model::sql::FlushResult;
 use shardine_model::{FieldType, RowImage, RowKeyBuf, Table, Version};
-use shardine_writeback::{Drift, FlushResult, Job, JobOutcome, PurgeJob};
+use shardine_writeback::{Drift, Job, JobOutcome, PurgeJob};
 
 use crate::mapped::{fields, make, mapped};
 use crate::rig::{Rig, at, user, users};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use shardine_model::sql::{Class, FlushResult};
 use shardine_model::{FieldId, RowImage, RowKeyBuf, Table, Value, Version, limits, sort};
-use shardine_writeback::{Class, FlushResult, JobOutcome};
+use shardine_writeback::JobOutcome;
 
 use crate::rig::{Rig, aged, at, image, message, messages, user, users};
 

@@ -1,7 +1,8 @@
 //! Reading rows that memory lacks.
 
+use shardine_model::sql::FlushResult;
 use shardine_model::{RowImage, Value, Version, limits};
-use shardine_writeback::{FlushResult, JobOutcome};
+use shardine_writeback::JobOutcome;
 
 use crate::rig::{Rig, aged, at, image, message, messages, user, users};
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use shardine_model::sql::FlushResult;
 use shardine_model::{FieldType, Mapping, RowImage, Table, Value, Version};
 use shardine_testkit::sql_server::Kind;
-use shardine_writeback::{Change, Drift, FlushResult, JobOutcome, Scope};
+use shardine_writeback::{Change, Drift, JobOutcome, Scope};
 
 use crate::rig::{Rig, at, image, user, users};
 use crate::schema::drift;

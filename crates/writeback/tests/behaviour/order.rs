@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use proptest::prelude::*;
+use shardine_model::sql::{FlushResult, FlushRow};
 use shardine_model::{RowImage, Version};
-use shardine_writeback::{Backend, FlushJob, FlushResult, FlushRow, Job, JobId, JobOutcome, Options};
+use shardine_writeback::{Backend, FlushJob, Job, JobId, JobOutcome, Options};
 
 use crate::rig::{PROGRESS, Rig, aged, at, user, users};
 

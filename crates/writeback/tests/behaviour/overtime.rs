@@ -4,8 +4,9 @@
 use std::time::{Duration, Instant};
 
 use shardine_model::Version;
+use shardine_model::sql::Class;
 use shardine_testkit::sql_server::{Kind, SqlServer, Sync};
-use shardine_writeback::{Class, FlushJob, Job, JobOutcome, Options, PurgeJob};
+use shardine_writeback::{FlushJob, Job, JobOutcome, Options, PurgeJob};
 
 use crate::rig::{PROGRESS, Rig, aged, at, user, users};
 

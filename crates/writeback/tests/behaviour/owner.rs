@@ -5,9 +5,10 @@ use std::io;
 use std::sync::mpsc::channel;
 
 use shardine_model::ShardId;
+use shardine_model::sql::{Class, FlushResult};
 use shardine_testkit::sql_server::{Kind, Shared};
 use shardine_writeback::{
-    Backend, Class, Error, FlushJob, FlushResult, Handle, Job, JobOutcome, LogProgress, OnClaim, Options, Owner, Trace,
+    Backend, Error, FlushJob, Handle, Job, JobOutcome, LogProgress, OnClaim, Options, Owner, Trace,
 };
 
 use crate::rig::{Rig, aged, at, next_owner, user, users};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use rusqlite::types::Value as Stored;
+use shardine_model::sql::{FlushResult, FlushRow};
 use shardine_model::table::SortPart;
 use shardine_model::{
     Backing, Field, FieldId, FieldRef, FieldType, FieldValue, NodeId, RowImage, RowKeyBuf, ShardId, Table, TableId,
@@ -14,8 +15,8 @@ use shardine_model::{
 };
 use shardine_testkit::sql_server::{Database, HeldLocks, Kind, Shared, SqlServer};
 use shardine_writeback::{
-    Backend, Change, FlushJob, FlushResult, FlushRow, Found, Handle, Job, JobId, JobOutcome, LoadJob, Loaded,
-    LogProgress, Options, Owner, ScanJob, Scope, TableJob, Url,
+    Backend, Change, FlushJob, Found, Handle, Job, JobId, JobOutcome, LoadJob, Loaded, LogProgress, Options, Owner,
+    ScanJob, Scope, TableJob, Url,
 };
 use tempfile::TempDir;
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use shardine_model::sql::{Class, FlushResult};
 use shardine_model::{Field, FieldId, FieldType, Mapping, Table, Value};
-use shardine_writeback::{Change, Class, Drift, FlushResult, JobOutcome};
+use shardine_writeback::{Change, Drift, JobOutcome};
 
 use crate::rig::{Rig, aged, at, image, messages, user, users};
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use shardine_model::key::Interval;
 use shardine_model::limits;
+use shardine_model::sql::Class;
 use shardine_testkit::sql_server::Kind;
-use shardine_writeback::{Backend, Class, FlushJob, Job, JobOutcome, LoadJob, Options, ScanJob, Scope, Url, Why};
+use shardine_writeback::{Backend, FlushJob, Job, JobOutcome, LoadJob, Options, ScanJob, Scope, Url, Why};
 
 use crate::rig::{PROGRESS, Rig, aged, at, messages, user, users};
 

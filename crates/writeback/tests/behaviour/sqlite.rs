@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use shardine_model::sql::{Class, FlushResult};
 use shardine_model::{FieldId, FieldRef, Table, Value, Version};
-use shardine_writeback::{Backend, Change, Class, Error, FlushResult, JobOutcome, Options, Url};
+use shardine_writeback::{Backend, Change, Error, JobOutcome, Options, Url};
 
 use crate::rig::{Rig, aged, at, image, message, messages, user, users};
 use crate::schema::{definition_error, drift};

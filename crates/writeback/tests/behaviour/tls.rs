@@ -1,8 +1,9 @@
 //! The way to a server, protected.
 
+use shardine_model::sql::Class;
 use shardine_testkit::SqlServer;
 use shardine_testkit::sql_server::{Kind, Shared};
-use shardine_writeback::{Backend, Class, Error, Options};
+use shardine_writeback::{Backend, Error, Options};
 
 fn connect(url: &str) -> Result<(), Error> {
     let handle = Backend::start(&Options::new(url.parse().unwrap()), |_| {})?;

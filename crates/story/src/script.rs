@@ -24,7 +24,7 @@ macro_rules! stories {
         #[test]
         fn every_script_is_told() {
             let told: Vec<String> = vec![$(stringify!($name).to_owned()),*];
-            for found in $crate::support::script::names(&folder()) {
+            for found in $crate::script::names(&folder()) {
                 assert!(told.contains(&found), "{found}.script is in no list of stories");
             }
         }
@@ -86,7 +86,6 @@ fn diff(written: &str, acted: &str) -> Vec<String> {
 }
 
 /// The names of a folder's scripts.
-#[allow(clippy::disallowed_methods, reason = "the core is pure; its stories lie in files")]
 pub fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("the folder of stories is beside the tests");
     let paths = entries.map(|entry| entry.expect("a readable folder").path());
@@ -94,17 +93,14 @@ pub fn names(folder: &Path) -> Vec<String> {
     scripts.map(|path| path.file_stem().expect("a script has a name").to_string_lossy().into_owned()).collect()
 }
 
-#[allow(clippy::disallowed_methods, reason = "the core is pure; its stories lie in files")]
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-#[allow(clippy::disallowed_methods, reason = "the core is pure; its stories lie in files")]
 fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
-#[allow(clippy::disallowed_methods, reason = "only a person at the keyboard asks for it")]
 fn is_updating() -> bool {
     std::env::var_os("UPDATE_SCRIPTS").is_some()
 }

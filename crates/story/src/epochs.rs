@@ -2,7 +2,7 @@
 
 use shardine_model::{Catalogue, CatalogueVersion, Entry, Generation, RangeVersion, RequestEpoch};
 
-use super::words::table;
+use crate::words::table;
 
 /// `1/2/3`: generation, version of the range, version of the catalogue.
 pub fn epoch(text: &str) -> RequestEpoch {

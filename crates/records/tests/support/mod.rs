@@ -1,9 +1,0 @@
-//! What stories are written in: scripts, the words for commands, and how outcomes are shown. Also used by the tests of
-//! the replica core, whose stories speak the same words.
-
-pub mod epochs;
-pub mod script;
-pub mod show;
-#[allow(dead_code, reason = "not every user of these words cuts snapshots")]
-pub mod snapshots;
-pub mod words;
