@@ -18,6 +18,7 @@ mod reply;
 mod state;
 mod apply;
 mod feed;
+mod followers;
 mod snapshot;
 
 mod plan;
@@ -29,6 +30,7 @@ pub use apply::Fatal;
 pub use change::{Change, Delta};
 pub use command::{Command, Joiner, Replaced, open_entry};
 pub use feed::Feed;
+pub use followers::Followers;
 pub use map::{BadDelta, Keyspace, Map};
 pub use node::{Mode, Node, NodeState};
 pub use operation::{Operation, OperationId, Replace, Stage, Todo};

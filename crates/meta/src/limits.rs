@@ -40,3 +40,7 @@ pub const META_VOTERS_MAX: usize = 5;
 
 /// Voters of every other group.
 pub const GROUP_VOTERS: usize = 3;
+
+/// The largest number that is believed to have been given to anything. Counting to it would take longer than the world lasts, and
+/// there is room above it.
+pub const NUMBER_MAX: u64 = 1 << 62;

@@ -1,6 +1,6 @@
 //! The map as every node has it, and keeps it on disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shardine_model::codec::DecodeError;
 use shardine_model::log::Membership;
@@ -96,11 +96,9 @@ impl Map {
     #[must_use]
     pub fn cluster_map(&self) -> ClusterMap {
         let groups: Vec<Descriptor> = self.groups.values().map(|group| self.with_planned(group)).collect();
-        let is_needed = |node: NodeId| {
-            let mut members = groups.iter().flat_map(|group| group.voters.iter().chain(&group.learners));
-            members.any(|placement| placement.node == node)
-        };
-        let nodes = self.nodes.values().filter(|node| node.is_member() || is_needed(node.node));
+        let placed = groups.iter().flat_map(|group| group.voters.iter().chain(&group.learners));
+        let placed: BTreeSet<NodeId> = placed.map(|placement| placement.node).collect();
+        let nodes = self.nodes.values().filter(|node| node.is_member() || placed.contains(&node.node));
         ClusterMap {
             cluster: self.cluster,
             version: self.version,

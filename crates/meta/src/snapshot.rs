@@ -1,12 +1,15 @@
 //! Snapshots of the map. It is small, so a cut writes all of it at once, and only hands it out piece by piece. The stream is
 //! that of `shardine_model::stream`; what the map consists of stands in it in the words that nodes are told it in.
 
+use std::collections::BTreeMap;
+
 use shardine_model::codec::{Reader, put_varint};
 use shardine_model::stream::{Assembler, Chunks, Item, SnapshotError, put_end, put_item};
 use shardine_model::{GroupKind, ShardId};
 
 use crate::change::{Change, Delta};
 use crate::codec::fixed_u128;
+use crate::limits::NUMBER_MAX;
 use crate::state::{Last, Meta};
 
 /// The items of the stream. Frozen: a section that changes gets a new version, a new one a new number.
@@ -135,8 +138,13 @@ fn read_head(reader: &mut Reader<'_>) -> Result<Head, SnapshotError> {
     let (node, operation) = (reader.varint("last node")?, reader.varint("last operation")?);
     let count = reader.count("last replicas")?;
     let last = |_| Ok((ShardId(reader.varint_u32("shard")?), reader.varint("last replica")?));
-    let replicas = (0..count).map(last).collect::<Result<_, SnapshotError>>()?;
-    Ok(Head { cluster, version, last: Last { node, operation, replicas } })
+    let replicas = (0..count).map(last).collect::<Result<BTreeMap<_, _>, SnapshotError>>()?;
+    let last = Last { node, operation, replicas };
+    let is_too_high = |number: u64| number > NUMBER_MAX;
+    if [version, node, operation].into_iter().chain(last.replicas.values().copied()).any(is_too_high) {
+        return Err(SnapshotError::Contradiction("a number that cannot have been given"));
+    }
+    Ok(Head { cluster, version, last })
 }
 
 impl Cut {

@@ -4,6 +4,8 @@
 //! A node keeps the newest map that it has heard of on disk, and starts by it: what needs no change of the map needs nobody
 //! who could change it.
 
+use std::collections::BTreeSet;
+
 use crate::bound::Bounds;
 use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
 use crate::descriptor::{Descriptor, Placement};
@@ -149,8 +151,9 @@ impl ClusterMap {
         if !(begins && ends && touch) {
             return Err(BadMap::Uncovered);
         }
+        let nodes: BTreeSet<NodeId> = self.nodes.iter().map(|entry| entry.node).collect();
         for group in &self.groups {
-            if members(group).any(|placement| self.node(placement.node).is_none()) {
+            if members(group).any(|placement| !nodes.contains(&placement.node)) {
                 return Err(BadMap::UnknownNode(group.shard));
             }
         }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shardine_fuzz_targets::{chunks, replica};
+use shardine_fuzz_targets::{begun, chunks, replica};
+use shardine_meta::{Command as MapCommand, Joiner, OperationId};
 use shardine_model::codec::put_bytes;
 use shardine_model::command::{
     Attempt, Batch, BatchItem, BatchMode, Body, Existence, Give, Kind, Operation, Operator, Origin, Ttl,
@@ -16,8 +17,9 @@ use shardine_model::command::{
 use shardine_model::entry::{LoadedRow, RaisedRow, RefusedRow, SettledRow};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite, Membership, SnapshotMeta};
 use shardine_model::{
-    Action, Answer, ClientId, Command, Entry, ErrorCode, FieldId, FieldRef, FieldValue, NodeId, Outcome, ReplicaId,
-    Reply, Request, RequestEpoch, RowImage, RowKey, ShardId, Table, TableId, Timestamp, ValueRef, Version,
+    Action, Answer, ClientId, Command, ConfVersion, DoorAddresses, Entry, ErrorCode, FieldId, FieldRef, FieldValue,
+    NodeId, Outcome, ReplicaId, Reply, Request, RequestEpoch, RowImage, RowKey, ShardId, Table, TableId, Timestamp,
+    Value, ValueRef, Version,
 };
 use shardine_records::Nobody;
 use shardine_store::log::{Change, Start};
@@ -32,6 +34,7 @@ type Seeds = Vec<(String, Vec<u8>)>;
 fn main() -> Result<(), Box<dyn Error>> {
     write("commands", commands())?;
     write("log_entry", log_entries())?;
+    write("map", maps())?;
     write("peer_link", links())?;
     write("peer_message", peer_messages())?;
     write("resp_request", conversations())?;
@@ -303,6 +306,58 @@ fn log_entries() -> Seeds {
 }
 
 /// One of each kind to the replica that the target plays (`docs/encoding.md`, messages between replicas).
+/// A whole map, entries and a snapshot, each behind the number of its reader.
+fn maps() -> Seeds {
+    let joiner = Joiner {
+        name: "b".to_owned(),
+        addresses: DoorAddresses::default(),
+        zone: "west".to_owned(),
+        labels: [("disk".to_owned(), "fast".to_owned())].into(),
+        is_gateway: false,
+        incarnation: 1,
+        start: 7,
+    };
+    let (shard, node) = (ShardId(1), NodeId(2));
+    let nodes = [
+        MapCommand::Join { joiner: joiner.clone(), replaces: None },
+        MapCommand::Announce { node, joiner: Joiner { incarnation: 2, ..joiner } },
+        MapCommand::SetWeight { node, weight: 300 },
+    ];
+    let replace = [
+        MapCommand::Replace { shard, replica: ReplicaId(1), node },
+        MapCommand::ConfChanged {
+            shard,
+            conf: ConfVersion(5),
+            voters: vec![ReplicaId(1)],
+            learners: vec![ReplicaId(2)],
+        },
+        MapCommand::CaughtUp { operation: OperationId(1), replica: ReplicaId(2) },
+        MapCommand::Cancel { operation: OperationId(1) },
+    ];
+    let keyspace = [
+        MapCommand::AddField { table: "kv".to_owned(), name: "x".to_owned(), default: Value::Int(1) },
+        MapCommand::AssignPath { path: "/a".to_owned(), group: ShardId::FIRST_COORDINATION },
+        MapCommand::Set { name: "x".to_owned(), value: Some("y".to_owned()) },
+        MapCommand::SetSql { sql: "sqlite".to_owned() },
+    ];
+    let entry = |lists: &[&[MapCommand]]| {
+        let mut entry = shardine_meta::open_entry();
+        lists.iter().copied().flatten().for_each(|command| command.encode(&mut entry));
+        entry
+    };
+    let mut meta = begun();
+    meta.apply(&entry(&[&nodes, &replace[..2]]), |_| ()).expect("an entry");
+    meta.begin_cut();
+    let seeds = [
+        ("whole", 0, meta.map().whole().to_bytes()),
+        ("nodes", 1, entry(&[&nodes])),
+        ("replace", 1, entry(&[&nodes, &replace])),
+        ("keyspace", 1, entry(&[&keyspace])),
+        ("snapshot", 2, meta.next_chunk().expect("a chunk")),
+    ];
+    seeds.into_iter().map(|(name, reader, bytes)| (name.to_owned(), [&[reader], &bytes[..]].concat())).collect()
+}
+
 /// Frames without their heads, each behind the number of its reader.
 fn links() -> Seeds {
     let who = Who { cluster: 9, node: NodeId(1), name: "lili".to_owned(), incarnation: 2, start: 3, features: 0 };

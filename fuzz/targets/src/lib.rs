@@ -4,6 +4,7 @@
 mod apply;
 mod door;
 mod link;
+mod map;
 mod peer;
 
 use shardine_model::codec::Reader;
@@ -12,6 +13,7 @@ use shardine_model::{Answer, Entry, Request};
 pub use apply::{chunks, commands, replica, state_chunk};
 pub use door::{resp_request, resp_session};
 pub use link::peer_link;
+pub use map::{begun, first_map, map};
 pub use peer::peer_message;
 
 /// A function under its name, which is also that of its program and of its folder of inputs.
@@ -21,10 +23,11 @@ pub struct Target {
 }
 
 /// All targets, for the tests that replay the stored inputs.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     Target { name: "commands", run: commands },
     Target { name: "log_entry", run: log_entry },
     Target { name: "log_segment", run: log_segment },
+    Target { name: "map", run: map },
     Target { name: "peer_link", run: peer_link },
     Target { name: "peer_message", run: peer_message },
     Target { name: "resp_request", run: resp_request },

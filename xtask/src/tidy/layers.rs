@@ -36,7 +36,7 @@ const ROOMS: [(&str, &[&str]); 29] = [
     ("story", &["model", "records"]),
     ("testkit", &[]),
     ("bench", &["client", "kit", "kit-examples", "model", "records", "store", "testkit"]),
-    ("fuzz-targets", &["model", "records", "consensus", "transport", "store", "resp", "router"]),
+    ("fuzz-targets", &["model", "records", "meta", "consensus", "transport", "store", "resp", "router"]),
     ("xtask", &["testkit"]),
 ];
 

@@ -8,7 +8,7 @@ use shardine_model::{
 
 use crate::change::Change;
 use crate::command::{Joiner, Replaced};
-use crate::limits::{LABEL_BYTES_MAX, LABELS_MAX, NODES_MAX, SQL_BYTES_MAX, WEIGHT_DEFAULT, WEIGHT_MAX};
+use crate::limits::{LABEL_BYTES_MAX, LABELS_MAX, NODES_MAX, NUMBER_MAX, SQL_BYTES_MAX, WEIGHT_DEFAULT, WEIGHT_MAX};
 use crate::map::Keyspace;
 use crate::node::{Mode, Node, NodeState};
 use crate::reply::Reply;
@@ -28,6 +28,11 @@ impl Meta {
         }
         if first.sql.len() > SQL_BYTES_MAX {
             return refused(ErrorCode::TooLarge, format!("an SQL address has {SQL_BYTES_MAX} bytes at most"));
+        }
+        let members = first.groups.iter().flat_map(|group| group.voters.iter().chain(&group.learners));
+        let mut numbers = members.map(|one| one.replica.0).chain(first.nodes.iter().map(|node| node.node.0));
+        if numbers.any(|number| number > NUMBER_MAX) {
+            return refused(ErrorCode::TooLarge, "numbers of nodes and replicas begin small");
         }
         self.map.cluster = first.cluster;
         self.last.node = first.nodes.iter().map(|node| node.node.0).max().unwrap_or(0);

@@ -3,11 +3,11 @@
 
 mod play;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use shardine_meta::{Command, Delta, Feed, Map, Meta, Operation, Sight, plan};
-use shardine_model::{GroupKind, NodeId, Placement, ReplicaId, ShardId};
+use shardine_model::{Epoch, GroupKind, NodeId, Placement, ReplicaId, ShardId};
 
 use play::{Stage, moves};
 
@@ -58,10 +58,14 @@ proptest! {
     fn there_is_one_map_and_no_number_is_given_twice(moves in moves()) {
         let mut stage = Stage::new();
         let mut placed: BTreeSet<(ShardId, ReplicaId, NodeId)> = BTreeSet::new();
-        let mut version = 0;
+        let (mut version, mut epochs) = (0, BTreeMap::<ShardId, Epoch>::new());
         for step in &moves {
             stage.act(step);
             let map = stage.meta.map();
+            for (shard, group) in &map.groups {
+                let before = epochs.insert(*shard, group.epoch).unwrap_or_default();
+                prop_assert!(before <= group.epoch, "epochs only grow");
+            }
             prop_assert_eq!(map.check(), Ok(()), "after {:?}", step);
             prop_assert!(map.version >= version, "versions only grow");
             version = map.version;
