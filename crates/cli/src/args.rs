@@ -8,8 +8,10 @@ use crate::cluster::{ExplainArgs, ShardsArgs, StatusArgs};
 use crate::config::ConfigArgs;
 use crate::coord::CoordArgs;
 use crate::doctor::DoctorArgs;
+use crate::init::InitArgs;
 use crate::reads::{GetArgs, ScanArgs};
 use crate::sql::{VerifyArgs, WritebackArgs};
+use crate::start::StartArgs;
 use crate::tables::TableArgs;
 use crate::up::UpArgs;
 use crate::upkeep::{FlushArgs, KickArgs};
@@ -35,6 +37,10 @@ pub struct Cli {
 pub enum Command {
     /// Start a node with its data in ./shardine-data and SQLite inside it
     Up(UpArgs),
+    /// Start a node of a cluster; the same line again is always right
+    Start(StartArgs),
+    /// Make a cluster of the nodes that wait for it; once, ever
+    Init(InitArgs),
     /// Create, list, show, change and drop tables
     Table(TableArgs),
     /// Read a record

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use shardine_model::ErrorCode;
 use shardine_proto::v1::cluster_client::ClusterClient;
+use shardine_proto::v1::formation_client::FormationClient;
 use shardine_proto::v1::records_client::RecordsClient;
 use shardine_proto::v1::tables_client::TablesClient;
 use shardine_proto::{MESSAGE_BYTES_MAX, v1};
@@ -23,6 +24,7 @@ pub struct Connection {
     pub records: RecordsClient<Carrier>,
     pub tables: TablesClient<Carrier>,
     pub cluster: ClusterClient<Carrier>,
+    pub formation: FormationClient<Carrier>,
     known_tables: HashMap<String, v1::Table>,
 }
 
@@ -66,7 +68,8 @@ impl Connection {
                 .max_decoding_message_size(MESSAGE_BYTES_MAX)
                 .max_encoding_message_size(MESSAGE_BYTES_MAX),
             tables: TablesClient::with_interceptor(channel.clone(), envelope.clone()),
-            cluster: ClusterClient::with_interceptor(channel, envelope),
+            cluster: ClusterClient::with_interceptor(channel.clone(), envelope.clone()),
+            formation: FormationClient::with_interceptor(channel, envelope),
             known_tables: HashMap::new(),
         })
     }

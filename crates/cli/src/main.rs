@@ -16,9 +16,12 @@ mod cluster;
 mod config;
 mod coord;
 mod doctor;
+mod init;
+mod nodes;
 mod reads;
 mod sql;
 mod sql_args;
+mod start;
 mod tables;
 mod up;
 mod upkeep;
@@ -70,6 +73,8 @@ fn run_plain(command: Command, output: Output) -> Result<(), Complaint> {
     match command {
         Command::Coord(_) => unreachable!("run by the caller"),
         Command::Up(up) => up::run(up, output),
+        Command::Start(start) => start::run(start, output),
+        Command::Init(init) => talk(init::run(init, output)),
         Command::Bench(bench) => bench::run(&bench, output),
         Command::Config(config) => config::run(&config, output),
         Command::Completions { shell } => {

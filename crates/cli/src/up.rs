@@ -1,4 +1,4 @@
-//! `up`: a node in this process, from the first line to Ctrl-C.
+//! `up`: a node in this process, from the first line to Ctrl-C; or several, each a process of its own ([`crate::nodes`]).
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::complaint::{Code, Complaint};
 use crate::config::{self, File};
 use crate::log::{self, LogFormat};
+use crate::nodes;
 use crate::progress::Progress;
 use crate::show::Output;
 use crate::size::Size;
@@ -27,9 +28,19 @@ const FLUSH_TIME_MAX: Duration = Duration::from_secs(7 * 86_400);
     after_help = "Flags win over the environment, the environment over --config, and that over defaults.\n\nExample:\n  shardine up\n  shardine up --data /var/lib/shardine --sql sqlite:/var/lib/shardine/rows.db\n  shardine up --redis 0.0.0.0:7379 --token \"$TOKEN\""
 )]
 pub struct UpArgs {
-    /// Nodes in this process; more than one comes with clusters
+    /// Nodes of the cluster; more than one are processes of their own, which this one watches over
     #[arg(long, default_value_t = 1)]
     nodes: u32,
+    /// Leave a node dead that has died, instead of starting it again after five seconds
+    #[arg(long)]
+    no_restart: bool,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+/// What every node can be told, whether it is alone or not.
+#[derive(Args)]
+pub struct NodeArgs {
     /// Where the log and the snapshots live [default: shardine-data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -88,23 +99,59 @@ pub struct UpArgs {
 
 pub fn run(args: UpArgs, output: Output) -> Result<(), Complaint> {
     if args.nodes != 1 {
-        let what = format!("{} nodes in one process are not offered yet", args.nodes);
-        let complaint = Complaint::misused(what, "this version runs one node", "shardine up");
-        return Err(complaint.coded(ErrorCode::Unsupported));
+        let (nodes, restarts) = (args.nodes, !args.no_restart);
+        let (options, log_format) = read(args.node)?;
+        return nodes::run(nodes, restarts, &options, log_format, output);
     }
+    let mut process = NodeProcess::begin(args.node, output)?;
+    let node = Node::start(&process.options).map_err(|error| refused(&process.options, &error))?;
+    greet(node.addresses(), &process.options, output);
+    process.runtime.block_on(process.stop.wait());
+    process.end(node, output);
+    Ok(())
+}
+
+/// A process that is a node: its options, and how it hears that it is to stop.
+pub struct NodeProcess {
+    pub options: UpOptions,
+    pub runtime: tokio::runtime::Runtime,
+    pub stop: StopSignals,
+}
+
+impl NodeProcess {
+    pub fn begin(args: NodeArgs, output: Output) -> Result<Self, Complaint> {
+        let (options, log_format) = read(args)?;
+        log::to_stderr(log_format);
+        raise_file_limit(output);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Complaint::from_io)?;
+        // Signals are listened for before the node starts, so that one during a long recovery is not lost.
+        let stop = {
+            let _inside = runtime.enter();
+            StopSignals::new().map_err(Complaint::from_io)?
+        };
+        Ok(Self { options, runtime, stop })
+    }
+
+    pub fn end(self, node: Node, output: Output) {
+        let Self { options, runtime, mut stop } = self;
+        stop_node(&options, &runtime, &mut stop, node, output);
+    }
+}
+
+/// The options, and how the log is written.
+pub fn read(args: NodeArgs) -> Result<(UpOptions, LogFormat), Complaint> {
     let file = args.config.as_deref().map(config::read).transpose()?.unwrap_or_default();
-    log::to_stderr(args.log_format.or(file.log_format).unwrap_or_default());
-    raise_file_limit(output);
-    let options = options(args, file)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Complaint::from_io)?;
-    // Signals are listened for before the node starts, so that one during a long recovery is not lost.
-    let mut stop = {
-        let _inside = runtime.enter();
-        StopSignals::new().map_err(Complaint::from_io)?
-    };
-    let node = Node::start(&options).map_err(|error| refused(&options, &error))?;
-    greet(node.addresses(), &options, output);
-    runtime.block_on(stop.wait());
+    let log_format = args.log_format.or(file.log_format).unwrap_or_default();
+    Ok((options(args, file)?, log_format))
+}
+
+fn stop_node(
+    options: &UpOptions,
+    runtime: &tokio::runtime::Runtime,
+    stop: &mut StopSignals,
+    node: Node,
+    output: Output,
+) {
     output.note("stopping");
     let mut progress = Progress::new(output);
     let stopped = node.stop(options.flush_timeout, &mut |flushing: Flushing| {
@@ -114,7 +161,6 @@ pub fn run(args: UpArgs, output: Output) -> Result<(), Complaint> {
     });
     progress.finish();
     take_leave(&stopped, output);
-    Ok(())
 }
 
 /// What SQL does not have is no loss, but whoever reads SQL should know (write-back 116).
@@ -129,7 +175,7 @@ fn take_leave(stopped: &Stopped, output: Output) {
 }
 
 /// Flag and environment (which clap has joined), then the file, then the default.
-fn options(args: UpArgs, file: File) -> Result<UpOptions, Complaint> {
+fn options(args: NodeArgs, file: File) -> Result<UpOptions, Complaint> {
     let default = UpOptions::default();
     let shards = args.shards.or(file.shards);
     check_shards(shards)?;
@@ -165,6 +211,7 @@ fn options(args: UpArgs, file: File) -> Result<UpOptions, Complaint> {
             .unwrap_or(default.snapshot_log_bytes),
         memory_max: bytes(args.memory_max.or(file.memory_max)).unwrap_or(default.memory_max),
         flush_timeout: args.flush_timeout.or(file.flush_timeout).map_or(default.flush_timeout, flush_time),
+        cluster: None,
     })
 }
 
@@ -198,7 +245,7 @@ fn raise_file_limit(output: Output) {
     }
 }
 
-fn refused(options: &UpOptions, error: &anyhow::Error) -> Complaint {
+pub fn refused(options: &UpOptions, error: &anyhow::Error) -> Complaint {
     let doctor = format!("shardine doctor --data {}", options.data.display());
     let Some(named) = error.downcast_ref::<StartError>() else {
         let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
@@ -270,17 +317,17 @@ fn greet(addresses: &Addresses, options: &UpOptions, output: Output) {
     output.note("Ctrl-C stops it");
 }
 
-struct StopSignals {
+pub struct StopSignals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
 
 impl StopSignals {
-    fn new() -> std::io::Result<Self> {
+    pub fn new() -> std::io::Result<Self> {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    async fn wait(&mut self) {
+    pub async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -288,7 +335,7 @@ impl StopSignals {
     }
 
     /// Whether another signal has come: somebody is in a hurry.
-    async fn came(&mut self) -> bool {
+    pub async fn came(&mut self) -> bool {
         tokio::time::timeout(Duration::ZERO, self.wait()).await.is_ok()
     }
 }

@@ -10,6 +10,7 @@ mod records;
 mod tables;
 // The next two serve people and machines that look after the cluster.
 mod cluster;
+mod formation;
 mod health;
 // What all of them use.
 mod convert;
@@ -20,10 +21,11 @@ use std::sync::Arc;
 
 use axum::Router;
 use shardine_proto::v1::cluster_server::ClusterServer;
+use shardine_proto::v1::formation_server::FormationServer;
 use shardine_proto::v1::records_server::RecordsServer;
 use shardine_proto::v1::tables_server::TablesServer;
 use shardine_proto::{DESCRIPTORS, MESSAGE_BYTES_MAX, YDB_DESCRIPTORS};
-use shardine_router::RemoteEngine;
+use shardine_router::{Formation, RemoteEngine};
 use shardine_service::{GateOptions, RecordService};
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
@@ -31,10 +33,18 @@ use tonic_health::pb::health_server::HealthServer;
 pub use shelter::shelter;
 pub use status::code_of;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// The token, and how many requests may be inside.
     pub gate: GateOptions,
+    /// Who answers nodes that look for their cluster; absent where there is one node for ever.
+    pub formation: Option<Arc<dyn Formation>>,
+}
+
+/// What a node serves that has no cluster yet: how to get one, and nothing else.
+pub fn waiting_service(formation: Arc<dyn Formation>, gate: GateOptions) -> Router {
+    let routes = Routes::new(FormationServer::new(formation::Formation::new(formation)));
+    gate::guard(routes.prepare().into_axum_router(), gate)
 }
 
 /// Everything this door serves, ready for the accept loop.
@@ -59,11 +69,14 @@ pub fn service(engine: Arc<dyn RemoteEngine>, options: Options) -> Router {
     // Older tools ask for the alpha form of reflection, and cost us one line.
     let reflection_alpha = reflection().build_v1alpha().expect("our descriptors are whole");
     let reflection = reflection().build_v1().expect("our descriptors are whole");
-    let routes = Routes::new(records)
+    let mut routes = Routes::new(records)
         .add_service(tables)
         .add_service(cluster)
         .add_service(HealthServer::new(health::Health::new(record_service)))
         .add_service(reflection)
         .add_service(reflection_alpha);
+    if let Some(engine) = options.formation {
+        routes = routes.add_service(FormationServer::new(formation::Formation::new(engine)));
+    }
     gate::guard(routes.prepare().into_axum_router(), options.gate)
 }

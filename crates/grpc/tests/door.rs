@@ -37,7 +37,7 @@ struct Door {
 
 async fn open(gate: GateOptions) -> Door {
     let engine = FakeEngine::new();
-    let router = shardine_grpc::service(engine.clone(), Options { gate });
+    let router = shardine_grpc::service(engine.clone(), Options { gate, formation: None });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address: SocketAddr = listener.local_addr().unwrap();
     tokio::spawn(shardine_accept::serve(listener, router, shardine_accept::Limits::grpc(), std::future::pending()));

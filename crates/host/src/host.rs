@@ -18,6 +18,7 @@ const CUT_BYTES: usize = 256 << 10;
 pub struct Part {
     pub seat: SeatId,
     pub shard: ShardId,
+    pub replica: ReplicaId,
     pub part: SnapshotPart,
 }
 
@@ -230,13 +231,13 @@ impl<R: GroupReplica> Host<R> {
                 self.due.extend(due_ms.map(|due_ms| (due_ms, id)));
             }
         }
-        let shard = seat.shard;
+        let (shard, replica) = (seat.shard, seat.replica_id);
         let Work { persists, messages, snapshot, stop } = R::work(&mut seat.actions);
         for persist in persists.drain(..) {
             self.log.push(id, persist);
         }
         self.messages.extend(messages.drain(..).map(|message| (shard, message)));
-        self.parts.extend(snapshot.drain(..).map(|part| Part { seat: id, shard, part }));
+        self.parts.extend(snapshot.drain(..).map(|part| Part { seat: id, shard, replica, part }));
         if let Some(reason) = stop.take() {
             seat.replica = Err(reason);
             self.stopped.push(id);

@@ -17,6 +17,8 @@ mod health;
 mod metrics;
 mod openapi;
 
+mod waiting;
+
 mod query;
 mod body;
 mod json;
@@ -35,6 +37,7 @@ use shardine_service::{DEADLINE_DEFAULT, GateOptions, RecordService};
 
 pub use hosts::Hosts;
 pub use problem::status_of;
+pub use waiting::waiting;
 
 use crate::problem::Problem;
 

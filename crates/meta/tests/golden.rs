@@ -52,7 +52,7 @@ fn first_map() -> ClusterMap {
     let (name, zone, addresses) = ("a".to_owned(), String::new(), DoorAddresses::default());
     let nodes = vec![NodeEntry { node: NodeId(1), name, zone, addresses }];
     let groups = vec![group(ShardId(1)), group(ShardId::META)];
-    ClusterMap { cluster: 9, version: 1, nodes, groups, sql: "none".to_owned() }
+    ClusterMap { cluster: 9, version: 1, maker: shardine_model::NodeId(0), nodes, groups, sql: "none".to_owned() }
 }
 
 fn replace() -> Replace {

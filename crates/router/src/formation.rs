@@ -27,7 +27,6 @@ pub struct Applicant {
 /// What a new cluster is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    pub cluster: u128,
     pub sql: String,
     pub shards: u32,
     pub coord_groups: u32,
@@ -82,7 +81,7 @@ impl WaitingRoom {
 
     /// The first map. Numbers go by names, so that whoever looks at them is not surprised; the node that is asked has no
     /// privilege.
-    pub fn form(&self, plan: &Plan) -> Result<ClusterMap, Refusal> {
+    pub fn form(&self, cluster: u128, plan: &Plan) -> Result<ClusterMap, Refusal> {
         let names = self.names();
         if names.len() < plan.nodes {
             let message = format!("{} of {} nodes wait here: {}", names.len(), plan.nodes, names.join(", "));
@@ -91,12 +90,13 @@ impl WaitingRoom {
         let mut applicants: Vec<&Applicant> = std::iter::once(&self.own).chain(self.others()).collect();
         applicants.sort_by(|one, other| one.name.cmp(&other.name));
         let nodes: Vec<NodeEntry> = applicants.into_iter().zip(1..).map(|(one, number)| entry(one, number)).collect();
+        let maker = nodes.iter().find(|entry| entry.name == self.own.name).map_or(NodeId(1), |entry| entry.node);
         let cuts = Interval::cut_evenly(plan.shards).into_iter().map(Bounds::from);
         let records = cuts.zip(1..).map(|(bounds, number)| (ShardId(number), bounds));
         let first = ShardId::FIRST_COORDINATION.0;
         let coordination = (first..first + plan.coord_groups).map(|number| (ShardId(number), Bounds::default()));
         let groups = records.chain(coordination).map(|(shard, bounds)| group(shard, bounds, &nodes)).collect();
-        let map = ClusterMap { cluster: plan.cluster, version: 1, nodes, groups, sql: plan.sql.clone() };
+        let map = ClusterMap { cluster, version: 1, maker, nodes, groups, sql: plan.sql.clone() };
         map.check().map_err(|error| Refusal::new(ErrorCode::BadRequest, error.to_string()))?;
         Ok(map)
     }
@@ -165,12 +165,12 @@ mod tests {
     }
 
     fn plan(nodes: usize) -> Plan {
-        Plan { cluster: 7, sql: "none".into(), shards: 4, coord_groups: 2, nodes }
+        Plan { sql: "none".into(), shards: 4, coord_groups: 2, nodes }
     }
 
     #[test]
     fn three_nodes_hold_every_group_three_times_under_numbers_of_their_own() {
-        let map = room(&["c", "a", "b"]).form(&plan(3)).unwrap();
+        let map = room(&["c", "a", "b"]).form(7, &plan(3)).unwrap();
 
         assert_eq!(
             map.nodes.iter().map(|node| (node.node.0, node.name.as_str())).collect::<Vec<_>>(),
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn two_nodes_hold_a_group_once_for_two_are_worse_than_one() {
-        let map = room(&["a", "b"]).form(&plan(2)).unwrap();
+        let map = room(&["a", "b"]).form(7, &plan(2)).unwrap();
 
         assert!(map.groups.iter().all(|group| group.voters.len() == 1));
     }
@@ -197,7 +197,7 @@ mod tests {
             room.enter(applicant(name, zone), 0).unwrap();
         }
 
-        let map = room.form(&plan(5)).unwrap();
+        let map = room.form(7, &plan(5)).unwrap();
 
         for group in &map.groups {
             let mut zones: Vec<&str> =
@@ -211,7 +211,7 @@ mod tests {
     fn a_missing_node_is_waited_for_and_one_that_left_is_missing() {
         let mut room = room(&["a", "b"]);
 
-        let refusal = room.form(&plan(3)).unwrap_err();
+        let refusal = room.form(7, &plan(3)).unwrap_err();
         assert_eq!(refusal.message, "2 of 3 nodes wait here: a, b");
 
         room.enter(applicant("c", ""), LEFT_AFTER_MS + 1).unwrap();

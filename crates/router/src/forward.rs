@@ -187,6 +187,13 @@ impl<T> Forwards<T> {
         self.lines.is_empty()
     }
 
+    /// Whether a request of this connection and partition waits or is under way: whoever comes now stands behind it.
+    #[inline]
+    #[must_use]
+    pub fn has_line(&self, connection: u64, position: Position) -> bool {
+        !self.lines.is_empty() && self.lines.contains_key(&(connection, position))
+    }
+
     /// Requests that wait, for those who look.
     #[must_use]
     pub fn held(&self) -> usize {

@@ -15,6 +15,7 @@ mod formation;
 mod routes;
 pub mod forward;
 mod gate;
+mod wire;
 
 pub use call::{
     Bound, Call, FieldSpec, NodeCall, RowCall, ScanCall, ShardsCall, SortRange, Switch, TableCall, TableSpec,
@@ -34,3 +35,4 @@ pub use response::{
 pub use routes::{Moved, Place, Route, Routes};
 pub use shard_map::{ShardMap, ShardPlace};
 pub use shardine_model::{BadMap, ClusterMap, DoorAddresses, NodeEntry};
+pub use wire::{RemoteCall, ShardAsk};

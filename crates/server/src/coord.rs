@@ -16,18 +16,20 @@ use std::thread::JoinHandle;
 use shardine_host::Host;
 use shardine_model::{ErrorCode, ShardId};
 use shardine_router::{CoordLook, CoordStatus, Response};
+use shardine_shard::Message;
 use shardine_shard::coord::{Ask, NodeCall, NodeReply, Opening, StreamId, Ticket};
 use shardine_store::Storage;
+use shardine_transport::Change;
 use shardine_ydb::{CoordEngine, Hear};
 
-pub(crate) use self::groups::is_group;
+pub(crate) use self::groups::groups;
 use self::thread::CoordThread;
 use crate::clock::Clock;
 use crate::exchange::{Exchange, refused};
 use crate::log_thread::{self, LogNews, Synced};
-use crate::node::REPLICA;
 use crate::owner_thread;
 use crate::snapshot_thread::{self, SnapshotNews};
+use crate::topology::Topology;
 
 pub(crate) type RespondNode = Box<dyn FnOnce(NodeReply) + Send>;
 
@@ -57,6 +59,12 @@ pub(crate) enum CoordMessage {
     Persisted(Synced),
     Snapshot(SnapshotNews),
     SnapshotNow(ShardId),
+    /// A peer's message for a group.
+    Step(ShardId, Message),
+    /// A peer is silent, or there again.
+    Peer(Change),
+    /// Give every lead to somebody else: the node stops.
+    HandOver,
     /// End all streams and take no more; calls are still answered.
     CloseStreams,
     Stop,
@@ -71,18 +79,18 @@ pub(crate) struct Coordination {
 }
 
 impl Coordination {
-    /// Brings the groups back from disk and lets them serve; `asked` is how many a new directory gets.
+    /// Brings the groups back from disk and lets them serve.
     pub fn start(
-        asked: Option<u32>,
+        groups: Vec<ShardId>,
+        topology: &Topology,
         storage: Arc<Storage>,
         incarnation: u64,
         clock: Clock,
         exchange: Arc<Exchange>,
     ) -> anyhow::Result<Self> {
-        let groups = groups::groups(&storage, asked)?;
         let mut host = Host::default();
-        for &group in &groups {
-            host.add(group, REPLICA, group::restore(group, &storage, incarnation));
+        for local in groups.iter().filter_map(|&group| topology.local(group)) {
+            host.add(local.shard, local.replica, group::restore(&local, &storage, incarnation));
         }
         let (messages, mailbox) = channel();
         let news = Mutex::new(messages.clone());
@@ -112,6 +120,16 @@ impl Coordination {
         Window { messages: self.messages.clone(), groups: Arc::clone(&self.groups) }
     }
 
+    /// Whom the control links tell which nodes live.
+    pub fn hear_of_peers(&self) -> Box<dyn Fn(Change) + Send> {
+        let messages = self.messages.clone();
+        Box::new(move |change| drop(messages.send(CoordMessage::Peer(change))))
+    }
+
+    pub fn hand_over(&self) {
+        let _ = self.messages.send(CoordMessage::HandOver);
+    }
+
     pub fn close_streams(&self) {
         let _ = self.messages.send(CoordMessage::CloseStreams);
     }
@@ -134,6 +152,10 @@ impl Window {
         if let Err(SendError(CoordMessage::Look { done, .. })) = self.messages.send(CoordMessage::Look { look, done }) {
             done(refused(ErrorCode::NoLeader));
         }
+    }
+
+    pub fn step(&self, group: ShardId, message: Message) {
+        let _ = self.messages.send(CoordMessage::Step(group, message));
     }
 
     pub fn snapshot_now(&self, group: ShardId) {

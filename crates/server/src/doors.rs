@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardine_accept::Limits;
-use shardine_router::RemoteEngine;
+use shardine_router::{Formation, RemoteEngine};
 use shardine_service::GateOptions;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -33,6 +33,7 @@ impl Doors {
     pub fn open(
         engine: &Arc<dyn RemoteEngine>,
         coord: Arc<dyn shardine_ydb::CoordEngine>,
+        formation: Option<Arc<dyn Formation>>,
         options: &UpOptions,
     ) -> anyhow::Result<Self> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -50,7 +51,8 @@ impl Doors {
                 let _ = closed.wait_for(|closed| *closed).await;
             }
         };
-        let records = shardine_grpc::service(Arc::clone(engine), shardine_grpc::Options { gate: gate.clone() });
+        let records =
+            shardine_grpc::service(Arc::clone(engine), shardine_grpc::Options { gate: gate.clone(), formation });
         let ydb_options = shardine_ydb::Options {
             token: options.token.clone(),
             access: options.access.clone(),

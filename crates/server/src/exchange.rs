@@ -4,18 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use shardine_model::{Catalogue, ErrorCode, GroupKind, Position, Refusal, ShardId, TableId, Timestamp};
-use shardine_router::{
-    Call, EngineStatus, NodeCall, RemoteEngine, Response, RowCall, ShardMap, ShardsCall, SqlError, Switch,
-    TableWriteback, WritebackReport, WritebackStatus,
+use shardine_model::{
+    Catalogue, ClusterMap, ErrorCode, GroupKind, NodeId, Position, Refusal, ShardId, TableId, Timestamp,
 };
+use shardine_router::{
+    Call, EngineStatus, NodeCall, RemoteEngine, Response, RowCall, ShardAsk, ShardMap, ShardsCall, SqlError, Switch,
+    TableCall, TableWriteback, WritebackReport, WritebackStatus,
+};
+use shardine_shard::Message;
 use shardine_store::Storage;
+use shardine_transport::LeaderNews;
 
 use crate::baseline::Baseline;
 use crate::clock;
 use crate::coord::Window;
 use crate::lane::PASSED_KEEP_MS;
-use crate::lane_message::{Inbox, LaneMessage, LaneStatus, Respond, ShardCall, ShardDone};
+use crate::lane_message::{Inbox, LaneMessage, LaneStatus, Respond, ShardDone};
+use crate::peers::{Board, ControlHandle, ControlMessage};
 use crate::schema_manager::SchemaRequest;
 
 /// Shared by lanes and doors.
@@ -32,20 +37,42 @@ pub(crate) struct Exchange {
     pub storage: Arc<Storage>,
     /// Set once coordination runs, which it does before any door opens.
     pub coord: OnceLock<Window>,
+    /// Absent for a node that is alone.
+    pub cluster: Option<Neighbourhood>,
+}
+
+/// The rest of the cluster, as this node knows it.
+pub(crate) struct Neighbourhood {
+    pub map: Arc<ClusterMap>,
+    pub board: Arc<Board>,
+    /// Set before any lane runs.
+    pub control: OnceLock<ControlHandle>,
+}
+
+impl Neighbourhood {
+    /// A group of this node has a leader: everybody here knows it, and, if it is this node, everybody else is told.
+    pub fn lead(&self, own: NodeId, news: LeaderNews) {
+        if self.board.post(news)
+            && news.node == own
+            && let Some(control) = self.control.get()
+        {
+            control.send(ControlMessage::Leader(news));
+        }
+    }
 }
 
 impl Exchange {
     pub fn dispatch(self: &Arc<Self>, call: Call, done: Respond) {
         match call {
             Call::Row(call) => match call.position() {
-                Ok(position) => self.send_to_lane(call, position, done),
+                Ok(position) => self.send_to_lane(None, call, position, done),
                 Err(refusal) => done(Response::Refused(refusal)),
             },
             Call::Shards(call) => self.ask_shards(call, done),
-            Call::Table(call) => {
-                let schema_manager = self.schema_manager.lock().unwrap_or_else(PoisonError::into_inner);
-                let _ = schema_manager.send(SchemaRequest { call, done });
+            Call::Table(call) if self.cluster.is_some() => {
+                self.inboxes[self.map.find(Position(0)).lane].send(LaneMessage::Table { call, done });
             }
+            Call::Table(call) => self.change_table(call, done),
             Call::Node(NodeCall::Status) => self.status(done),
             Call::Node(NodeCall::Coord(look)) => match self.coord.get() {
                 Some(window) => window.look(look, done),
@@ -54,25 +81,31 @@ impl Exchange {
         }
     }
 
+    /// Has the schema manager of this node change a table.
+    pub fn change_table(&self, call: TableCall, done: Respond) {
+        let schema_manager = self.schema_manager.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = schema_manager.send(SchemaRequest { call, done });
+    }
+
     /// Hands a call to the lane that holds its position.
-    pub fn send_to_lane(&self, call: RowCall, position: Position, done: Respond) {
-        self.inboxes[self.map.find(position).lane].send(LaneMessage::Call { call, position, done });
+    pub fn send_to_lane(&self, source: Option<u64>, call: RowCall, position: Position, done: Respond) {
+        self.inboxes[self.map.find(position).lane].send(LaneMessage::Call { source, call, position, done });
     }
 
     fn ask_shards(self: &Arc<Self>, call: ShardsCall, done: Respond) {
         match call {
             ShardsCall::Count { table } => self
-                .ask_all(|| ShardCall::Count(table), Box::new(|sum| done(sum.map_or_else(refused, Response::Count)))),
-            ShardsCall::Flush { table } => self.ask_all(|| ShardCall::Flush(table), done_only(done)),
+                .ask_all(|| ShardAsk::Count { table }, Box::new(|sum| done(sum.map_or_else(refused, Response::Count)))),
+            ShardsCall::Flush { table } => self.ask_all(|| ShardAsk::Flush { table }, done_only(done)),
             ShardsCall::Clear { table } => {
                 let entry = shardine_model::Entry::Clear { table }.to_bytes();
-                self.ask_all(|| ShardCall::Propose(entry.clone()), done_only(done));
+                self.ask_all(|| ShardAsk::Propose { entry: entry.clone() }, done_only(done));
             }
             ShardsCall::Suspend { shard, switch } => self.suspend(shard, switch, done),
             ShardsCall::Writeback => self.writeback(done),
             ShardsCall::DeadLetters { table } => self.dead_letters(table, done),
             ShardsCall::RetryDeadLetters { table } => {
-                self.ask_all(|| ShardCall::RetryDeadLetters(table), done_only(done));
+                self.ask_all(|| ShardAsk::RetryDeadLetters { table }, done_only(done));
             }
         }
     }
@@ -82,9 +115,11 @@ impl Exchange {
             Switch::On => shardine_model::Entry::Suspend.to_bytes(),
             Switch::Off => shardine_model::Entry::Resume.to_bytes(),
         };
-        let Some(shard) = shard else { return self.ask_all(|| ShardCall::Propose(entry.clone()), done_only(done)) };
+        let Some(shard) = shard else {
+            return self.ask_all(|| ShardAsk::Propose { entry: entry.clone() }, done_only(done));
+        };
         match self.map.places().iter().find(|place| place.shard == shard) {
-            Some(place) => self.ask(shard, place.lane, ShardCall::Propose(entry), done_only(done)),
+            Some(place) => self.ask(shard, place.lane, ShardAsk::Propose { entry }, done_only(done)),
             None => {
                 let message = format!("there is no shard {shard}; `shardine shards` lists them");
                 done(Response::Refused(Refusal::new(ErrorCode::NotFound, message)));
@@ -93,7 +128,7 @@ impl Exchange {
     }
 
     /// Asks every shard and sums what they say; the first error stands for all.
-    fn ask_all(&self, what: impl Fn() -> ShardCall, done: ShardDone) {
+    fn ask_all(&self, what: impl Fn() -> ShardAsk, done: ShardDone) {
         let places = self.map.places();
         let gather = Arc::new(Mutex::new(Gather { left: places.len(), sum: Ok(0), done: Some(done) }));
         for place in places {
@@ -102,7 +137,7 @@ impl Exchange {
         }
     }
 
-    pub fn ask(&self, shard: ShardId, lane: usize, what: ShardCall, done: ShardDone) {
+    pub fn ask(&self, shard: ShardId, lane: usize, what: ShardAsk, done: ShardDone) {
         self.inboxes[lane].send(LaneMessage::ToShard { shard, what, done });
     }
 
@@ -123,15 +158,57 @@ impl Exchange {
         }
     }
 
+    /// A message for a group that has no seat on the lane whose link it came on.
+    pub fn step_elsewhere(&self, shard: ShardId, message: Message, lane: usize) {
+        match shard.kind() {
+            GroupKind::Records => {
+                let place = self.map.places().iter().find(|place| place.shard == shard);
+                if let Some(place) = place.filter(|place| place.lane != lane) {
+                    self.inboxes[place.lane].send(LaneMessage::Raft { shard, message });
+                }
+            }
+            GroupKind::Coordination => {
+                if let Some(window) = self.coord.get() {
+                    window.step(shard, message);
+                }
+            }
+            GroupKind::Meta => {}
+        }
+    }
+
     pub fn tell_lanes(&self, message: impl Fn() -> LaneMessage) {
         self.inboxes.iter().for_each(|inbox| inbox.send(message()));
     }
 
-    pub fn publish(&self, catalogue: Arc<Catalogue>) {
-        *self.catalogue.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&catalogue);
-        for inbox in &self.inboxes {
-            inbox.send(LaneMessage::Catalogue(Arc::clone(&catalogue)));
+    /// Takes definitions, the newest of each table, and tells everybody what is new.
+    pub fn learn(&self, held: &Catalogue) {
+        let mut guard = self.catalogue.write().unwrap_or_else(PoisonError::into_inner);
+        let mut catalogue = Catalogue::clone(&guard);
+        let mut has_news = false;
+        for table in held.definitions() {
+            has_news |= catalogue.put(shardine_model::Table::clone(table));
         }
+        if !has_news {
+            return;
+        }
+        let catalogue = Arc::new(catalogue);
+        *guard = Arc::clone(&catalogue);
+        drop(guard);
+        if let Some(cluster) = &self.cluster {
+            cluster.board.note_definitions(NodeId(self.node), catalogue.weight());
+            if let Some(control) = cluster.control.get() {
+                control.send(ControlMessage::Definitions(catalogue.weight()));
+            }
+        }
+        self.tell_lanes(|| LaneMessage::Catalogue(Arc::clone(&catalogue)));
+    }
+
+    /// Waits until every node that lives knows what this one knows.
+    pub fn await_others(&self, within: std::time::Duration) -> bool {
+        let Some(cluster) = &self.cluster else { return true };
+        let weight = self.catalogue.read().unwrap_or_else(PoisonError::into_inner).weight();
+        let nodes = cluster.map.nodes.iter().map(|entry| entry.node).filter(|node| node.0 != self.node);
+        cluster.board.await_definitions(&nodes.collect::<Vec<_>>(), weight, within)
     }
 
     /// Gathers what every lane tells; the last one to tell answers.
@@ -161,7 +238,7 @@ impl Exchange {
         }
     }
 
-    fn status(self: &Arc<Self>, done: Respond) {
+    pub fn status(self: &Arc<Self>, done: Respond) {
         let exchange = Arc::clone(self);
         let finish = move |lanes| {
             let mut status = exchange.join_status(lanes);
@@ -174,13 +251,23 @@ impl Exchange {
         self.ask_lanes(|done| LaneMessage::Status { done }, finish);
     }
 
-    fn writeback(self: &Arc<Self>, done: Respond) {
+    /// Groups of this node's lanes that it leads and others could.
+    pub fn leads(&self, patience: std::time::Duration) -> usize {
+        let (give, take) = std::sync::mpsc::channel();
+        let finish = move |lanes: Vec<LaneStatus>| {
+            let _ = give.send(lanes.iter().map(|lane| lane.leads).sum());
+        };
+        self.ask_lanes(|done| LaneMessage::Status { done }, finish);
+        take.recv_timeout(patience).unwrap_or(0)
+    }
+
+    pub fn writeback(self: &Arc<Self>, done: Respond) {
         let exchange = Arc::clone(self);
         let finish = move |lanes| done(Response::Writeback(Box::new(exchange.join_writeback(lanes))));
         self.ask_lanes(|done| LaneMessage::Writeback { done }, finish);
     }
 
-    fn dead_letters(&self, table: Option<TableId>, done: Respond) {
+    pub fn dead_letters(&self, table: Option<TableId>, done: Respond) {
         let finish = move |lanes: Vec<Vec<_>>| done(Response::DeadLetters(lanes.into_iter().flatten().collect()));
         self.ask_lanes(|done| LaneMessage::DeadLetters { table, done }, finish);
     }

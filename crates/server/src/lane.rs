@@ -7,6 +7,11 @@ mod core;
 mod calls;
 mod numbered;
 
+mod peers;
+mod suspicion;
+mod forward;
+mod definitions;
+
 mod looks;
 mod scan;
 mod verify;
@@ -22,6 +27,7 @@ use shardine_model::{Catalogue, ShardId};
 
 pub(crate) use self::connections::{Connections, Population};
 pub(crate) use self::core::{Core, CoreParts};
+pub(crate) use self::peers::{Links, Neighbours};
 pub(crate) use self::sql::lane_of as sql_lane;
 pub(crate) use self::tally::PASSED_KEEP_MS;
 use crate::clock::Clock;
@@ -31,8 +37,9 @@ use crate::lane_message::{LaneMessage, Mailbox};
 const WAKER: Token = Token(usize::MAX);
 const LISTENER: Token = Token(usize::MAX - 1);
 
-/// One step of the groups' timers. An election takes ten to twenty of them.
-const TICK_MS: u64 = 100;
+/// One step of the groups' timers. An election takes ten to twenty of them; where nobody stands for one, half as many do.
+const TICK_MS: u64 = 50;
+const LONE_TICK_MS: u64 = 100;
 
 /// How long a lane stays awake after work: about what falling asleep and being woken costs, most of it to the client that
 /// has to wake it. An idle lane sleeps.
@@ -47,6 +54,8 @@ pub(crate) struct Lane {
     core: Core,
     connections: Connections,
     listener: Option<TcpListener>,
+    /// Absent on a node that is alone.
+    links: Option<Links>,
     exchange: Arc<Exchange>,
     clock: Clock,
     next_tick_ms: u64,
@@ -59,18 +68,23 @@ impl Lane {
         mailbox: Mailbox,
         core: Core,
         connections: Connections,
+        links: Option<Links>,
         exchange: Arc<Exchange>,
         clock: Clock,
     ) -> Self {
         let (listener, next_tick_ms, stopping) = (None, 0, false);
-        Self { poll, mailbox, core, connections, listener, exchange, clock, next_tick_ms, stopping }
+        Self { poll, mailbox, core, connections, listener, links, exchange, clock, next_tick_ms, stopping }
     }
 
-    /// Turns until every shard of the lane serves: what the disk held is applied by then.
+    /// Turns until every shard of the lane serves: what the disk held is applied by then. In a cluster that takes others, who are
+    /// not waited for.
     pub fn bring_up(&mut self) {
         self.core.set_time(self.clock.now());
         self.core.campaign();
         self.settle();
+        if self.links.is_some() {
+            return;
+        }
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.core.is_serving() {
             if let Err(error) = self.poll.poll(&mut events, Some(self.patience())) {
@@ -129,6 +143,11 @@ impl Lane {
             match event.token() {
                 WAKER => messages = true,
                 LISTENER => self.accept(),
+                Token(token) if peers::is_link(token) => {
+                    if let Some(links) = &mut self.links {
+                        links.ready(token, event, self.poll.registry(), &mut self.core);
+                    }
+                }
                 Token(key) => self.connections.ready(key, event, &mut self.core),
             }
         }
@@ -138,11 +157,20 @@ impl Lane {
                 self.read_message(message);
             }
         }
+        if let Some(links) = &mut self.links {
+            links.resume(self.poll.registry(), &mut self.core);
+        }
         self.connections.resume(&mut self.core);
         self.tick_if_due();
         self.settle();
         while self.connections.write_all(&mut self.core) {
             self.settle();
+        }
+        for source in self.connections.take_gone() {
+            self.core.forget_source(source);
+        }
+        if let Some(links) = &mut self.links {
+            links.flush(self.poll.registry());
         }
     }
 
@@ -150,10 +178,24 @@ impl Lane {
     fn settle(&mut self) {
         loop {
             self.core.perform();
+            self.send();
             self.deliver();
             if !self.core.write_if_free() && !self.core.has_work() {
                 return;
             }
+        }
+    }
+
+    /// What the groups say to their peers. The leader's entries leave beside its own disk write, in the same turn.
+    fn send(&mut self) {
+        let messages = self.core.take_messages();
+        let Some(links) = &mut self.links else { return };
+        messages.iter().for_each(|(shard, message)| links.send(*shard, message));
+        for departure in self.core.take_departures() {
+            links.depart(departure, self.poll.registry(), &mut self.core);
+        }
+        for lost in links.take_lost() {
+            self.core.lost(lost);
         }
     }
 
@@ -182,7 +224,32 @@ impl Lane {
                 self.connections.close_door();
             }
             LaneMessage::Stop => self.stopping = true,
-            LaneMessage::Call { call, position, done } => self.core.call_from_outside(call, position, done),
+            LaneMessage::HandOver => self.core.hand_over(),
+            LaneMessage::Raft { shard, message } => self.core.step(shard, message),
+            LaneMessage::LeaderNews(news) => {
+                self.core.reroute(|routes| routes.hear(news.shard, news.term, Some(news.leader)));
+            }
+            LaneMessage::PeerLink { peer, stream, rest } => {
+                if let Some(links) = &mut self.links {
+                    links.add(peer, stream, &rest, self.poll.registry(), &mut self.core);
+                }
+            }
+            LaneMessage::Peer(change) => {
+                if let Some(links) = &mut self.links {
+                    links.change(change, self.poll.registry());
+                }
+                self.core.peer_changed(change);
+            }
+            LaneMessage::Send(messages) => {
+                if let Some(links) = &mut self.links {
+                    messages.iter().for_each(|(shard, message)| links.send(*shard, message));
+                }
+            }
+            LaneMessage::Call { source, call, position, done } => {
+                self.core.call_from_outside(source, call, position, done);
+            }
+            LaneMessage::Respond { caller, response } => self.core.respond_to(caller, response),
+            LaneMessage::Table { call, done } => self.core.table_call(call, done),
             LaneMessage::ToShard { shard, what, done } => self.core.ask_shard(shard, what, done),
             LaneMessage::Persisted(synced) => self.core.persisted(synced),
             LaneMessage::Snapshot(news) => self.core.snapshot_news(news),
@@ -213,11 +280,17 @@ impl Lane {
 
     fn tick_if_due(&mut self) {
         let now = self.core.time().monotonic_ms;
+        self.core.run_campaigns();
         if now < self.next_tick_ms {
             return;
         }
-        self.next_tick_ms = now + TICK_MS;
+        self.next_tick_ms = now + if self.links.is_some() { TICK_MS } else { LONE_TICK_MS };
         self.core.tick();
+        self.core.tick_forwards();
+        self.core.teach();
+        if let Some(links) = &mut self.links {
+            links.dial_missing(now, self.poll.registry());
+        }
         self.connections.close_idle(now);
         // A client that could not be let in for want of descriptors is still waiting outside.
         self.accept();
@@ -225,11 +298,13 @@ impl Lane {
 
     /// How long to wait for the next event: not at all with work at hand, else until the next tick.
     fn patience(&self) -> Duration {
-        if self.connections.has_ready() || self.core.is_cutting() {
+        let links_ready = self.links.as_ref().is_some_and(Links::has_ready);
+        if self.connections.has_ready() || links_ready || self.core.is_cutting() {
             return Duration::ZERO;
         }
         let now = self.clock.now().monotonic_ms;
-        Duration::from_millis(self.next_tick_ms.saturating_sub(now).max(1))
+        let due = self.core.next_campaign_ms().unwrap_or(u64::MAX).min(self.next_tick_ms);
+        Duration::from_millis(due.saturating_sub(now).max(1))
     }
 }
 

@@ -6,8 +6,10 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use mio::Waker;
 use mio::net::TcpStream;
-use shardine_model::{Catalogue, ErrorCode, Position, ShardId, TableId};
-use shardine_router::{DeadLetterLine, Response, RowCall, ShardStatus, TableWriteback, Ticket};
+use shardine_model::{Catalogue, ErrorCode, NodeId, Position, ShardId, TableId};
+use shardine_router::{DeadLetterLine, Response, RowCall, ShardAsk, ShardStatus, TableCall, TableWriteback, Ticket};
+use shardine_shard::{Caller, Message};
+use shardine_transport::{Change, LeaderNews};
 
 use crate::log_thread::Synced;
 use crate::snapshot_thread::SnapshotNews;
@@ -20,8 +22,9 @@ pub(crate) enum LaneMessage {
     Listen(std::net::TcpListener),
     /// A new Redis client.
     Connection(TcpStream),
-    /// A call whose row lives on this lane.
+    /// A call whose row lives on this lane. Those of one source keep their order.
     Call {
+        source: Option<u64>,
         call: RowCall,
         position: Position,
         done: Respond,
@@ -34,9 +37,38 @@ pub(crate) enum LaneMessage {
     /// Something for one whole shard of this lane.
     ToShard {
         shard: ShardId,
-        what: ShardCall,
+        what: ShardAsk,
         done: ShardDone,
     },
+    /// A link that a peer has dialled, and what came on it behind the greeting.
+    PeerLink {
+        peer: NodeId,
+        stream: TcpStream,
+        rest: Vec<u8>,
+    },
+    /// A peer is silent, or there again.
+    Peer(Change),
+    /// Another node says who leads a shard.
+    LeaderNews(LeaderNews),
+    /// A peer's message for a shard of this lane, which came on another one's link.
+    Raft {
+        shard: ShardId,
+        message: Message,
+    },
+    /// What a group that has no links of its own tells its peers.
+    Send(Vec<(ShardId, Message)>),
+    /// The response to a call of this lane that was done elsewhere on the node.
+    Respond {
+        caller: Caller,
+        response: Response,
+    },
+    /// A change of definitions; this lane has their home.
+    Table {
+        call: TableCall,
+        done: Respond,
+    },
+    /// Give every lead to somebody else: the node stops.
+    HandOver,
     /// A log write is on disk.
     Persisted(Synced),
     /// A snapshot is on disk, or could not be written.
@@ -60,16 +92,10 @@ pub(crate) enum LaneMessage {
     Stop,
 }
 
-pub(crate) enum ShardCall {
-    Count(Option<TableId>),
-    Flush(Option<TableId>),
-    RetryDeadLetters(Option<TableId>),
-    /// An entry of the schema manager's making.
-    Propose(Vec<u8>),
-}
-
 /// What one lane tells about itself.
 pub(crate) struct LaneStatus {
+    /// Groups that it leads and somebody else could lead.
+    pub leads: usize,
     pub shards: Vec<ShardStatus>,
     pub connections: u64,
     pub counters: Vec<(&'static str, u64)>,

@@ -7,6 +7,8 @@
 // In the order in which a newcomer should read them.
 mod options;
 mod start_error;
+mod formation;
+mod topology;
 mod node;
 mod restore;
 mod baseline;
@@ -14,6 +16,7 @@ mod baseline;
 mod lane;
 mod lane_message;
 mod exchange;
+mod peers;
 
 mod journal;
 mod log_thread;
@@ -27,8 +30,9 @@ mod stop;
 mod clock;
 mod owner_thread;
 
+pub use formation::{Found, find_cluster};
 pub use node::{Addresses, Node};
-pub use options::UpOptions;
+pub use options::{ClusterOptions, UpOptions};
 pub use shardine_ydb::{Access, Path as CoordPath, Right};
 pub use start_error::StartError;
 pub use stop::{Flushing, Stopped};

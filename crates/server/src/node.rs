@@ -7,29 +7,31 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use mio::{Poll, Waker};
 use shardine_host::Host;
-use shardine_model::key::Interval;
-use shardine_model::{NodeId, ReplicaId, ShardId};
 use shardine_resp::Options as RespOptions;
-use shardine_router::{RemoteEngine, ShardMap, ShardPlace};
+use shardine_router::{ClusterMap, Formation, RemoteEngine, ShardPlace};
 use shardine_shard::{MemoryLimits, Options as ReplicaOptions, Replica};
 use shardine_store::{DataDir, Identity, Storage};
+use shardine_transport::Who;
 use shardine_writeback::{Backend, Handle, OnClaim, Options as SqlOptions, Owner, Url};
 
 use crate::baseline::Baseline;
 use crate::clock::Clock;
-use crate::coord::{self, Coordination};
+use crate::coord::Coordination;
 use crate::doors::Doors;
-use crate::exchange::{Exchange, ExchangeHandle};
-use crate::lane::{self, Core, CoreParts, Lane};
+use crate::exchange::{Exchange, ExchangeHandle, Neighbourhood};
+use crate::formation::{Found, Settled};
+use crate::lane::{self, Core, CoreParts, Lane, Links, Neighbours};
 use crate::lane_message::{Inbox, LaneMessage};
 use crate::log_thread::LogNews;
-use crate::options::{SHARDS_DEFAULT, UpOptions};
+use crate::options::UpOptions;
+use crate::peers::{Audience, Book, Control, ControlHandle, ControlMessage};
 use crate::schema_manager::{self, SCHEMA_LANE, SchemaManager};
 use crate::start_error::StartError;
 use crate::stop::{self, Flushing, Stopped};
+use crate::topology::{ALONE, LocalReplica, Topology};
 use crate::{log_thread, owner_thread, restore, snapshot_thread};
 
 /// Where the doors of a running node are.
@@ -48,18 +50,13 @@ pub struct Node {
     lanes: Vec<JoinHandle<()>>,
     coord: Coordination,
     doors: Doors,
+    control: Option<(ControlHandle, JoinHandle<()>)>,
     /// Held until the last thread that writes has ended.
-    _data: DataDir,
+    _data: Arc<DataDir>,
 }
 
-/// The one node of `up`. Clusters come with their own numbering.
-const NODE: NodeId = NodeId(1);
-
-/// Each of its groups has one replica.
-pub(crate) const REPLICA: ReplicaId = ReplicaId(1);
-
 impl Node {
-    /// Where somebody can do something about it, the error is a [`StartError`].
+    /// A node that is alone for ever. Where somebody can do something about it, the error is a [`StartError`].
     pub fn start(options: &UpOptions) -> anyhow::Result<Self> {
         Self::bring_up(&options.without_empty_token()).map_err(StartError::name)
     }
@@ -67,9 +64,30 @@ impl Node {
     fn bring_up(options: &UpOptions) -> anyhow::Result<Self> {
         check_exposure(options)?;
         let data = DataDir::lock(&options.data)?;
-        let new = || Identity { cluster: rand::random(), node: NODE, name: String::new() };
+        let new = || Identity { cluster: rand::random(), node: ALONE, name: String::new() };
         let identity = data.identity()?.unwrap_or_else(new);
-        let incarnation = data.adopt(&identity)?;
+        if !identity.name.is_empty() {
+            bail!(
+                "this data directory belongs to the node {:?} of a cluster: `shardine start` starts it",
+                identity.name
+            );
+        }
+        Self::start_as(options, data, &identity, &Topology::alone())
+    }
+
+    /// A node of a cluster.
+    pub fn start_found(options: &UpOptions, found: Found) -> anyhow::Result<Self> {
+        let Found { data, identity, map } = found;
+        let topology = Topology { node: identity.node, map: Some(Arc::new(map)) };
+        let options = options.without_empty_token();
+        check_exposure(&options).map_err(anyhow::Error::from)?;
+        Self::start_as(&options, data, &identity, &topology).map_err(StartError::name)
+    }
+
+    fn start_as(options: &UpOptions, data: DataDir, identity: &Identity, topology: &Topology) -> anyhow::Result<Self> {
+        let incarnation = data.adopt(identity)?;
+        let data = Arc::new(data);
+        let start: u64 = rand::random();
         let address = options.redis;
         let listener = TcpListener::bind(address).map_err(|cause| StartError::Listen { address, cause })?;
         listener.set_nonblocking(true)?;
@@ -77,8 +95,8 @@ impl Node {
         let resp = Arc::new(resp_options(options, redis.port()));
         let storage = Arc::new(Storage::open(&data, Default::default())?);
 
-        let (sql_url, url) = sql_url(options)?;
-        let shards = shard_count(&storage, options)?;
+        let (sql_url, url) = sql_url(options, topology)?;
+        let shards = topology.shard_count(&storage, options)?;
         let lanes = options.lane_count(shards);
         let mut posts = Vec::new();
         for _ in 0..lanes {
@@ -87,21 +105,26 @@ impl Node {
             posts.push((poll, inbox, mailbox));
         }
         let inboxes: Vec<Inbox> = posts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
-        let map = shard_map(shards, lanes);
+        let map = topology.shard_map(shards, lanes);
         let memory_max = memory_share(options, map.places().len());
-        let replicas: Vec<Result<Replica, String>> =
-            map.places().iter().map(|place| replica(place, &storage, incarnation, options, memory_max)).collect();
-        let ends = map
-            .places()
+        let locals = map.places().iter().filter_map(|place| Some((place, topology.local(place.shard)?)));
+        let replicas: Vec<(&ShardPlace, LocalReplica, Result<Replica, String>)> = locals
+            .map(|(place, local)| {
+                let replica = replica(place, &local, &storage, incarnation, options, memory_max);
+                (place, local, replica)
+            })
+            .collect();
+        // In a cluster a log may be behind the others': what counts is what a leader finds in its own when it is elected.
+        let ends = replicas
             .iter()
-            .zip(&replicas)
-            .filter_map(|(place, replica)| Some((place.shard, replica.as_ref().ok()?.log_progress().inherited)));
+            .filter(|_| topology.map.is_none())
+            .filter_map(|(place, _, replica)| Some((place.shard, replica.as_ref().ok()?.log_progress().inherited)));
         let baseline = Arc::new(Baseline::open(data.path(), &ends.collect::<Vec<_>>())?);
         let owner = Owner {
             cluster: identity.cluster,
             node: identity.node,
             incarnation,
-            start: rand::random(),
+            start: start.cast_signed(),
             adopts: options.adopt_sql,
         };
         let (sql, schema_sql) = start_sql(sql_options(url, owner, &baseline), &inboxes)?;
@@ -114,19 +137,31 @@ impl Node {
             sql,
             sql_url: sql_url.clone(),
             baseline,
-            node: NODE.0,
+            node: identity.node.0,
             started: Instant::now(),
             storage: Arc::clone(&storage),
             coord: OnceLock::new(),
+            cluster: topology.map.as_ref().map(|map| Neighbourhood {
+                map: Arc::clone(map),
+                board: Arc::default(),
+                control: OnceLock::new(),
+            }),
         });
+        let neighbours = topology.map.as_ref().map(|map| {
+            let (cluster, node, name) = (identity.cluster, identity.node, identity.name.clone());
+            let who = Who { cluster, node, name, incarnation, start, features: 0 };
+            let book = Arc::new(Book::open(who, map, Arc::clone(&data))?);
+            anyhow::Ok(Neighbours { book, map: Arc::clone(map) })
+        });
+        let neighbours = neighbours.transpose()?;
 
         let clock = Clock::start();
         let population = Arc::new(lane::Population::new(lanes, options.connections_max));
         let mut held = Vec::new();
         let mut threads = Vec::new();
         let mut hosts: Vec<Host<Replica>> = posts.iter().map(|_| Host::default()).collect();
-        for (place, replica) in map.places().iter().zip(replicas) {
-            hosts[place.lane].add(place.shard, REPLICA, replica);
+        for (place, local, replica) in replicas {
+            hosts[place.lane].add(place.shard, local.replica, replica);
         }
         for (number, ((poll, inbox, mailbox), host)) in posts.into_iter().zip(hosts).enumerate() {
             let news = inbox.clone();
@@ -150,21 +185,31 @@ impl Node {
                 clock,
             });
             let connections = lane::Connections::new(number, Arc::clone(&resp), Arc::clone(&population));
-            let mut lane = Lane::new(poll, mailbox, core, connections, Arc::clone(&exchange), clock);
+            let links = neighbours.clone().map(|neighbours| Links::new(number, neighbours));
+            let mut lane = Lane::new(poll, mailbox, core, connections, links, Arc::clone(&exchange), clock);
             lane.bring_up();
             held.extend(lane.catalogues());
             threads.push(owner_thread::spawn(format!("lane-{number}"), move || lane.run())?);
         }
         let schema_manager = SchemaManager::new(Arc::clone(&exchange), schema_manager::definitions(&held), schema_sql);
-        schema_manager.reconcile(&held)?;
+        if topology.map.is_none() {
+            schema_manager.reconcile(&held)?;
+        }
         schema_manager.start(request_box)?;
         let engine: Arc<dyn RemoteEngine> = Arc::new(ExchangeHandle(Arc::clone(&exchange)));
-        let coord = Coordination::start(options.coord_groups, storage, incarnation, clock, Arc::clone(&exchange))?;
+        let groups = topology.coord_groups(&storage, options)?;
+        let coord = Coordination::start(groups, topology, storage, incarnation, clock, Arc::clone(&exchange))?;
         let _ = exchange.coord.set(coord.window());
-        let doors = Doors::open(&engine, coord.engine(), options)?;
+        let control = neighbours.map(|neighbours| start_control(options, neighbours, clock, &exchange, &coord));
+        let control = control.transpose()?;
+        let formation = topology.map.as_ref().map(|map| {
+            let settled = Settled::new(topology.node, ClusterMap::clone(map));
+            Arc::new(settled) as Arc<dyn Formation>
+        });
+        let doors = Doors::open(&engine, coord.engine(), formation, options)?;
         exchange.inboxes[0].send(LaneMessage::Listen(listener));
         let addresses = Addresses { redis, grpc: doors.grpc, http: doors.http, sql: sql_url };
-        Ok(Self { addresses, exchange, lanes: threads, coord, doors, _data: data })
+        Ok(Self { addresses, exchange, lanes: threads, coord, doors, control, _data: data })
     }
 
     #[must_use]
@@ -182,6 +227,10 @@ impl Node {
     /// lane finishes its turn and its last log write. `watch` hears of the rows on their way and may end the wait.
     pub fn stop(self, limit: Duration, watch: &mut dyn FnMut(Flushing) -> ControlFlow<()>) -> Stopped {
         let until = Instant::now() + limit;
+        if self.control.is_some() {
+            self.coord.hand_over();
+            stop::hand_over(&self.exchange);
+        }
         self.exchange.tell_lanes(|| LaneMessage::CloseDoor);
         self.doors.begin_to_close();
         // Their streams have no end of their own; sessions live on and are come back to.
@@ -196,11 +245,34 @@ impl Node {
             let _ = lane.join();
         }
         self.coord.stop();
+        if let Some((control, thread)) = self.control {
+            control.send(ControlMessage::Goodbye);
+            control.send(ControlMessage::Stop);
+            let _ = thread.join();
+        }
         if let Some(sql) = &self.exchange.sql {
             sql.stop();
         }
         stopped
     }
+}
+
+/// Opens the peer port, and tells the others that this node lives.
+fn start_control(
+    options: &UpOptions,
+    neighbours: Neighbours,
+    clock: Clock,
+    exchange: &Arc<Exchange>,
+    coord: &Coordination,
+) -> anyhow::Result<(ControlHandle, JoinHandle<()>)> {
+    let cluster = exchange.cluster.as_ref().context("a node with neighbours has a map")?;
+    let address = options.cluster.as_ref().context("a node of a cluster is told its peer port")?.peer;
+    let listener = TcpListener::bind(address).map_err(|cause| StartError::Listen { address, cause })?;
+    let audience = Audience { lanes: exchange.inboxes.clone(), tell: coord.hear_of_peers() };
+    let board = Arc::clone(&cluster.board);
+    let (control, handle) = Control::open(listener, neighbours.book, board, clock, audience)?;
+    let _ = cluster.control.set(handle.clone());
+    Ok((handle, control.start()?))
 }
 
 /// Listening beyond this machine without a token is refused: data would lie open (reliability S1).
@@ -225,10 +297,12 @@ fn resp_options(options: &UpOptions, port: u16) -> RespOptions {
     }
 }
 
-fn sql_url(options: &UpOptions) -> anyhow::Result<(String, Url)> {
-    let text = match &options.sql {
-        Some(text) => text.clone(),
-        None => format!("sqlite:{}", options.data.join("shardine.db").display()),
+/// Of a cluster it is the map that says it.
+fn sql_url(options: &UpOptions, topology: &Topology) -> anyhow::Result<(String, Url)> {
+    let text = match (&options.sql, &topology.map) {
+        (_, Some(map)) => map.sql.clone(),
+        (Some(text), None) => text.clone(),
+        (None, None) => format!("sqlite:{}", options.data.join("shardine.db").display()),
     };
     // The text may hold a password, and is shown to nobody.
     let url: Url =
@@ -269,35 +343,6 @@ fn start_sql(
     Ok((Some(Backend::start(&options, notify)?), take))
 }
 
-/// How many shards the directory holds, or, if it is new, as many as asked for.
-fn shard_count(storage: &Storage, options: &UpOptions) -> anyhow::Result<u32> {
-    let mut known = storage.shards()?;
-    known.retain(|&shard| !coord::is_group(shard));
-    if known.is_empty() {
-        return Ok(options.shards.unwrap_or(SHARDS_DEFAULT));
-    }
-    let count = u32::try_from(known.len())?;
-    if known.iter().enumerate().any(|(place, shard)| shard.0 as usize != place + 1) {
-        bail!(
-            "the data directory holds shards {known:?}, which are not 1 to {count}: part of it is missing; restore it from a copy"
-        );
-    }
-    match options.shards {
-        Some(asked) if asked != count => Err(StartError::OtherLayout { option: "shards", asked, found: count }.into()),
-        Some(_) | None => Ok(count),
-    }
-}
-
-/// Shards in the order of their positions, dealt out to the lanes in turn.
-fn shard_map(count: u32, lanes: usize) -> ShardMap {
-    let places = Interval::cut_evenly(count).into_iter().zip(1..).map(|(interval, number)| ShardPlace {
-        shard: ShardId(number),
-        interval,
-        lane: (number as usize - 1) % lanes,
-    });
-    ShardMap::new(places.collect())
-}
-
 /// Keys are spread evenly over shards, and so is memory. A share is never 0, which would be no limit.
 fn memory_share(options: &UpOptions, shards: usize) -> u64 {
     if options.memory_max == 0 { 0 } else { (options.memory_max / shards.max(1) as u64).max(1) }
@@ -306,13 +351,14 @@ fn memory_share(options: &UpOptions, shards: usize) -> u64 {
 /// A replica from what the disk has of it, or why there is none.
 fn replica(
     place: &ShardPlace,
+    local: &LocalReplica,
     storage: &Storage,
     incarnation: u64,
     options: &UpOptions,
     memory_max: u64,
 ) -> Result<Replica, String> {
     let seed = rand::random();
-    let restored = restore::restore(storage, place.shard, place.interval, REPLICA, seed);
+    let restored = restore::restore(storage, local, place.interval, seed);
     let restored = restored.map_err(|error| {
         let reason = format!("{error:#}");
         tracing::error!(shard = %place.shard, %reason, "a shard cannot be read; the others go on");
@@ -324,7 +370,7 @@ fn replica(
             seed,
             snapshot_log_bytes: options.snapshot_log_bytes,
             memory: MemoryLimits { bytes_max: memory_max, ..MemoryLimits::default() },
-            ..ReplicaOptions::new(REPLICA, place.shard)
+            ..ReplicaOptions::new(local.replica, place.shard)
         };
         Replica::new(replica_options, records, restored)
     })

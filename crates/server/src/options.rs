@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use shardine_router::DoorAddresses;
 use shardine_ydb::Access;
 
 #[derive(Clone, Debug)]
@@ -37,6 +38,21 @@ pub struct UpOptions {
     pub memory_max: u64,
     /// How long a clean stop waits for SQL to take what it lacks.
     pub flush_timeout: Duration,
+    /// Who else there is; `None` for a node that is alone for ever.
+    pub cluster: Option<ClusterOptions>,
+}
+
+/// A node's part in a cluster, as it is told by whoever starts it.
+#[derive(Clone, Debug)]
+pub struct ClusterOptions {
+    pub name: String,
+    pub zone: String,
+    /// gRPC doors of nodes that may know the cluster. One's own among them does no harm.
+    pub join: Vec<String>,
+    /// Where other nodes reach this one.
+    pub peer: SocketAddr,
+    /// The host by which others reach this machine, where that is not what is listened on.
+    pub advertise: Option<String>,
 }
 
 impl Default for UpOptions {
@@ -60,6 +76,7 @@ impl Default for UpOptions {
             snapshot_log_bytes: 64 << 20,
             memory_max: 0,
             flush_timeout: Duration::from_secs(10),
+            cluster: None,
         }
     }
 }
@@ -68,6 +85,21 @@ impl Default for UpOptions {
 pub(crate) const SHARDS_DEFAULT: u32 = 4;
 
 impl UpOptions {
+    /// How others reach the doors of this node.
+    #[must_use]
+    pub fn addresses(&self, cluster: &ClusterOptions) -> DoorAddresses {
+        let seen = |address: SocketAddr| match &cluster.advertise {
+            Some(host) => format!("{host}:{}", address.port()),
+            None => address.to_string(),
+        };
+        DoorAddresses {
+            peer: seen(cluster.peer),
+            grpc: seen(self.grpc),
+            redis: seen(self.redis),
+            http: seen(self.http),
+        }
+    }
+
     /// Half of the cores: the other half syncs, talks to SQL and serves the other doors. A lane without a shard would idle.
     pub(crate) fn lane_count(&self, shards: u32) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -4,21 +4,22 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use shardine_model::key::Interval;
-use shardine_model::log::{Membership, SnapshotMeta};
-use shardine_model::{ReplicaId, ShardId};
+use shardine_model::log::SnapshotMeta;
 use shardine_records::Records;
 use shardine_shard::Restored;
 use shardine_shard::coord::Coord;
 use shardine_store::{Loaded, SnapshotReader, Storage};
 
+use crate::topology::LocalReplica;
+
 /// The records of the snapshot and what the group needs to go on. An error is about this shard alone.
 pub(crate) fn restore(
     storage: &Storage,
-    shard: ShardId,
+    local: &LocalReplica,
     interval: Interval,
-    replica: ReplicaId,
     seed: u64,
 ) -> anyhow::Result<(Records, Restored)> {
+    let shard = local.shard;
     let mut records = Records::new(seed).owning(interval);
     let mut loaded = storage.load(shard)?;
     if let Some(reader) = snapshot_of(&mut loaded) {
@@ -34,17 +35,13 @@ pub(crate) fn restore(
             "shard {shard}: its snapshot owns other positions than the map says; restore the data directory from a copy"
         );
     }
-    Ok((records, restored(loaded, shard, replica)?))
+    Ok((records, restored(loaded, local)?))
 }
 
 /// The same for a coordination group.
-pub(crate) fn restore_coord(
-    storage: &Storage,
-    group: ShardId,
-    replica: ReplicaId,
-) -> anyhow::Result<(Coord, Restored)> {
+pub(crate) fn restore_coord(storage: &Storage, local: &LocalReplica) -> anyhow::Result<(Coord, Restored)> {
     let mut coord = Coord::new();
-    let mut loaded = storage.load(group)?;
+    let mut loaded = storage.load(local.shard)?;
     if let Some(reader) = snapshot_of(&mut loaded) {
         let damaged = |path: &Path| format!("snapshot {} of coordination cannot be read", path.display());
         let mut restore = shardine_shard::coord::Restore::new(coord);
@@ -53,7 +50,7 @@ pub(crate) fn restore_coord(
         }
         coord = restore.finish().with_context(|| damaged(reader.path()))?;
     }
-    Ok((coord, restored(loaded, group, replica)?))
+    Ok((coord, restored(loaded, local)?))
 }
 
 fn snapshot_of(loaded: &mut Option<Loaded>) -> Option<&mut SnapshotReader> {
@@ -61,14 +58,15 @@ fn snapshot_of(loaded: &mut Option<Loaded>) -> Option<&mut SnapshotReader> {
 }
 
 /// Where a group begins that has no snapshot yet.
-fn first(replica: ReplicaId) -> SnapshotMeta {
-    SnapshotMeta { membership: Membership::of([replica]), ..SnapshotMeta::default() }
+fn first(local: &LocalReplica) -> SnapshotMeta {
+    SnapshotMeta { membership: local.first_members.clone(), ..SnapshotMeta::default() }
 }
 
 /// What the group needs to go on behind its snapshot.
-fn restored(loaded: Option<Loaded>, shard: ShardId, replica: ReplicaId) -> anyhow::Result<Restored> {
+fn restored(loaded: Option<Loaded>, local: &LocalReplica) -> anyhow::Result<Restored> {
+    let LocalReplica { shard, replica, .. } = *local;
     let Some(loaded) = loaded else {
-        return Ok(Restored { snapshot: first(replica), ..Restored::default() });
+        return Ok(Restored { snapshot: first(local), ..Restored::default() });
     };
     if loaded.replica != replica {
         bail!(
@@ -76,6 +74,6 @@ fn restored(loaded: Option<Loaded>, shard: ShardId, replica: ReplicaId) -> anyho
             loaded.replica
         );
     }
-    let snapshot = loaded.snapshot.map_or_else(|| first(replica), |reader| reader.meta().clone());
+    let snapshot = loaded.snapshot.map_or_else(|| first(local), |reader| reader.meta().clone());
     Ok(Restored { snapshot, hard_state: loaded.hard_state, entries: loaded.entries })
 }

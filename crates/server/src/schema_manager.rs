@@ -3,16 +3,16 @@
 //! The first shard is the home of definitions: it gets each one first, and on start the others are brought to what it
 //! holds. So a crash in the middle leaves a definition that is either nowhere or comes everywhere.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 use shardine_model::{Backing, Catalogue, Entry, ErrorCode, Field, FieldId, Refusal, ShardId, Table, limits};
-use shardine_router::{FieldSpec, Response, TableCall, TableSpec};
+use shardine_router::{FieldSpec, Response, ShardAsk, TableCall, TableSpec};
 use shardine_writeback::{Change, Drift, Job, JobId, JobOutcome, TableJob, Why};
 
 use crate::exchange::Exchange;
-use crate::lane_message::{Respond, ShardCall};
+use crate::lane_message::Respond;
 use crate::owner_thread;
 
 /// A table call and who waits for it.
@@ -23,6 +23,9 @@ pub(crate) struct SchemaRequest {
 
 /// The shard that holds the truth about definitions.
 const HOME: ShardId = ShardId(1);
+
+/// How long the other nodes may take to know a definition before whoever asked for it is answered all the same.
+const OTHERS_TIME: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// What a shard holds: its number, its lane, its definitions.
 pub(crate) type ShardCatalogue = (ShardId, usize, Catalogue);
@@ -52,7 +55,7 @@ impl SchemaManager {
                 }
             }
         }
-        self.exchange.publish(Arc::new(self.catalogue.clone()));
+        self.exchange.learn(&self.catalogue);
         Ok(())
     }
 
@@ -71,9 +74,18 @@ impl SchemaManager {
         }
     }
 
+    /// In a cluster others may have changed definitions since.
+    fn catch_up(&mut self) {
+        if self.exchange.cluster.is_some() {
+            let known = self.exchange.catalogue.read().unwrap_or_else(PoisonError::into_inner);
+            self.catalogue = Catalogue::clone(&known);
+        }
+    }
+
     fn run(mut self, requests: &Receiver<SchemaRequest>) {
         self.check_tables();
         while let Ok(request) = requests.recv() {
+            self.catch_up();
             let response = match self.serve(request.call) {
                 Ok(table) => Response::Table(table),
                 Err(refusal) => Response::Refused(refusal),
@@ -197,7 +209,13 @@ impl SchemaManager {
             self.propose(place.shard, place.lane, &table)?;
         }
         self.catalogue.put(table.clone());
-        self.exchange.publish(Arc::new(self.catalogue.clone()));
+        self.exchange.learn(&self.catalogue);
+        if !self.exchange.await_others(OTHERS_TIME) {
+            tracing::warn!(
+                table = table.name,
+                "not all nodes have confirmed the definition; they learn it as they apply it"
+            );
+        }
         Ok(Arc::new(table))
     }
 
@@ -208,7 +226,7 @@ impl SchemaManager {
             // The schema manager waits for it unless the process is stopping.
             let _ = give.send(result);
         });
-        self.exchange.ask(shard, lane, ShardCall::Propose(entry), done);
+        self.exchange.ask(shard, lane, ShardAsk::Propose { entry }, done);
         let result = take.recv().unwrap_or(Err(ErrorCode::Internal));
         result
             .map(|_| ())

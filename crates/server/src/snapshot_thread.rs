@@ -10,7 +10,6 @@ use shardine_host::{Part, SeatId};
 use shardine_shard::SnapshotPart;
 use shardine_store::{SnapshotWriter, Storage};
 
-use crate::node::REPLICA;
 use crate::owner_thread;
 
 /// Bytes that may wait for the disk; above, the lane cuts no further for now.
@@ -92,7 +91,7 @@ fn write(
 ) -> Result<Option<u64>, shardine_store::Error> {
     match part.part {
         SnapshotPart::Begin(meta) => {
-            open.insert(part.seat, (meta.index, storage.cut_snapshot(part.shard, REPLICA, &meta)?));
+            open.insert(part.seat, (meta.index, storage.cut_snapshot(part.shard, part.replica, &meta)?));
             Ok(None)
         }
         SnapshotPart::Chunk(chunk) => {

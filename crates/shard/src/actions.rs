@@ -4,7 +4,7 @@ use bytes::Bytes;
 use shardine_consensus::Message;
 use shardine_model::log::{LogWrite, SnapshotMeta};
 use shardine_model::sql::{Class, FlushRow};
-use shardine_model::{Answer, RowImage, RowKeyBuf, TableId, Timestamp, Version};
+use shardine_model::{Answer, ErrorCode, RowImage, RowKeyBuf, TableId, Timestamp, Version};
 
 /// Who waits for an answer. Means something to the host only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,9 @@ pub struct Actions {
     /// To peers, at once. They may be lost.
     pub messages: Vec<Message>,
     pub answers: Vec<(Caller, Answer)>,
+    /// Requests that were certainly not executed, because the lead was lost before they were proposed: their bytes, for whoever
+    /// leads now. Empty where only the caller can ask again.
+    pub returned: Vec<(Caller, Vec<u8>)>,
     /// Who may look at the records now ([`crate::Replica::read_barrier`]).
     pub passed: Vec<Caller>,
     pub loads: Vec<SqlLoad>,
@@ -118,11 +121,18 @@ pub enum SnapshotPart {
 }
 
 impl Actions {
+    /// Tells those whose requests were given back that nothing was done, where nobody carries requests to another node.
+    pub fn refuse_returned(&mut self) {
+        let refused = |(caller, _)| (caller, Answer::Failed(ErrorCode::NotLeader));
+        self.answers.extend(self.returned.drain(..).map(refused));
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.persists.is_empty()
             && self.messages.is_empty()
             && self.answers.is_empty()
+            && self.returned.is_empty()
             && self.passed.is_empty()
             && self.loads.is_empty()
             && self.writes.is_empty()

@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashTable;
+use shardine_model::codec::Reader;
 use shardine_model::entry::open_commands;
-use shardine_model::{Request, RequestEpoch, RowKey, RowKeyBuf, Timestamp, Version, limits};
+use shardine_model::{Entry, Request, RequestEpoch, RowKey, RowKeyBuf, Timestamp, Version, limits};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::actions::Caller;
@@ -58,6 +59,24 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
+    /// What was never proposed, request by request. One whose answer waits for SQL cannot be given to somebody else as it is: its
+    /// bytes are empty.
+    pub fn give_back(self) -> Vec<(Caller, Vec<u8>)> {
+        let Self { bytes, callers, holds, .. } = self;
+        let Ok(Entry::Commands { requests, .. }) = Entry::decode(&bytes) else {
+            unreachable!("it was encoded here");
+        };
+        let mut rest = requests;
+        let one = |(place, caller): (usize, Caller)| {
+            let mut reader = Reader::new(rest);
+            Request::decode(&mut reader).expect("it was encoded here");
+            let (request, behind) = rest.split_at(rest.len() - reader.rest().len());
+            rest = behind;
+            (caller, if holds.contains_key(&place) { Vec::new() } else { request.to_vec() })
+        };
+        callers.into_iter().enumerate().map(one).collect()
+    }
+
     fn open(now: Timestamp, epoch: RequestEpoch) -> Self {
         let mut bytes = Vec::new();
         open_commands(&mut bytes, now, epoch);

@@ -324,7 +324,7 @@ impl Replica {
     pub(crate) fn step_down(&mut self, actions: &mut Actions) {
         self.handover = None;
         while let Some(entry) = self.gathering.take() {
-            fail(actions, entry.callers, ErrorCode::NotLeader);
+            actions.returned.extend(entry.give_back());
         }
         fail(actions, self.early.give_up(), ErrorCode::NotLeader);
         fail(actions, self.reads.give_up(), ErrorCode::NotLeader);

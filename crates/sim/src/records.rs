@@ -167,6 +167,7 @@ impl Tenant for Records {
     }
 
     fn perform(world: &mut World<Self>, node: usize, group: usize, actions: &mut Actions) {
+        actions.refuse_returned();
         for (caller, answer) in actions.answers.drain(..).filter(|(caller, _)| *caller != NOBODY) {
             world.answer(node, caller.sequence, answer);
         }

@@ -3,6 +3,7 @@
 //! a server: everything here is what a user could do from a shell.
 
 mod certificate;
+mod cluster;
 mod dir;
 mod port;
 pub mod process;
@@ -13,6 +14,7 @@ mod shardine;
 pub mod sql_server;
 mod wait;
 
+pub use cluster::{Cluster, ClusterNode};
 pub use dir::{Dir, target_dir, workspace_root};
 pub use port::Port;
 pub use process::Process;

@@ -75,13 +75,15 @@ pub struct Hello {
     pub kind: LinkKind,
     /// Whom the caller means; 0 if it does not know yet.
     pub expects: NodeId,
+    /// The lane that dials: the receiver gives the link to the same one of its own, where there are as many.
+    pub lane: u16,
 }
 
 impl Hello {
     /// In the versions that are spoken here.
     #[must_use]
     pub fn new(who: Who, kind: LinkKind, expects: NodeId) -> Self {
-        Self { version: PROTOCOL_VERSION, version_least: PROTOCOL_VERSION_LEAST, who, kind, expects }
+        Self { version: PROTOCOL_VERSION, version_least: PROTOCOL_VERSION_LEAST, who, kind, expects, lane: 0 }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -91,6 +93,7 @@ impl Hello {
         self.who.encode(out);
         out.push(self.kind.tag());
         put_varint(out, self.expects.0);
+        put_varint(out, u64::from(self.lane));
     }
 
     /// What stands behind a hello of another version is not looked at: it may mean anything.
@@ -104,10 +107,12 @@ impl Hello {
         }
         let (who, kind) = (Who::decode(reader)?, LinkKind::from_tag(reader.u8("kind of link")?)?);
         let expects = NodeId(reader.varint("expected node")?);
+        let lane = reader.varint("lane")?;
+        let lane = u16::try_from(lane).map_err(|_| DecodeError::Unknown { what: "lane", value: lane })?;
         if version == PROTOCOL_VERSION {
             reader.clone().finish("hello")?;
         }
-        Ok(Heard::Hello(Self { version, version_least, who, kind, expects }))
+        Ok(Heard::Hello(Self { version, version_least, who, kind, expects, lane }))
     }
 }
 

@@ -174,7 +174,7 @@ fn first_map() -> ClusterMap {
         Descriptor { shard, epoch, state: ShardState::Serving, bounds, voters, learners }
     };
     let groups = shards().into_iter().map(group).collect();
-    ClusterMap { cluster: 9, version: 1, nodes, groups, sql: "none".to_owned() }
+    ClusterMap { cluster: 9, version: 1, maker: shardine_model::NodeId(0), nodes, groups, sql: "none".to_owned() }
 }
 
 fn table(number: u64) -> Table {

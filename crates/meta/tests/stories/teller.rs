@@ -249,7 +249,14 @@ fn first_map(line: &Line<'_>) -> ClusterMap {
     let meta = (!line.has("bare")).then_some((ShardId::META, Bounds::default()));
     let groups = records.chain(coordination).chain(meta).map(group).collect();
     let cluster = u128::from(line.number("cluster").unwrap_or(7));
-    ClusterMap { cluster, version: 1, nodes, groups, sql: line.pair("sql").unwrap_or("none").to_owned() }
+    ClusterMap {
+        cluster,
+        version: 1,
+        maker: shardine_model::NodeId(0),
+        nodes,
+        groups,
+        sql: line.pair("sql").unwrap_or("none").to_owned(),
+    }
 }
 
 fn joiner(line: &Line<'_>, name: &str) -> Joiner {

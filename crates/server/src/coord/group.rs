@@ -1,17 +1,17 @@
 //! Brings a coordination group back from disk.
 
-use shardine_model::ShardId;
 use shardine_shard::coord::{Options, Replica};
 use shardine_store::Storage;
 
-use crate::node::REPLICA;
 use crate::restore;
+use crate::topology::LocalReplica;
 
 /// The replica, or why there is none: a group that cannot be read refuses everybody, the rest of the node goes on.
-pub(super) fn restore(group: ShardId, storage: &Storage, incarnation: u64) -> Result<Replica, String> {
-    let restored = restore::restore_coord(storage, group, REPLICA);
+pub(super) fn restore(local: &LocalReplica, storage: &Storage, incarnation: u64) -> Result<Replica, String> {
+    let LocalReplica { shard: group, replica, .. } = *local;
+    let restored = restore::restore_coord(storage, local);
     let replica = restored.map_err(|error| format!("{error:#}")).map(|(coord, restored)| {
-        let options = Options { incarnation, seed: rand::random(), ..Options::new(REPLICA, group) };
+        let options = Options { incarnation, seed: rand::random(), ..Options::new(replica, group) };
         Replica::new(options, coord, restored)
     });
     if let Err(reason) = &replica {

@@ -12,13 +12,13 @@ const FIRST_GROUP: u32 = ShardId::FIRST_COORDINATION.0;
 /// Groups of one node. They share a thread and its log writes, so more of them would gain nothing.
 pub(crate) const GROUPS_MAX: u32 = 64;
 
-pub(crate) fn is_group(shard: ShardId) -> bool {
+fn is_group(shard: ShardId) -> bool {
     shard.kind() == GroupKind::Coordination
 }
 
 /// The groups that the directory holds, or, if it is new, as many as asked for. Nodes stay in the group that they were made
 /// in, so the number cannot change.
-pub(super) fn groups(storage: &Storage, asked: Option<u32>) -> anyhow::Result<Vec<ShardId>> {
+pub(crate) fn groups(storage: &Storage, asked: Option<u32>) -> anyhow::Result<Vec<ShardId>> {
     let mut known = storage.shards()?;
     known.retain(|&shard| is_group(shard));
     choose(&known, asked)

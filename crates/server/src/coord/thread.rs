@@ -8,21 +8,24 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use shardine_host::{Host, SeatId};
-use shardine_model::ShardId;
+use shardine_model::{NodeId, ShardId};
 use shardine_shard::coord::{
     NodeCall, NodeLine, NodeReply, Opening, Refusal, Replica, StatusCode, StreamId, StreamMessage, Ticket,
 };
+use shardine_transport::Change;
 use shardine_ydb::Hear;
 
 use super::{CoordMessage, RespondNode, groups, look};
 use crate::clock::Clock;
 use crate::exchange::Exchange;
 use crate::journal::{Journal, Written};
+use crate::lane_message::LaneMessage;
 use crate::log_thread::LogThread;
 use crate::snapshot_thread::{SnapshotNews, SnapshotThread};
 
-/// One step of the group's timers.
-const TICK_MS: u64 = 100;
+/// One step of the group's timers; where nobody stands for election, half as many do.
+const TICK_MS: u64 = 50;
+const LONE_TICK_MS: u64 = 100;
 
 /// Letters read before the turn goes on.
 const MESSAGES_MAX: usize = 1_024;
@@ -85,7 +88,9 @@ impl CoordThread {
 
     pub fn run(mut self) {
         self.set_time();
-        self.host.campaign();
+        if self.exchange.cluster.is_none() {
+            self.host.campaign();
+        }
         self.settle();
         while self.turn() {}
         // What was handed to the log is written before the thread ends.
@@ -145,6 +150,10 @@ impl CoordThread {
             CoordMessage::Snapshot(SnapshotNews::Saved(seat, index)) => self.host.snapshot_saved(seat, index),
             CoordMessage::Snapshot(SnapshotNews::Failed(seat)) => self.host.snapshot_failed(seat),
             CoordMessage::SnapshotNow(group) => self.snapshot_now(group),
+            CoordMessage::Step(group, message) => self.host.step(group, message),
+            CoordMessage::Peer(Change::Suspected(node)) => self.disown(node),
+            CoordMessage::Peer(Change::Cleared(_)) => {}
+            CoordMessage::HandOver => self.hand_over(),
             CoordMessage::CloseStreams => {
                 self.is_closed = true;
                 for (stream, sink) in std::mem::take(&mut self.sinks) {
@@ -209,7 +218,7 @@ impl CoordThread {
         if now_ms < self.next_tick_ms {
             return self.host.run_due();
         }
-        self.next_tick_ms = now_ms + TICK_MS;
+        self.next_tick_ms = now_ms + if self.exchange.cluster.is_some() { TICK_MS } else { LONE_TICK_MS };
         self.host.tick();
         self.ticks += 1;
         if self.ticks.is_multiple_of(LOOK_TICKS)
@@ -254,13 +263,44 @@ impl CoordThread {
                 }
             }
         }
-        // A group of one has nobody to write to.
-        self.host.messages.clear();
+        self.send();
         self.host.parts.drain(..).for_each(|part| self.snapshots.send(part));
         for seat in std::mem::take(&mut self.host.stopped) {
             let Some(seat) = self.host.seat(seat) else { continue };
             let reason = seat.replica.as_ref().err();
             tracing::error!(group = %seat.shard, reason, "a coordination group has stopped; everything else goes on");
+        }
+    }
+
+    /// A lane sends for it: what is asked here waits for a disk anyway. A group of one has nobody to write to.
+    fn send(&mut self) {
+        let messages = std::mem::take(&mut self.host.messages);
+        if self.exchange.cluster.is_some() && !messages.is_empty() {
+            self.exchange.inboxes[0].send(LaneMessage::Send(messages));
+        }
+    }
+
+    /// Believes in no leader on this node any longer. The one that hears of it first stands for election.
+    fn disown(&mut self, node: NodeId) {
+        let Some(cluster) = &self.exchange.cluster else { return };
+        let is_there = |replica: &&Replica| {
+            let leader = replica.group().leader().filter(|leader| *leader != replica.id());
+            leader.is_some_and(|leader| cluster.map.node_of(replica.shard(), leader) == Some(node))
+        };
+        let groups: Vec<ShardId> = self.host.replicas().filter(is_there).map(Replica::shard).collect();
+        for seat in groups.into_iter().filter_map(|group| self.host.seat_of(group)).collect::<Vec<_>>() {
+            self.host.act(seat, Replica::forget_leader);
+            self.host.act(seat, Replica::campaign);
+        }
+    }
+
+    fn hand_over(&mut self) {
+        for seat in self.seats.clone() {
+            self.host.act(seat, |replica, actions| {
+                if replica.is_serving() && !replica.group().is_alone() {
+                    let _ = replica.hand_over(None, actions);
+                }
+            });
         }
     }
 

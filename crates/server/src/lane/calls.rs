@@ -4,18 +4,24 @@ use shardine_host::SeatId;
 use shardine_model::codec::Reader;
 use shardine_model::{Answer, ErrorCode, Position, Refusal, Request, RowKey, RowKeyBuf, ShardId};
 use shardine_records::{Lookup, read_reply};
-use shardine_router::{Explanation, Residence, Response, RowCall};
+use shardine_router::{Explanation, RemoteCall, Residence, Response, RowCall, ShardAsk};
 use shardine_shard::{Caller, ReadStale};
 
 use super::core::{Core, Outside};
+use super::forward::alone;
 use super::looks::Look;
 use crate::exchange::refused;
-use crate::lane_message::{Respond, ShardCall, ShardDone};
+use crate::lane_message::{Respond, ShardDone};
 
 impl Core {
-    pub fn call_from_outside(&mut self, call: RowCall, position: Position, done: Respond) {
+    pub fn call_from_outside(&mut self, source: Option<u64>, call: RowCall, position: Position, done: Respond) {
         self.counters.calls += 1;
         let caller = self.outside.enter(Outside::Call(done));
+        // One that comes alone keeps to itself.
+        let source = source.unwrap_or_else(|| alone(caller));
+        if !self.may_run_here(&call, position) {
+            return self.forward(caller, source, position, &RemoteCall::Row(call));
+        }
         if let Some(response) = self.call_here(call, position, caller) {
             self.respond_to(caller, response);
         }
@@ -85,34 +91,47 @@ impl Core {
             .flatten()
     }
 
-    pub fn ask_shard(&mut self, shard: ShardId, what: ShardCall, done: ShardDone) {
-        let Some(seat) = self.host.seat_of(shard) else {
-            return done(Err(ErrorCode::StaleRoute));
-        };
-        if self.host.replica(seat).is_none() {
-            return done(Err(ErrorCode::NoLeader));
+    /// Whether a call is done here at once: on a node that is alone, or where an old answer will do. In a cluster everything else is
+    /// kept until it is answered ([`Core::forward`]), for the lead may be lost meanwhile.
+    pub(super) fn may_run_here(&self, call: &RowCall, position: Position) -> bool {
+        let may_be_old = matches!(call, RowCall::ReadStale { .. } | RowCall::Explain { .. });
+        self.way.is_none() || may_be_old && self.seat_of(position).is_some()
+    }
+
+    pub fn ask_shard(&mut self, shard: ShardId, what: ShardAsk, done: ShardDone) {
+        let leads = self.begin_of(shard).is_some_and(|position| self.leads_at(position));
+        if self.way.is_some() && !leads {
+            return self.ask_remotely(shard, what, done);
         }
         let caller = self.outside.enter(Outside::Shard(done));
-        let response = match what {
-            ShardCall::Count(table) => self.look(seat, Look::Count(table), caller),
-            ShardCall::Flush(table) => {
+        if let Some(response) = self.ask_here(shard, what, caller) {
+            self.respond_to(caller, response);
+        }
+    }
+
+    /// Asks a shard of this lane. `None` means that the answer comes later, to the caller.
+    pub(super) fn ask_here(&mut self, shard: ShardId, what: ShardAsk, caller: Caller) -> Option<Response> {
+        let Some(seat) = self.host.seat_of(shard) else { return Some(refused(ErrorCode::StaleRoute)) };
+        if self.host.replica(seat).is_none() {
+            return Some(refused(ErrorCode::NoLeader));
+        }
+        match what {
+            ShardAsk::Count { table } => self.look(seat, Look::Count(table), caller),
+            ShardAsk::Flush { table } => {
                 self.host.act(seat, |replica, actions| replica.flush_rows(caller, None, table, actions));
                 None
             }
-            ShardCall::RetryDeadLetters(table) => {
+            ShardAsk::RetryDeadLetters { table } => {
                 self.host.act(seat, |replica, actions| replica.retry_dead_letters(caller, None, table, actions));
                 None
             }
-            ShardCall::Propose(entry) => match shardine_model::Entry::decode(&entry) {
+            ShardAsk::Propose { entry } => match shardine_model::Entry::decode(&entry) {
                 Ok(entry) => {
                     self.host.act(seat, |replica, actions| replica.propose_for(caller, &entry, actions));
                     None
                 }
                 Err(_) => Some(refused(ErrorCode::Internal)),
             },
-        };
-        if let Some(response) = response {
-            self.respond_to(caller, response);
         }
     }
 

@@ -69,6 +69,8 @@ pub(crate) struct Connections {
     /// Those who have yet to say who they are, the longest waiting first; some have said it, or are gone.
     strangers: VecDeque<ConnectionId>,
     buffered_bytes: usize,
+    /// Those that have left since somebody asked.
+    gone: Vec<u64>,
     now_ms: u64,
     /// Nothing more is read; a connection goes when its last reply has left.
     is_closing: bool,
@@ -86,6 +88,7 @@ impl Connections {
             readable: Vec::new(),
             strangers: VecDeque::new(),
             buffered_bytes: 0,
+            gone: Vec::new(),
             now_ms: 0,
             is_closing: false,
         }
@@ -97,6 +100,11 @@ impl Connections {
         for (place, number) in self.open.find(|_| true) {
             self.list(ConnectionId { place, number });
         }
+    }
+
+    /// Connections that are no more.
+    pub fn take_gone(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.gone)
     }
 
     pub fn count(&self) -> u64 {
@@ -168,6 +176,7 @@ impl Connections {
 
     fn remove(&mut self, id: ConnectionId) {
         let Some(connection) = self.open.remove(id.place, id.number) else { return };
+        self.gone.push(id.to_u64());
         self.population.leave(self.lane);
         self.buffered_bytes -= connection.counted_bytes;
         if connection.stranger_since_ms.is_some() {

@@ -6,18 +6,22 @@ use std::sync::Arc;
 use shardine_host::{Host, SeatId};
 use shardine_model::key::Interval;
 use shardine_model::{
-    Ack, Answer, Backing, Catalogue, CatalogueVersion, ErrorCode, Position, Refusal, Request, RequestEpoch, RowKey,
-    ShardId, TableId, Timestamp,
+    Ack, Answer, Backing, Catalogue, CatalogueVersion, ErrorCode, NodeId, Position, Refusal, Request, RequestEpoch,
+    RowKey, ShardId, TableId, Timestamp,
 };
+use shardine_router::forward::Attempt;
 use shardine_router::{
-    Call, DeadLetterLine, LocalEngine, Read, Response, RowCall, ShardPlace, ShardStatus, TableWriteback, Ticket,
-    scattered,
+    Call, DeadLetterLine, LocalEngine, Read, RemoteCall, Response, Routes, RowCall, ShardPlace, ShardStatus,
+    TableWriteback, Ticket, scattered,
 };
-use shardine_shard::{Actions, Caller, ReadNow, Replica, Time};
+use shardine_shard::{Actions, Caller, Message, ReadNow, Replica, Time};
 
+use super::definitions::Definitions;
+use super::forward::{Departure, Foreign, Way};
 use super::looks::Look;
 use super::numbered::Numbered;
 use super::sql::SqlJobs;
+use super::suspicion::Campaigns;
 use crate::clock::Clock;
 use crate::exchange::Exchange;
 use crate::journal::{Journal, Written};
@@ -33,6 +37,10 @@ const OUTSIDE: u64 = 1 << 63;
 pub(crate) enum Outside {
     Call(Respond),
     Shard(ShardDone),
+    /// Another node.
+    Foreign(Foreign),
+    /// A request of this node's own that was held.
+    Attempt(Attempt),
 }
 
 /// Those outside who wait. An answer that comes twice, or after its caller was answered, finds nobody.
@@ -56,7 +64,7 @@ impl Waiting {
 
 /// The connection that a caller is, unless it is outside.
 #[inline]
-fn ticket_of(caller: Caller) -> Option<Ticket> {
+pub(super) fn ticket_of(caller: Caller) -> Option<Ticket> {
     (caller.source & OUTSIDE == 0).then_some(Ticket { connection: caller.source, sequence: caller.sequence })
 }
 
@@ -98,6 +106,11 @@ pub(crate) struct Core {
     /// Room for the next answers.
     spare_answers: Vec<(Caller, Answer)>,
     threads: Vec<std::thread::JoinHandle<()>>,
+    pub(super) campaigns: Campaigns,
+    /// Absent on a node that is alone.
+    pub(super) way: Option<Way>,
+    pub(super) departures: Vec<Departure>,
+    pub(super) definitions: Definitions,
 }
 
 /// What a lane is made from.
@@ -116,6 +129,11 @@ impl Core {
         let CoreParts { number, host, memory_max, exchange, log, snapshots, clock } = parts;
         let places = exchange.map.places().iter();
         let seats = places.map(|place| (place.lane == number).then(|| host.seat_of(place.shard)).flatten()).collect();
+        let way = exchange.cluster.as_ref().map(|cluster| {
+            let mut routes = Routes::new(NodeId(exchange.node), Arc::clone(&cluster.map));
+            host.seats().for_each(|seat| routes.seat(seat.shard, Some(number)));
+            Way::new(routes)
+        });
         Self {
             number,
             host,
@@ -132,6 +150,10 @@ impl Core {
             answers: Vec::new(),
             spare_answers: Vec::new(),
             threads: vec![log.thread],
+            campaigns: Campaigns::default(),
+            way,
+            departures: Vec::new(),
+            definitions: Definitions::default(),
         }
     }
 
@@ -149,11 +171,20 @@ impl Core {
 
     pub fn set_catalogue(&mut self, catalogue: Arc<Catalogue>) {
         self.catalogue = catalogue;
+        self.teach_all();
     }
 
-    /// Stands for election in every group of one.
+    /// Stands for election in every group of one, and in those that this node should lead if nobody does.
     pub fn campaign(&mut self) {
-        self.host.campaign();
+        match &self.exchange.cluster {
+            None => self.host.campaign(),
+            Some(_) => self.campaign_where_preferred(),
+        }
+    }
+
+    /// What the groups have to tell their peers. A group of one has nobody to write to.
+    pub fn take_messages(&mut self) -> Vec<(ShardId, Message)> {
+        std::mem::take(&mut self.host.messages)
     }
 
     pub fn tick(&mut self) {
@@ -218,20 +249,21 @@ impl Core {
         }
         self.host.end_turn();
         while let Some((seat, actions)) = self.host.next_acted() {
-            let Actions { answers, passed, loads, writes, purges, .. } = actions;
-            let passed = std::mem::take(passed);
+            let Actions { answers, returned, passed, loads, writes, purges, .. } = actions;
+            let (passed, returned) = (std::mem::take(passed), std::mem::take(returned));
             let (loads, writes, purges) = (std::mem::take(loads), std::mem::take(writes), std::mem::take(purges));
             let mut answers = std::mem::replace(answers, std::mem::take(&mut self.spare_answers));
             for (caller, answer) in answers.drain(..) {
                 self.answer(caller, answer);
             }
             self.spare_answers = answers;
+            self.give_back(returned);
+            self.note_leader(seat);
+            self.note_definitions(seat);
             self.passed(passed);
             self.start_sql(seat, loads, writes);
             self.start_purges(seat, purges);
         }
-        // A group of one has nobody to write to.
-        self.host.messages.clear();
         self.store_parts();
         for seat in std::mem::take(&mut self.host.stopped) {
             let Some(seat) = self.host.seat(seat) else { continue };
@@ -257,8 +289,11 @@ impl Core {
             Some(Outside::Shard(done)) => done(match response {
                 Response::Count(count) => Ok(count),
                 Response::Refused(refusal) => Err(refusal.code),
+                Response::Answer(Answer::Failed(code)) => Err(code),
                 _ => Ok(0),
             }),
+            Some(Outside::Foreign(foreign)) => self.answer_foreign(foreign, response),
+            Some(Outside::Attempt(attempt)) => self.attempted(attempt, response),
             None => {}
         }
     }
@@ -277,13 +312,15 @@ impl Core {
                 Answer::Failed(code) => Err(code),
                 Answer::One(_) | Answer::Many(_) | Answer::ConditionFailed => Ok(0),
             }),
+            Some(Outside::Foreign(foreign)) => self.answer_foreign(foreign, response(answer)),
+            Some(Outside::Attempt(attempt)) => self.attempted(attempt, response(answer)),
             None => {}
         }
     }
 
     /// Whether something has happened since [`Core::perform`] that it must look at, or answers wait to be delivered.
     pub fn has_work(&self) -> bool {
-        !self.answers.is_empty() || self.host.is_touched()
+        !self.answers.is_empty() || self.host.is_touched() || !self.departures.is_empty()
     }
 
     pub fn take_answers(&mut self) -> Vec<(Ticket, Response)> {
@@ -297,6 +334,7 @@ impl Core {
     pub fn status(&self, connections: u64) -> LaneStatus {
         let counters = &self.counters;
         LaneStatus {
+            leads: self.leads(),
             shards: self.places().map(|place| self.shard_status(place)).collect(),
             connections,
             counters: vec![
@@ -375,7 +413,7 @@ impl Core {
             Some(Err(reason)) => status.stopped = Some(reason.clone()),
             Some(Ok(replica)) => {
                 let look = replica.status();
-                status.leader = look.leader.map(|leader| shardine_model::NodeId(leader.0));
+                status.leader = look.leader.and_then(|leader| self.node_of(shard, leader));
                 status.term = look.term;
                 status.applied = look.applied;
                 status.committed = look.committed;
@@ -454,19 +492,18 @@ impl LocalEngine for Core {
         }
         let caller = caller_of(ticket);
         let epoch = self.epoch(self.catalogue.version());
-        match self.seat_of(position) {
-            Some(seat) => {
-                if self.host.act(seat, |replica, actions| replica.submit(caller, request, epoch, actions)).is_none() {
-                    self.respond(ticket, self.stopped(position));
-                }
+        if let Some(seat) = self.seat_of(position)
+            && self.is_for_here(caller.source, position)
+        {
+            if self.host.act(seat, |replica, actions| replica.submit(caller, request, epoch, actions)).is_none() {
+                self.respond(ticket, self.stopped(position));
             }
-            None => {
-                let mut bytes = Vec::new();
-                request.encode(&mut bytes);
-                let (request, catalogue, ack) = (bytes.into(), epoch.catalogue, Ack::default());
-                self.send_to_lane(RowCall::Submit { request, catalogue, ack }, position, ticket);
-            }
+            return;
         }
+        let mut bytes = Vec::new();
+        request.encode(&mut bytes);
+        let (request, catalogue, ack) = (bytes.into(), epoch.catalogue, Ack::default());
+        self.call_row(RowCall::Submit { request, catalogue, ack }, position, ticket);
     }
 
     fn call(&mut self, call: Call, ticket: Ticket) {
@@ -477,15 +514,9 @@ impl LocalEngine for Core {
                 return self.exchange.dispatch(call, self.respond_later(ticket));
             }
         };
-        let response = match call.position() {
-            Err(refusal) => Some(Response::Refused(refusal)),
-            Ok(position) if self.exchange.map.find(position).lane == self.number => {
-                self.call_here(call, position, caller_of(ticket))
-            }
-            Ok(position) => return self.send_to_lane(call, position, ticket),
-        };
-        if let Some(response) = response {
-            self.respond(ticket, response);
+        match call.position() {
+            Err(refusal) => self.respond(ticket, Response::Refused(refusal)),
+            Ok(position) => self.call_row(call, position, ticket),
         }
     }
 }
@@ -504,8 +535,18 @@ impl Core {
         RequestEpoch { catalogue, ..RequestEpoch::FIRST }
     }
 
-    fn send_to_lane(&self, call: RowCall, position: Position, ticket: Ticket) {
-        self.exchange.send_to_lane(call, position, self.respond_later(ticket));
+    /// A call of a connection: here, on another lane, or on another node.
+    fn call_row(&mut self, call: RowCall, position: Position, ticket: Ticket) {
+        let caller = caller_of(ticket);
+        if self.exchange.map.find(position).lane != self.number {
+            return self.exchange.send_to_lane(Some(caller.source), call, position, self.respond_later(ticket));
+        }
+        if !self.may_run_here(&call, position) {
+            return self.forward(caller, caller.source, position, &RemoteCall::Row(call));
+        }
+        if let Some(response) = self.call_here(call, position, caller) {
+            self.respond(ticket, response);
+        }
     }
 
     fn respond_later(&self, ticket: Ticket) -> Respond {

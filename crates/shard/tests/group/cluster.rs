@@ -112,6 +112,7 @@ impl Cluster {
         let mut actions = Actions::default();
         self.replicas[node as usize - 1].set_time(self.time);
         act(&mut self.replicas[node as usize - 1], &mut actions);
+        actions.refuse_returned();
         self.sent.extend(actions.messages.iter().map(Message::summary));
         self.network.extend(actions.messages);
         self.unconfirmed.extend(actions.persists.iter().map(|persist| (node, persist.number)));

@@ -204,6 +204,7 @@ impl Stage {
     fn perform(&mut self, act: impl FnOnce(&mut Replica, &mut Actions)) -> Vec<String> {
         let mut actions = Actions::default();
         act(&mut self.replica, &mut actions);
+        actions.refuse_returned();
         if !self.is_turning {
             self.replica.ask_sql(&mut actions);
         }

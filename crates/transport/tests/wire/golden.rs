@@ -35,7 +35,7 @@ const LILI: &[u8] =
 #[test]
 fn a_hello_has_these_bytes_for_ever() {
     for (kind, tag) in LinkKind::ALL.into_iter().zip(1u8..) {
-        let body = [b"\x01shardine\x01\0\x01\0", LILI, &[tag, 7]].concat();
+        let body = [b"\x01shardine\x01\0\x01\0", LILI, &[tag, 7, 0]].concat();
 
         assert_eq!(Hello::new(lili(), kind, NodeId(7)).to_frame(), framed(&body), "{kind}");
     }

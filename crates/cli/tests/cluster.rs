@@ -1,0 +1,232 @@
+//! Three real processes that are one cluster: any of them answers any key, and the loss of one loses nothing.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use shardine_testkit::{Client, Cluster, PATIENCE, Reply, wait_for};
+
+#[test]
+fn any_node_answers_any_key() {
+    let cluster = Cluster::form(3, &[], &[]).unwrap();
+
+    for place in 0..3 {
+        let mut client = cluster.client(place).unwrap();
+        for key in 0..30 {
+            let reply = client.call(&["HSET", &format!("k{place}-{key}"), "f", &key.to_string()]).unwrap();
+            assert_eq!(reply, Reply::Int(1));
+        }
+    }
+    for place in 0..3 {
+        let mut client = cluster.client(place).unwrap();
+        for from in 0..3 {
+            for key in 0..30 {
+                let reply = client.call(&["HGET", &format!("k{from}-{key}"), "f"]).unwrap();
+                assert_eq!(reply, Reply::bulk(key.to_string()), "k{from}-{key} asked of node {place}");
+            }
+        }
+        assert_eq!(client.call(&["DBSIZE"]).unwrap(), Reply::Int(90));
+    }
+}
+
+/// A client that writes to one node and is not told about any other: each number once, in order.
+struct Writer {
+    answered: Arc<Mutex<Vec<(String, u64)>>>,
+    failures: Arc<AtomicU64>,
+    longest_gap: Arc<Mutex<Duration>>,
+    stop: Arc<AtomicBool>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Writer {
+    fn start(address: SocketAddr, name: &str) -> Writer {
+        let (answered, failures, stop) = (Arc::default(), Arc::default(), Arc::default());
+        let longest_gap = Arc::default();
+        let (keeps, counts, ends, gap) =
+            (Arc::clone(&answered), Arc::clone(&failures), Arc::clone(&stop), Arc::clone(&longest_gap));
+        let name = name.to_owned();
+        let thread = thread::spawn(move || write(address, &name, &keeps, &counts, &ends, &gap));
+        Writer { answered, failures, longest_gap, stop, thread }
+    }
+
+    fn count(&self) -> usize {
+        self.answered.lock().unwrap().len()
+    }
+
+    /// Waits for so many further answers.
+    fn await_more(&self, more: usize) {
+        let wanted = self.count() + more;
+        wait_for("further answers", PATIENCE, || Ok((self.count() >= wanted).then_some(()))).unwrap();
+    }
+
+    fn finish(self) -> (Vec<(String, u64)>, u64, Duration) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+        let answered = self.answered.lock().unwrap().clone();
+        let gap = *self.longest_gap.lock().unwrap();
+        (answered, self.failures.load(Ordering::Relaxed), gap)
+    }
+}
+
+/// Keys of a writer: several, so that several shards are written to.
+const KEYS: u64 = 16;
+
+fn write(
+    address: SocketAddr,
+    name: &str,
+    answered: &Mutex<Vec<(String, u64)>>,
+    failures: &AtomicU64,
+    stop: &AtomicBool,
+    longest_gap: &Mutex<Duration>,
+) {
+    let mut client = Client::connect(address).unwrap();
+    let mut last = Instant::now();
+    for number in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let key = format!("{name}-{}", number % KEYS);
+        match client.call(&["SET", &key, &number.to_string()]) {
+            Ok(reply) if reply == Reply::ok() => {
+                let mut gap = longest_gap.lock().unwrap();
+                *gap = gap.max(last.elapsed());
+                last = Instant::now();
+                answered.lock().unwrap().push((key, number));
+            }
+            Ok(_) => drop(failures.fetch_add(1, Ordering::Relaxed)),
+            Err(_) => {
+                failures.fetch_add(1, Ordering::Relaxed);
+                let Ok(again) = Client::connect(address) else {
+                    thread::sleep(Duration::from_millis(20));
+                    continue;
+                };
+                client = again;
+            }
+        }
+    }
+}
+
+/// The newest answered number of each key is there, or a newer one of which the answer was lost.
+fn check(cluster: &Cluster, place: usize, answered: &[(String, u64)]) {
+    let mut client = cluster.client(place).unwrap();
+    let newest: std::collections::BTreeMap<&String, u64> =
+        answered.iter().map(|(key, number)| (key, *number)).collect();
+    for (key, number) in newest {
+        let found = client.call(&["GET", key]).unwrap().text().and_then(|text| text.parse::<u64>().ok());
+        assert!(found.is_some_and(|found| found >= number), "{key} was answered {number} and is {found:?}");
+    }
+}
+
+/// reliability F1: a node dies without a word, three times, each time another one; what was answered stays.
+#[test]
+fn reliability_f1_killed_nodes_lose_nothing() {
+    let mut cluster = Cluster::form(3, &[], &[]).unwrap();
+    for victim in 0..3 {
+        let survivor = (victim + 1) % 3;
+        let writer = Writer::start(cluster.redis(survivor), &format!("round{victim}"));
+        writer.await_more(200);
+
+        cluster.kill9(victim).unwrap();
+        writer.await_more(200);
+        let (answered, ..) = writer.finish();
+        for place in [survivor, (victim + 2) % 3] {
+            check(&cluster, place, &answered);
+        }
+
+        cluster.start(victim).unwrap();
+        cluster.wait_until_serving().unwrap();
+        check(&cluster, victim, &answered);
+    }
+}
+
+/// A node that is told to stop hands over what it leads: clients of the others notice nothing.
+#[test]
+fn a_stopping_node_hands_over() {
+    let mut cluster = Cluster::form(3, &[], &[]).unwrap();
+    for victim in 0..3 {
+        let survivor = (victim + 1) % 3;
+        let writer = Writer::start(cluster.redis(survivor), &format!("round{victim}"));
+        writer.await_more(200);
+
+        cluster.stop(victim).unwrap();
+        writer.await_more(200);
+        let (answered, failures, _) = writer.finish();
+        assert_eq!(failures, 0, "{}", cluster.output());
+        check(&cluster, survivor, &answered);
+
+        cluster.start(victim).unwrap();
+        cluster.wait_until_serving().unwrap();
+    }
+}
+
+/// A node that is paused is left, and comes back by itself.
+#[test]
+fn a_paused_node_is_left_and_comes_back() {
+    let mut cluster = Cluster::form(3, &[], &[]).unwrap();
+    let writer = Writer::start(cluster.redis(0), "writer");
+    writer.await_more(200);
+
+    cluster.process(1).unwrap().pause().unwrap();
+    writer.await_more(200);
+    cluster.process(1).unwrap().resume().unwrap();
+    writer.await_more(200);
+    let (answered, ..) = writer.finish();
+
+    cluster.wait_until_serving().unwrap();
+    for place in 0..3 {
+        check(&cluster, place, &answered);
+    }
+}
+
+/// A table made at any node is known at all of them, and its rows reach the one SQL database.
+#[test]
+fn tables_and_sql_belong_to_the_cluster() {
+    let rows = shardine_testkit::Dir::new().unwrap();
+    let file = rows.join("rows.db");
+    let url = format!("sqlite:{}", file.display());
+    let cluster = Cluster::form(3, &["--sql", &url], &[]).unwrap();
+
+    let table = ["table", "create", "users", "--field", "name:string", "--field", "age:int64"];
+    let made = cluster.command(1, &table).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+
+    for place in 0..3 {
+        let mut client = cluster.client(place).unwrap();
+        for key in 0..10 {
+            let reply = client.call(&["HSET", &format!("users:u{place}-{key}"), "age", "7"]).unwrap();
+            assert_eq!(reply, Reply::Int(1), "users:u{place}-{key}");
+        }
+    }
+    let flushed = cluster.command(2, &["flush", "users"]).output().unwrap();
+    assert!(flushed.status.success(), "{}", String::from_utf8_lossy(&flushed.stderr));
+    let scanned = cluster.command(0, &["scan", "users", "--json", "--limit", "100"]).output().unwrap();
+    let text = String::from_utf8_lossy(&scanned.stdout);
+    assert_eq!(text.matches("\"table\":\"users\"").count(), 30, "{text}");
+}
+
+/// All nodes lose their power at once and start in any order.
+#[test]
+fn a_cluster_starts_again_in_any_order() {
+    let mut cluster = Cluster::form(3, &[], &[]).unwrap();
+    let mut client = cluster.client(0).unwrap();
+    for key in 0..50 {
+        assert_eq!(client.call(&["SET", &format!("k{key}"), "v"]).unwrap(), Reply::ok());
+    }
+    for place in 0..3 {
+        cluster.kill9(place).unwrap();
+    }
+
+    for place in [2, 0, 1] {
+        cluster.start(place).unwrap();
+    }
+    cluster.wait_until_serving().unwrap();
+
+    let mut client = cluster.client(1).unwrap();
+    for key in 0..50 {
+        assert_eq!(client.call(&["GET", &format!("k{key}")]).unwrap(), Reply::bulk("v"));
+    }
+}

@@ -1,0 +1,108 @@
+//! Every kind of call and response comes back as it was sent, and has these bytes.
+
+use shardine_model::reply::Outcome;
+use shardine_model::{Answer, ErrorCode, FieldType, Refusal, Reply, RowImage, RowKeyBuf, Value, Version};
+
+use super::*;
+use crate::response::{Response, ScanPage, ScannedRow};
+
+fn row() -> RowKeyBuf {
+    RowKeyBuf { table: TableId(3), key: (*b"k").into(), sort: (*b"").into() }
+}
+
+fn reply() -> Reply {
+    let outcome = Outcome::Done { changed: 1, row: None };
+    Reply { version: Version(1), sql_version: Version(0), expires_at: None, outcome }
+}
+
+fn calls() -> Vec<RemoteCall> {
+    let scan = ScanCall { limit: 10, cursor: Some(vec![1]), ..ScanCall::default() };
+    let field = FieldSpec { name: "age".into(), kind: FieldType::Int64, default: Some(Value::Int(7)) };
+    let spec = TableSpec {
+        name: "users".into(),
+        fields: vec![field.clone()],
+        sort: vec![("at".into(), FieldType::Int64)],
+        backing: shardine_model::Backing::Sql,
+        sql: shardine_model::SqlOptions::default(),
+    };
+    vec![
+        RemoteCall::Row(RowCall::Read { row: row() }),
+        RemoteCall::Row(RowCall::ReadStale { row: row(), max_age_ms: 300 }),
+        RemoteCall::Row(RowCall::Submit {
+            request: (*b"r").into(),
+            catalogue: Default::default(),
+            ack: Ack::default(),
+        }),
+        RemoteCall::Row(RowCall::Kick { row: row(), nowait: true }),
+        RemoteCall::Row(RowCall::AwaitSql { row: row(), version: Version(-2), within_ms: Some(1) }),
+        RemoteCall::Row(RowCall::Scan(scan)),
+        RemoteCall::Shard { shard: ShardId(2), ask: ShardAsk::Count { table: None } },
+        RemoteCall::Shard { shard: ShardId(2), ask: ShardAsk::Propose { entry: vec![9] } },
+        RemoteCall::Table(TableCall::Create(spec)),
+        RemoteCall::Table(TableCall::AddField { table: "users".into(), field }),
+        RemoteCall::Table(TableCall::Drop { table: "users".into() }),
+        RemoteCall::Writeback,
+        RemoteCall::DeadLetters { table: Some(TableId(3)) },
+        RemoteCall::Status,
+    ]
+}
+
+fn responses() -> Vec<Response> {
+    let scanned = ScannedRow {
+        row: row(),
+        version: Version(5),
+        sql_version: Version(4),
+        expires_at: None,
+        fields: RowImage { packed: (*b"f").into() },
+        in_memory: true,
+    };
+    vec![
+        Response::Answer(Answer::One(reply())),
+        Response::Answer(Answer::Failed(ErrorCode::Busy)),
+        Response::Stale { reply: reply(), applied: 12 },
+        Response::Page(ScanPage { rows: vec![scanned], next: Some(vec![1, 2]) }),
+        Response::Count(300),
+        Response::Done,
+        Response::DeadLetters(Vec::new()),
+        Response::Refused(Refusal::new(ErrorCode::NotFound, "no")),
+    ]
+}
+
+#[test]
+fn calls_come_back_as_they_were_sent() {
+    for call in calls() {
+        let bytes = call.to_bytes();
+
+        assert_eq!(format!("{:?}", RemoteCall::from_bytes(&bytes).unwrap()), format!("{call:?}"));
+        for len in 0..bytes.len() {
+            assert!(RemoteCall::from_bytes(&bytes[..len]).is_err(), "{call:?} cut to {len} bytes");
+        }
+    }
+}
+
+#[test]
+fn responses_come_back_as_they_were_sent() {
+    for response in responses() {
+        let bytes = response.to_bytes().unwrap();
+
+        assert_eq!(format!("{:?}", Response::from_bytes(&bytes).unwrap()), format!("{response:?}"));
+    }
+}
+
+#[test]
+fn a_call_has_these_bytes_for_ever() {
+    let all: Vec<u8> = calls().iter().take(8).flat_map(RemoteCall::to_bytes).collect();
+
+    let hex: String = all.iter().map(|byte| format!("{byte:02x}")).collect();
+    let golden = concat!(
+        "010103016b00",
+        "010203016b00ac02",
+        "01030172000188270",
+        "10403016b0001",
+        "010603016b00030101",
+        "010a00000101000a01010100",
+        "02020100",
+        "0202040109",
+    );
+    assert_eq!(hex, golden);
+}

@@ -1,0 +1,291 @@
+//! Before there is a cluster: the node waits at its gRPC and HTTP doors, asks others whether they know one, and makes one when it
+//! is told to. Afterwards it tells the others who they are.
+
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use shardine_accept::Limits;
+use shardine_model::{ErrorCode, NodeId, Refusal};
+use shardine_proto::v1;
+use shardine_proto::v1::formation_client::FormationClient;
+use shardine_router::{Applicant, ClusterMap, Formation, Joined, Plan, WaitingRoom};
+use shardine_service::GateOptions;
+use shardine_store::{DataDir, Identity, NodeFile};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tonic::metadata::MetadataValue;
+use tonic::transport::Endpoint;
+
+use crate::options::{ClusterOptions, UpOptions};
+use crate::start_error::StartError;
+
+/// How often the others are asked.
+const ASK_EVERY: Duration = Duration::from_millis(300);
+/// How long one of them may take to answer, or to be reached.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A node that knows its cluster, and holds its directory.
+pub struct Found {
+    pub(crate) data: DataDir,
+    pub(crate) identity: Identity,
+    pub(crate) map: ClusterMap,
+}
+
+/// The node's place in its cluster: at once if its directory knows it, else when there is one. May be dropped at any time.
+pub async fn find_cluster(options: &UpOptions, cluster: &ClusterOptions) -> anyhow::Result<Found> {
+    let data = DataDir::lock(&options.data).map_err(|error| StartError::name(error.into()))?;
+    let identity = data.identity()?;
+    if let Some(identity) = &identity {
+        check_name(identity, &cluster.name)?;
+        if let Some(bytes) = data.load_file(NodeFile::Map)? {
+            let map = ClusterMap::from_bytes(&bytes).context("the map in the data directory")?;
+            return Ok(Found { data, identity: identity.clone(), map });
+        }
+    }
+    let addresses = options.addresses(cluster);
+    let own = Applicant { name: cluster.name.clone(), zone: cluster.zone.clone(), addresses, start: rand::random() };
+    let lobby = Arc::new(Lobby::new(data, identity, own.clone()));
+    let doors = Waiting::open(options, &lobby).await?;
+    let mut formed = lobby.formed.subscribe();
+    tokio::select! {
+        _ = formed.wait_for(|formed| *formed) => {}
+        error = ask_others(cluster, options.token.as_deref(), &own, &lobby) => return Err(error),
+    }
+    doors.close().await;
+    lobby.leave().context("the doors of the waiting node did not close")
+}
+
+fn check_name(identity: &Identity, name: &str) -> anyhow::Result<()> {
+    if identity.name != name {
+        bail!(
+            "this data directory belongs to the node {:?}: start it with --name {0}, or give another --data",
+            identity.name
+        );
+    }
+    Ok(())
+}
+
+/// Where nodes wait together.
+struct Lobby {
+    state: Mutex<State>,
+    formed: watch::Sender<bool>,
+    began: Instant,
+}
+
+struct State {
+    room: WaitingRoom,
+    own: Applicant,
+    /// What the directory says already: a start that ended before the map was on disk has left it.
+    identity: Option<Identity>,
+    data: Option<DataDir>,
+    found: Option<(Identity, ClusterMap)>,
+}
+
+impl Lobby {
+    fn new(data: DataDir, identity: Option<Identity>, own: Applicant) -> Self {
+        let room = WaitingRoom::new(own.clone());
+        let state = State { room, own, identity, data: Some(data), found: None };
+        Self { state: Mutex::new(state), formed: watch::Sender::new(false), began: Instant::now() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes its place in the cluster: on disk first, then it counts.
+    fn take_place(&self, state: &mut State, node: NodeId, map: ClusterMap) -> anyhow::Result<()> {
+        let identity = Identity { cluster: map.cluster, node, name: state.own.name.clone() };
+        if let Some(known) = state.identity.as_ref().filter(|known| **known != identity) {
+            bail!(
+                "the directory belongs to node {} of cluster {:032x}, and the map says node {node} of {:032x}",
+                known.node,
+                known.cluster,
+                map.cluster
+            );
+        }
+        let data = state.data.as_ref().context("the node is stopping")?;
+        data.adopt(&identity)?;
+        data.save_file(NodeFile::Map, &map.to_bytes())?;
+        state.found = Some((identity, map));
+        self.formed.send_replace(true);
+        Ok(())
+    }
+
+    fn leave(&self) -> Option<Found> {
+        let mut state = self.lock();
+        let (identity, map) = state.found.take()?;
+        Some(Found { data: state.data.take()?, identity, map })
+    }
+}
+
+impl Formation for Lobby {
+    fn join(&self, applicant: Applicant) -> Result<Joined, Refusal> {
+        let now_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut state = self.lock();
+        // Once formed, the running node answers: it keeps whom it has told.
+        if state.found.is_none() {
+            state.room.enter(applicant, now_ms)?;
+        }
+        Ok(Joined::Waiting(state.room.names()))
+    }
+
+    fn init(&self, plan: Plan) -> Result<ClusterMap, Refusal> {
+        let others: Vec<Applicant> = self.lock().room.others().cloned().collect();
+        // An address that only its owner can reach would be in everybody's map for ever.
+        for other in &others {
+            dial_back(&other.addresses.grpc).map_err(|error| {
+                let message = format!("node {} says it is at {}: {error}", other.name, other.addresses.grpc);
+                Refusal::new(ErrorCode::BadRequest, message)
+            })?;
+        }
+        let mut state = self.lock();
+        if state.found.is_some() {
+            return Err(Refusal::new(ErrorCode::Exists, "this node belongs to a cluster already"));
+        }
+        let cluster = state.identity.as_ref().map_or_else(rand::random, |identity| identity.cluster);
+        let map = state.room.form(cluster, &plan)?;
+        let failed = |error: anyhow::Error| Refusal::new(ErrorCode::Internal, format!("{error:#}"));
+        self.take_place(&mut state, map.maker, map.clone()).map_err(failed)?;
+        Ok(map)
+    }
+}
+
+fn dial_back(address: &str) -> anyhow::Result<()> {
+    let address = address.to_socket_addrs()?.next().context("no such host")?;
+    TcpStream::connect_timeout(&address, PATIENCE)?;
+    Ok(())
+}
+
+/// Asks the others again and again. Returns only what cannot be got over.
+async fn ask_others(cluster: &ClusterOptions, token: Option<&str>, own: &Applicant, lobby: &Lobby) -> anyhow::Error {
+    let mut last_said = String::new();
+    loop {
+        for address in &cluster.join {
+            match ask(address, token, own).await {
+                Ok(Some(formed)) => match settle_in(lobby, formed) {
+                    Ok(()) => return std::future::pending().await,
+                    Err(error) => return error.context(format!("joining the cluster of {address}")),
+                },
+                Ok(None) => {}
+                Err(status) if status.code() == tonic::Code::AlreadyExists => {
+                    return anyhow::anyhow!("{address}: {}", status.message());
+                }
+                Err(status) => {
+                    let said = format!("{address}: {}", status.message());
+                    if said != last_said && status.code() != tonic::Code::Unavailable {
+                        tracing::warn!("{said}");
+                        last_said = said;
+                    }
+                }
+            }
+        }
+        tokio::time::sleep(ASK_EVERY).await;
+    }
+}
+
+fn settle_in(lobby: &Lobby, formed: v1::Formed) -> anyhow::Result<()> {
+    let map = ClusterMap::from_bytes(&formed.map)?;
+    lobby.take_place(&mut lobby.lock(), NodeId(formed.node), map)
+}
+
+async fn ask(address: &str, token: Option<&str>, own: &Applicant) -> Result<Option<v1::Formed>, tonic::Status> {
+    let unreachable = |error: tonic::transport::Error| tonic::Status::unavailable(error.to_string());
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(unreachable)?;
+    let channel = endpoint.connect_timeout(PATIENCE).timeout(PATIENCE).connect().await.map_err(unreachable)?;
+    let addresses = &own.addresses;
+    let mut request = tonic::Request::new(v1::JoinRequest {
+        name: own.name.clone(),
+        addresses: Some(v1::NodeAddresses {
+            peer: addresses.peer.clone(),
+            grpc: addresses.grpc.clone(),
+            redis: addresses.redis.clone(),
+            http: addresses.http.clone(),
+        }),
+        zone: own.zone.clone(),
+        start: own.start,
+    });
+    if let Some(token) = token.and_then(|token| MetadataValue::try_from(format!("Bearer {token}")).ok()) {
+        request.metadata_mut().insert("authorization", token);
+    }
+    Ok(FormationClient::new(channel).join(request).await?.into_inner().formed)
+}
+
+/// The doors of a node that waits.
+struct Waiting {
+    closing: watch::Sender<bool>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Waiting {
+    async fn open(options: &UpOptions, lobby: &Arc<Lobby>) -> anyhow::Result<Self> {
+        let bind =
+            async |address| TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"));
+        let (grpc, http) = (bind(options.grpc).await?, bind(options.http).await?);
+        let gate = GateOptions { token: options.token.clone(), ..GateOptions::default() };
+        let formation: Arc<dyn Formation> = Arc::clone(lobby) as Arc<dyn Formation>;
+        let (closing, closed) = watch::channel(false);
+        let shutdown = || {
+            let mut closed = closed.clone();
+            async move {
+                let _ = closed.wait_for(|closed| *closed).await;
+            }
+        };
+        let limits = Limits { grace: PATIENCE, ..Limits::grpc() };
+        let service = shardine_grpc::waiting_service(formation, gate);
+        let tasks = vec![
+            tokio::spawn(shardine_accept::serve(grpc, service, limits, shutdown())),
+            tokio::spawn(shardine_accept::serve(http, shardine_http::waiting(), Limits::default(), shutdown())),
+        ];
+        Ok(Self { closing, tasks })
+    }
+
+    async fn close(self) {
+        self.closing.send_replace(true);
+        for task in self.tasks {
+            let _ = task.await;
+        }
+    }
+}
+
+/// A node that belongs to a cluster, asked by those that look for theirs.
+pub(crate) struct Settled {
+    own: NodeId,
+    map: ClusterMap,
+    /// Whom this node has told who they are: the start that was told. A node is told once; a second start with an empty
+    /// directory would have forgotten its votes.
+    told: Mutex<std::collections::BTreeMap<NodeId, u64>>,
+}
+
+impl Settled {
+    pub fn new(own: NodeId, map: ClusterMap) -> Self {
+        Self { own, map, told: Mutex::default() }
+    }
+}
+
+impl Formation for Settled {
+    fn join(&self, applicant: Applicant) -> Result<Joined, Refusal> {
+        let Some(entry) = self.map.node_named(&applicant.name) else {
+            let message = "the cluster is made, and takes no further nodes in this version";
+            return Err(Refusal::new(ErrorCode::Unsupported, message));
+        };
+        if self.own != self.map.maker || entry.node == self.own {
+            return Ok(Joined::Waiting(Vec::new()));
+        }
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = *told.entry(entry.node).or_insert(applicant.start);
+        if start != applicant.start {
+            let message = format!(
+                "node {} has its place already, and comes with an empty directory: give it back its directory, or another --name",
+                applicant.name
+            );
+            return Err(Refusal::new(ErrorCode::Exists, message));
+        }
+        Ok(Joined::Formed { node: entry.node, map: self.map.clone() })
+    }
+
+    fn init(&self, _: Plan) -> Result<ClusterMap, Refusal> {
+        Err(Refusal::new(ErrorCode::Exists, "this node belongs to a cluster already"))
+    }
+}

@@ -1,0 +1,386 @@
+//! Requests that another node executes, and those that this one executes for others. Who goes where, in which order, and who is
+//! asked again is decided by `router::Forwards` and `router::Gate`; here they meet the lane's shards and links.
+//!
+//! A forwarded request is never forwarded again: what does not belong here is refused, with a hint at who leads.
+
+use bytes::Bytes;
+use shardine_model::codec::Reader;
+use shardine_model::{Ack, Answer, Descriptor, ErrorCode, NodeId, Position, Refusal, ShardId};
+use shardine_router::forward::{Action, Attempt, Destination, Options, Submission};
+use shardine_router::{
+    Admission, Arrival, Forwards, Gate, Moved, Nature, Refused, RemoteCall, Response, Routes, RowCall, ShardAsk,
+    TableCall,
+};
+use shardine_shard::{Caller, Replica};
+use shardine_transport as transport;
+use shardine_transport::Outcome;
+
+use super::core::{Core, Outside, ticket_of};
+use crate::exchange::refused;
+use crate::lane_message::{LaneMessage, Respond, ShardDone};
+
+/// A request that may be tried more than once, and who waits for its answer.
+pub(crate) struct Asked {
+    caller: Caller,
+    body: Bytes,
+}
+
+/// A request of another node: its number there, and its place in the other one's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Foreign {
+    pub id: u64,
+    pub arrival: Arrival,
+}
+
+/// What goes out on links at the end of the turn.
+pub(crate) enum Departure {
+    Request {
+        node: NodeId,
+        attempt: Attempt,
+        body: Bytes,
+    },
+    Answer {
+        to: Foreign,
+        response: Response,
+    },
+    Refusal {
+        to: Foreign,
+        why: Refused,
+    },
+    /// The order of this link's requests cannot be kept any more.
+    Close {
+        link: u64,
+    },
+}
+
+/// A lane's part in the cluster: where requests go, those that are under way, and those of others that were refused.
+pub(crate) struct Way {
+    pub routes: Routes,
+    forwards: Forwards<Asked>,
+    gate: Gate,
+}
+
+impl Way {
+    pub fn new(routes: Routes) -> Self {
+        Self { routes, forwards: Forwards::new(Options::default()), gate: Gate::default() }
+    }
+}
+
+impl Core {
+    /// Whether this lane's replica of a position leads and serves.
+    #[inline]
+    pub(super) fn leads_at(&self, position: Position) -> bool {
+        self.seat_of(position).and_then(|seat| self.host.replica(seat)).is_some_and(Replica::is_serving)
+    }
+
+    /// Whether a request may be executed here and now: this node leads, and nobody waits who might have come before it. Always so
+    /// on a node that is alone.
+    #[inline]
+    pub(super) fn is_for_here(&self, source: u64, position: Position) -> bool {
+        self.way.as_ref().is_none_or(|way| !way.forwards.has_line(source, position) && self.leads_at(position))
+    }
+
+    /// Gives a request to whoever leads its partition. Those of one source keep their order.
+    pub(super) fn forward(&mut self, caller: Caller, source: u64, position: Position, call: &RemoteCall) {
+        let now_ms = self.time().monotonic_ms;
+        let catalogue = self.catalogue.version();
+        let Some(way) = &mut self.way else { return self.respond_to(caller, refused(ErrorCode::StaleRoute)) };
+        let body: Bytes = call.to_bytes().into();
+        let submission = Submission {
+            connection: source,
+            position,
+            nature: if call.is_harmless() { Nature::Read } else { Nature::Change },
+            catalogue,
+            bytes: body.len(),
+            deadline_ms: None,
+            what: Asked { caller, body },
+        };
+        let mut actions = Vec::new();
+        way.forwards.submit(submission, now_ms, &way.routes, &mut actions);
+        self.perform_actions(actions);
+    }
+
+    /// Requests that this node's replica took and did not propose before it lost the lead: whoever leads now gets them, in order.
+    pub(super) fn give_back(&mut self, returned: Vec<(Caller, Vec<u8>)>) {
+        for (caller, request) in returned {
+            let call =
+                RowCall::Submit { request: request.into(), catalogue: self.catalogue.version(), ack: Ack::default() };
+            match (call.position(), ticket_of(caller)) {
+                (Ok(position), Some(ticket)) if self.way.is_some() => {
+                    self.forward(caller, ticket.connection, position, &RemoteCall::Row(call));
+                }
+                // Whoever asked for another node keeps the request itself.
+                _ => self.respond_to(caller, refused(ErrorCode::NotLeader)),
+            }
+        }
+    }
+
+    /// Lets the forwards go on after something has happened.
+    fn with_forwards(&mut self, act: impl FnOnce(&mut Forwards<Asked>, &mut Routes, u64, &mut Vec<Action<Asked>>)) {
+        let now_ms = self.time().monotonic_ms;
+        let mut actions = Vec::new();
+        if let Some(way) = &mut self.way {
+            act(&mut way.forwards, &mut way.routes, now_ms, &mut actions);
+        }
+        self.perform_actions(actions);
+    }
+
+    /// Changes what is known of leaders and nodes, and lets those go on who waited for it.
+    pub(super) fn reroute(&mut self, change: impl FnOnce(&mut Routes) -> bool) {
+        self.with_forwards(|forwards, routes, now_ms, actions| {
+            if change(routes) {
+                forwards.news(now_ms, routes, actions);
+            }
+        });
+    }
+
+    /// Time has passed.
+    pub fn tick_forwards(&mut self) {
+        self.with_forwards(|forwards, routes, now_ms, actions| forwards.tick(now_ms, routes, actions));
+    }
+
+    pub(super) fn link_up(&mut self, node: NodeId) {
+        self.with_forwards(|forwards, routes, now_ms, actions| forwards.link_up(node, now_ms, routes, actions));
+    }
+
+    /// A link to a node is gone, with everything that was asked on it.
+    pub(super) fn link_down(&mut self, node: NodeId) {
+        self.with_forwards(|forwards, routes, now_ms, actions| forwards.link_down(node, now_ms, routes, actions));
+    }
+
+    /// One that others have dialled is gone: nothing more comes of what they asked on it.
+    pub(super) fn forget_link(&mut self, link: u64) {
+        if let Some(way) = &mut self.way {
+            way.gate.closed(link);
+        }
+    }
+
+    /// A connection is gone, and nobody waits for what it asked.
+    pub fn forget_source(&mut self, source: u64) {
+        if let Some(way) = &mut self.way {
+            way.forwards.closed(source);
+        }
+    }
+
+    fn perform_actions(&mut self, actions: Vec<Action<Asked>>) {
+        for action in actions {
+            match action {
+                Action::Answer { what, code } => self.respond_to(what.caller, Response::Answer(Answer::Failed(code))),
+                Action::Attempt(attempt) => self.attempt(attempt),
+            }
+        }
+    }
+
+    fn attempt(&mut self, attempt: Attempt) {
+        let Some(way) = &mut self.way else { return };
+        let Some(asked) = way.forwards.get(attempt.id) else { return };
+        let body = asked.body.clone();
+        match attempt.to {
+            Destination::Node(node) => self.departures.push(Departure::Request { node, attempt, body }),
+            Destination::Here { .. } => self.attempt_here(attempt, &body),
+        }
+    }
+
+    /// What was held for somebody else is this node's by now.
+    fn attempt_here(&mut self, attempt: Attempt, body: &[u8]) {
+        let caller = self.outside.enter(Outside::Attempt(attempt));
+        let Ok(call) = RemoteCall::from_bytes(body) else {
+            return self.respond_to(caller, refused(ErrorCode::Internal));
+        };
+        let position = self.position_of(&call, attempt.shard);
+        let Some(way) = &mut self.way else { return };
+        let Some(position) = position else { return self.respond_to(caller, refused(ErrorCode::StaleRoute)) };
+        let (stream, generation) = (attempt.stream, attempt.generation);
+        let arrival = Arrival { link: Gate::LOCAL, stream, generation, position };
+        match way.gate.admit(arrival, &way.routes) {
+            Admission::Run { .. } => self.run(call, position, caller),
+            Admission::Refuse(_) | Admission::Close => self.respond_to(caller, refused(ErrorCode::NotLeader)),
+        }
+    }
+
+    /// What came of an attempt of this node's own.
+    pub(super) fn attempted(&mut self, attempt: Attempt, response: Response) {
+        if is_misdirected(&response) {
+            if let Some(way) = &mut self.way {
+                let (stream, generation) = (attempt.stream, attempt.generation);
+                way.gate.refuse(Arrival { link: Gate::LOCAL, stream, generation, position: Position(0) });
+            }
+            return self.refused(attempt.id, Refused::NoLeader);
+        }
+        self.answered(attempt.id, response);
+    }
+
+    fn answered(&mut self, id: u64, response: Response) {
+        let mut asked = None;
+        self.with_forwards(|forwards, routes, now_ms, actions| {
+            asked = forwards.answered(id, now_ms, routes, actions);
+        });
+        if let Some(Asked { caller, .. }) = asked {
+            self.respond_to(caller, response);
+        }
+    }
+
+    pub(super) fn refused(&mut self, id: u64, why: Refused) {
+        self.with_forwards(|forwards, routes, now_ms, actions| forwards.refused(id, why, now_ms, routes, actions));
+    }
+
+    /// Too much waits for the node that was to be asked.
+    pub(super) fn not_taken(&mut self, id: u64) {
+        self.answered(id, Response::Answer(Answer::Failed(ErrorCode::Busy)));
+    }
+
+    /// Executes what came from another node, or was held for one.
+    fn run(&mut self, call: RemoteCall, position: Position, caller: Caller) {
+        let response = match call {
+            RemoteCall::Row(call) => self.call_here(call, position, caller),
+            RemoteCall::Shard { shard, ask } => self.ask_here(shard, ask, caller),
+            RemoteCall::Table(call) => {
+                self.exchange.change_table(call, self.elsewhere(caller));
+                None
+            }
+            RemoteCall::Writeback => {
+                self.exchange.writeback(self.elsewhere(caller));
+                None
+            }
+            RemoteCall::DeadLetters { table } => {
+                self.exchange.dead_letters(table, self.elsewhere(caller));
+                None
+            }
+            RemoteCall::Status => {
+                self.exchange.status(self.elsewhere(caller));
+                None
+            }
+        };
+        if let Some(response) = response {
+            self.respond_to(caller, response);
+        }
+    }
+
+    /// How somebody else on this node answers a caller of this lane.
+    fn elsewhere(&self, caller: Caller) -> Respond {
+        let inbox = self.exchange.inboxes[self.number].clone();
+        Box::new(move |response| inbox.send(LaneMessage::Respond { caller, response }))
+    }
+
+    /// A peer asks.
+    pub(super) fn hear_forward(&mut self, link: u64, forward: &transport::Forward<'_>) {
+        let transport::Forward { id, stream, generation, shard, .. } = *forward;
+        let (transport::Body::Call(body) | transport::Body::Request(body)) = forward.body;
+        let call = RemoteCall::from_bytes(body);
+        let position = call.as_ref().ok().and_then(|call| self.position_of(call, shard));
+        let arrival = Arrival { link, stream, generation, position: position.unwrap_or_default() };
+        let to = Foreign { id, arrival };
+        let (Ok(call), Some(position)) = (call, position) else {
+            let response = Response::Refused(Refusal::new(ErrorCode::BadRequest, "the call cannot be read"));
+            return self.departures.push(Departure::Answer { to, response });
+        };
+        let Some(way) = &mut self.way else { return };
+        let needs_lead = !matches!(
+            call,
+            RemoteCall::Writeback
+                | RemoteCall::DeadLetters { .. }
+                | RemoteCall::Status
+                | RemoteCall::Row(RowCall::ReadStale { .. } | RowCall::Explain { .. })
+        );
+        if needs_lead {
+            match way.gate.admit(arrival, &way.routes) {
+                Admission::Run { .. } => {}
+                Admission::Refuse(why) => return self.departures.push(Departure::Refusal { to, why }),
+                Admission::Close => return self.departures.push(Departure::Close { link }),
+            }
+        }
+        let caller = self.outside.enter(Outside::Foreign(to));
+        self.run(call, position, caller);
+    }
+
+    /// Where a call belongs. What is about a whole shard begins where that does, and what is about the node nowhere.
+    fn position_of(&self, call: &RemoteCall, shard: ShardId) -> Option<Position> {
+        match call {
+            RemoteCall::Row(call) => call.position().ok(),
+            RemoteCall::Shard { .. } | RemoteCall::Table(_) => self.begin_of(shard),
+            RemoteCall::Writeback | RemoteCall::DeadLetters { .. } | RemoteCall::Status => Some(Position(0)),
+        }
+    }
+
+    pub(super) fn begin_of(&self, shard: ShardId) -> Option<Position> {
+        let places = self.exchange.map.places();
+        places.iter().find(|place| place.shard == shard).map(|place| place.interval.lo)
+    }
+
+    /// What a peer's request has come to. What was certainly not executed, because this node does not lead, ends its generation.
+    pub(super) fn answer_foreign(&mut self, to: Foreign, response: Response) {
+        if !is_misdirected(&response) {
+            return self.departures.push(Departure::Answer { to, response });
+        }
+        let Some(way) = &mut self.way else { return };
+        let link = to.arrival.link;
+        self.departures.push(match way.gate.refuse(to.arrival) {
+            true => Departure::Refusal { to, why: Refused::NoLeader },
+            false => Departure::Close { link },
+        });
+    }
+
+    /// A peer has answered.
+    pub(super) fn hear_answer(&mut self, answer: &transport::Answer<'_>) {
+        match answer.outcome {
+            Outcome::Done(bytes) => {
+                let response = Response::from_bytes(bytes).unwrap_or_else(|_| refused(ErrorCode::InDoubt));
+                self.answered(answer.id, response);
+            }
+            Outcome::Refused { code, message } => {
+                self.answered(answer.id, Response::Refused(Refusal::new(code, message)));
+            }
+            Outcome::Moved { leader, term, descriptors } => {
+                let moved = moved(leader, term, descriptors);
+                let why = moved.map_or(Refused::NoLeader, Refused::Moved);
+                self.refused(answer.id, why);
+            }
+            Outcome::OldGeneration => self.refused(answer.id, Refused::OldGeneration),
+        }
+    }
+
+    /// Tables are made and changed where the home of definitions is led.
+    pub fn table_call(&mut self, call: TableCall, done: Respond) {
+        let caller = self.outside.enter(Outside::Call(done));
+        let call = RemoteCall::Table(call);
+        match self.is_for_here(alone(caller), Position(0)) {
+            true => self.run(call, Position(0), caller),
+            false => self.forward(caller, alone(caller), Position(0), &call),
+        }
+    }
+
+    pub(super) fn ask_remotely(&mut self, shard: ShardId, ask: ShardAsk, done: ShardDone) {
+        let caller = self.outside.enter(Outside::Shard(done));
+        match self.begin_of(shard) {
+            Some(position) => self.forward(caller, alone(caller), position, &RemoteCall::Shard { shard, ask }),
+            None => self.respond_to(caller, refused(ErrorCode::StaleRoute)),
+        }
+    }
+}
+
+/// The source of a call that comes alone and has no order to keep: its own number, which no connection has.
+pub(super) fn alone(caller: Caller) -> u64 {
+    1 << 63 | caller.sequence
+}
+
+/// What a refusal tells about who leads. `None` if it tells nothing.
+fn moved(leader: NodeId, term: u64, mut descriptors: &[u8]) -> Option<Moved> {
+    let mut found = Vec::new();
+    while !descriptors.is_empty() {
+        let mut reader = Reader::new(descriptors);
+        found.push(Descriptor::decode(&mut reader).ok()?);
+        descriptors = reader.rest();
+    }
+    let leader = Some(leader).filter(|leader| *leader != NodeId(0));
+    (leader.is_some() || !found.is_empty()).then_some(Moved { leader, term, descriptors: found })
+}
+
+/// Whether a response says that this node does not lead, and has done nothing.
+fn is_misdirected(response: &Response) -> bool {
+    let code = match response {
+        Response::Answer(Answer::Failed(code)) => *code,
+        Response::Refused(refusal) => refusal.code,
+        _ => return false,
+    };
+    matches!(code, ErrorCode::NotLeader | ErrorCode::NoLeader | ErrorCode::StaleRoute)
+}

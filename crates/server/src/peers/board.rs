@@ -1,0 +1,113 @@
+//! What the nodes have told each other: who leads which group, where the highest term wins, how far each is with definitions, and
+//! who is silent. None of it is in the map: it changes without anybody's leave.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use shardine_model::{NodeId, ReplicaId, ShardId};
+use shardine_transport::{Change, LeaderNews};
+
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    told: Mutex<Told>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    leads: BTreeMap<ShardId, LeaderNews>,
+    /// How many definitions, in all their versions, each node knows.
+    definitions: BTreeMap<NodeId, u64>,
+    silent: BTreeSet<NodeId>,
+}
+
+impl Board {
+    /// Takes news of a leader, if they are news; says whether they are.
+    pub fn post(&self, news: LeaderNews) -> bool {
+        let mut told = self.lock();
+        let is_newer = told.leads.get(&news.shard).is_none_or(|known| known.term < news.term);
+        if is_newer {
+            told.leads.insert(news.shard, news);
+        }
+        is_newer
+    }
+
+    /// What this node itself has to tell: the groups that it leads, and how many definitions it knows.
+    pub fn own_news(&self, node: NodeId) -> (Vec<LeaderNews>, u64) {
+        let told = self.lock();
+        let led = told.leads.values().filter(|news| news.node == node).copied().collect();
+        (led, told.definitions.get(&node).copied().unwrap_or(0))
+    }
+
+    pub fn note_definitions(&self, node: NodeId, count: u64) {
+        self.lock().definitions.insert(node, count);
+        self.changed.notify_all();
+    }
+
+    pub fn note(&self, change: Change) {
+        let mut told = self.lock();
+        match change {
+            Change::Suspected(node) => told.silent.insert(node),
+            Change::Cleared(node) => told.silent.remove(&node),
+        };
+        drop(told);
+        self.changed.notify_all();
+    }
+
+    /// Waits until all of these nodes know so many definitions. One that is silent is not waited for: it learns before it serves.
+    pub fn await_definitions(&self, nodes: &[NodeId], count: u64, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        let mut told = self.lock();
+        loop {
+            let knows = |node: &&NodeId| told.definitions.get(*node).is_some_and(|known| *known >= count);
+            if nodes.iter().all(|node| knows(&node) || told.silent.contains(node)) {
+                return true;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            told = self.changed.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// News in this node's own words.
+pub(crate) fn news(shard: ShardId, term: u64, leader: ReplicaId, node: NodeId) -> LeaderNews {
+    LeaderNews { shard, term, leader, node }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_term_wins() {
+        let board = Board::default();
+        let lead = |term, node| news(ShardId(1), term, ReplicaId(node), NodeId(node));
+
+        assert!(board.post(lead(3, 2)));
+        assert!(!board.post(lead(2, 1)));
+        assert!(board.post(lead(4, 1)));
+        assert_eq!(board.own_news(NodeId(1)).0, [lead(4, 1)]);
+        assert!(board.own_news(NodeId(2)).0.is_empty());
+    }
+
+    #[test]
+    fn silent_nodes_are_not_waited_for() {
+        let board = Board::default();
+        let nodes = [NodeId(2), NodeId(3)];
+        board.note_definitions(NodeId(2), 5);
+
+        assert!(!board.await_definitions(&nodes, 5, Duration::ZERO));
+        board.note(Change::Suspected(NodeId(3)));
+        assert!(board.await_definitions(&nodes, 5, Duration::ZERO));
+        board.note(Change::Cleared(NodeId(3)));
+        assert!(!board.await_definitions(&nodes, 5, Duration::ZERO));
+    }
+}

@@ -1,0 +1,381 @@
+//! The thread of control links: lets other nodes in at the peer port, tells them every 50 ms that this one lives, and notices
+//! when one of them does not. It never waits for a disk, except for the file that remembers a node's newest start, and never for a
+//! lane.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token, Waker};
+use shardine_model::{CatalogueVersion, NodeId};
+use shardine_transport::limits::PULSE_MS;
+use shardine_transport::{Change, Clocks, Goodbye, Item, LeaderNews, LinkKind, Liveness, MapVersion, Pulse};
+
+use super::board::Board;
+use super::book::Book;
+use super::guests::{Arrived, Guests};
+use super::link::{Closed, Link};
+use crate::clock::Clock;
+use crate::lane_message::{Inbox, LaneMessage};
+use crate::owner_thread;
+
+const WAKER: Token = Token(0);
+const LISTENER: Token = Token(1);
+const FIRST_LINK: usize = 2;
+
+/// Milliseconds between two dials of a node that does not answer.
+const DIAL_EVERY_MS: u64 = 100;
+
+/// What others on this node have to tell the nodes.
+pub(crate) enum ControlMessage {
+    /// A group of this node has a new leader.
+    Leader(LeaderNews),
+    /// The node knows so many definitions.
+    Definitions(u64),
+    /// The node stops.
+    Goodbye,
+    Stop,
+}
+
+/// The way in for the rest of the node.
+#[derive(Clone)]
+pub(crate) struct ControlHandle {
+    messages: Sender<ControlMessage>,
+    waker: Arc<Waker>,
+}
+
+impl ControlHandle {
+    pub fn send(&self, message: ControlMessage) {
+        let _ = self.messages.send(message);
+        let _ = self.waker.wake();
+    }
+}
+
+/// Who is told what this thread finds out.
+pub(crate) struct Audience {
+    pub lanes: Vec<Inbox>,
+    /// Which nodes live, for those who have no inbox.
+    pub tell: Box<dyn Fn(Change) + Send>,
+}
+
+pub(crate) struct Control {
+    poll: Poll,
+    listener: TcpListener,
+    messages: Receiver<ControlMessage>,
+    book: Arc<Book>,
+    board: Arc<Board>,
+    audience: Audience,
+    clock: Clock,
+    now_ms: u64,
+    liveness: Liveness,
+    clocks: Clocks,
+    /// Links by their tokens; those that were dialled, and those that were let in.
+    links: BTreeMap<usize, Link>,
+    dialled: BTreeMap<NodeId, Dialled>,
+    guests: Guests,
+    next_token: usize,
+    next_pulse_ms: u64,
+    buffer: Vec<u8>,
+}
+
+/// The link that this node has dialled, or when it dials again.
+#[derive(Default)]
+struct Dialled {
+    token: Option<usize>,
+    again_ms: u64,
+}
+
+impl Control {
+    /// Begins to listen; lets nobody in before [`Control::run`].
+    pub fn open(
+        listener: std::net::TcpListener,
+        book: Arc<Book>,
+        board: Arc<Board>,
+        clock: Clock,
+        audience: Audience,
+    ) -> std::io::Result<(Self, ControlHandle)> {
+        let poll = Poll::new()?;
+        listener.set_nonblocking(true)?;
+        let mut listener = TcpListener::from_std(listener);
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let (sender, messages) = channel();
+        let dialled = book.peers().map(|node| (node, Dialled::default())).collect();
+        let control = Self {
+            poll,
+            listener,
+            messages,
+            book,
+            board,
+            audience,
+            clock,
+            now_ms: 0,
+            liveness: Liveness::default(),
+            clocks: Clocks::default(),
+            links: BTreeMap::new(),
+            dialled,
+            guests: Guests::default(),
+            next_token: FIRST_LINK,
+            next_pulse_ms: 0,
+            buffer: Vec::new(),
+        };
+        Ok((control, ControlHandle { messages: sender, waker }))
+    }
+
+    pub fn start(self) -> std::io::Result<JoinHandle<()>> {
+        owner_thread::spawn("control", move || self.run())
+    }
+
+    fn run(mut self) {
+        let mut events = Events::with_capacity(64);
+        self.now_ms = self.clock.now().monotonic_ms;
+        for node in self.book.peers() {
+            self.liveness.watch(node, self.now_ms);
+        }
+        loop {
+            let wait_ms = self.next_pulse_ms.saturating_sub(self.now_ms).clamp(1, PULSE_MS);
+            if let Err(error) = self.poll.poll(&mut events, Some(Duration::from_millis(wait_ms)))
+                && error.kind() != std::io::ErrorKind::Interrupted
+            {
+                tracing::error!(%error, "the control links cannot be waited for: stopping at once");
+                std::process::exit(71);
+            }
+            self.now_ms = self.clock.now().monotonic_ms;
+            let ready: Vec<(Token, bool)> =
+                events.iter().map(|event| (event.token(), event.is_readable() || event.is_read_closed())).collect();
+            for (token, is_readable) in ready {
+                match token {
+                    WAKER => {}
+                    LISTENER => self.accept(),
+                    Token(token) => self.ready(token, is_readable),
+                }
+            }
+            while let Ok(message) = self.messages.try_recv() {
+                if !self.hear_own(&message) {
+                    return;
+                }
+            }
+            if self.now_ms >= self.next_pulse_ms {
+                self.next_pulse_ms = self.now_ms + PULSE_MS;
+                self.pulse();
+            }
+            self.flush();
+        }
+    }
+
+    fn hear_own(&mut self, message: &ControlMessage) -> bool {
+        let item = match message {
+            ControlMessage::Leader(news) => Item::Leader(*news),
+            ControlMessage::Definitions(count) => definitions(*count),
+            ControlMessage::Goodbye => Item::Goodbye(Goodbye::Stopping),
+            ControlMessage::Stop => return false,
+        };
+        for link in self.links.values_mut().filter(|link| link.is_open()) {
+            let _ = link.outbox().push(&item);
+        }
+        self.flush();
+        true
+    }
+
+    /// Every 50 ms: says that this node lives, looks who else does, and dials those it has no link to.
+    fn pulse(&mut self) {
+        let wall_ms = crate::clock::wall().0;
+        for Dialled { token, .. } in self.dialled.values() {
+            let Some(link) = token.and_then(|token| self.links.get_mut(&token)) else { continue };
+            if link.is_open() {
+                let (echo_ms, held_ms) = self.clocks.echo(link.peer(), self.now_ms);
+                let pulse = Pulse { sent_ms: self.now_ms, echo_ms, held_ms, wall_ms, ..Pulse::default() };
+                let _ = link.outbox().push(&Item::Pulse(pulse));
+            }
+        }
+        for change in self.liveness.look(self.now_ms) {
+            self.tell(change);
+        }
+        self.guests.close_late(self.now_ms, self.poll.registry());
+        let due = self.dialled.iter().filter(|(_, dialled)| dialled.token.is_none() && dialled.again_ms <= self.now_ms);
+        let due: Vec<NodeId> = due.map(|(node, _)| *node).collect();
+        due.into_iter().for_each(|node| self.dial(node));
+    }
+
+    fn dial(&mut self, node: NodeId) {
+        let again_ms = self.now_ms + DIAL_EVERY_MS;
+        let Some(address) = self.book.address(node).or_else(|| self.book.resolve(node)) else {
+            return drop(self.dialled.insert(node, Dialled { token: None, again_ms }));
+        };
+        let token = self.next_token;
+        self.next_token += 1;
+        let hello = self.book.hello(LinkKind::Control, node, 0);
+        match Link::dial(address, hello, self.poll.registry(), Token(token)) {
+            Ok(link) => {
+                self.links.insert(token, link);
+                self.dialled.insert(node, Dialled { token: Some(token), again_ms });
+            }
+            Err(_) => drop(self.dialled.insert(node, Dialled { token: None, again_ms })),
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let token = self.next_token;
+            self.next_token += 1;
+            self.guests.enter(stream, token, self.now_ms, self.poll.registry());
+        }
+    }
+
+    fn ready(&mut self, token: usize, is_readable: bool) {
+        if let Some(arrived) = self.guests.ready(token, &self.book, self.poll.registry()) {
+            return self.seat(arrived);
+        }
+        let Some(mut link) = self.links.remove(&token) else { return };
+        if let Some(closed) = link.failure() {
+            return self.lost(token, link, &closed);
+        }
+        let was_open = link.is_open();
+        if is_readable {
+            link.note_readable();
+            let mut buffer = std::mem::take(&mut self.buffer);
+            let book = Arc::clone(&self.book);
+            let peer = link.peer();
+            let read = link.read(&book, &mut buffer, |item| self.hear(peer, &item));
+            self.buffer = buffer;
+            if let Err(closed) = read {
+                return self.lost(token, link, &closed);
+            }
+        }
+        if !was_open && link.is_open() {
+            self.opened(&mut link);
+        }
+        self.links.insert(token, link);
+    }
+
+    /// Somebody has said who it is, and may stay.
+    fn seat(&mut self, arrived: Arrived) {
+        let Arrived { stream, hello, rest } = arrived;
+        let (peer, kind) = (hello.who.node, hello.kind);
+        match kind {
+            LinkKind::Append => {
+                let lane = usize::from(hello.lane) % self.audience.lanes.len();
+                self.audience.lanes[lane].send(LaneMessage::PeerLink { peer, stream, rest });
+            }
+            LinkKind::Control => {
+                let token = self.next_token;
+                self.next_token += 1;
+                let Ok(mut link) = Link::accepted(stream, peer, kind, (self.poll.registry(), Token(token))) else {
+                    return;
+                };
+                self.opened(&mut link);
+                if link.receive(&rest, |item| self.hear(peer, &item)).is_ok() {
+                    self.links.insert(token, link);
+                    self.ready(token, true);
+                }
+            }
+            // Snapshots travel on append links for the time being.
+            LinkKind::Bulk | LinkKind::Probe => {}
+        }
+    }
+
+    fn opened(&mut self, link: &mut Link) {
+        let peer = link.peer();
+        if let Some(change) = self.liveness.opened(peer, self.now_ms) {
+            self.tell(change);
+        }
+        let (led, known) = self.board.own_news(self.book.own());
+        for item in led.into_iter().map(Item::Leader).chain([definitions(known)]) {
+            let _ = link.outbox().push(&item);
+        }
+    }
+
+    fn hear(&mut self, peer: NodeId, item: &Item<'_>) {
+        if let Some(change) = self.liveness.heard(peer, self.now_ms) {
+            self.tell(change);
+        }
+        match item {
+            Item::Pulse(pulse) => self.clocks.hear(peer, pulse, self.now_ms),
+            Item::Leader(news) => {
+                if self.board.post(*news) {
+                    self.audience.lanes.iter().for_each(|lane| lane.send(LaneMessage::LeaderNews(*news)));
+                }
+            }
+            Item::Goodbye(Goodbye::Stopping) => {
+                if let Some(change) = self.liveness.left(peer, self.now_ms) {
+                    self.tell(change);
+                }
+            }
+            Item::MapVersion(version) => self.board.note_definitions(peer, version.catalogue.0),
+            // Not said by this version.
+            Item::Goodbye(_)
+            | Item::Suspicion(_)
+            | Item::MapDelta(_)
+            | Item::Raft(_)
+            | Item::Forward(_)
+            | Item::Answer(_)
+            | Item::Begin(_)
+            | Item::Piece(_)
+            | Item::End(_)
+            | Item::TransferRefused(_)
+            | Item::Taken(_) => {}
+        }
+    }
+
+    fn lost(&mut self, token: usize, link: Link, closed: &Closed) {
+        let peer = link.peer();
+        let was_open = link.is_open();
+        link.close(self.poll.registry());
+        if let Some(dialled) = self.dialled.get_mut(&peer).filter(|dialled| dialled.token == Some(token)) {
+            dialled.token = None;
+        }
+        match closed {
+            Closed::Refused => {
+                if let Some(change) = self.liveness.refused(peer, self.now_ms) {
+                    self.tell(change);
+                }
+            }
+            Closed::Unwanted(why) => {
+                tracing::warn!(node = self.book.name(peer), why, "a node does not want this one, or is another");
+            }
+            Closed::Broken(why) if was_open => {
+                tracing::info!(node = self.book.name(peer), why, "a control link is gone")
+            }
+            Closed::Broken(_) => {}
+        }
+        if was_open && !self.links.values().any(|link| link.peer() == peer && link.is_open()) {
+            self.liveness.closed(peer, self.now_ms);
+            // Nobody there means that the node is dead, and is known at once.
+            if self.dialled.get(&peer).is_some_and(|dialled| dialled.token.is_none()) {
+                self.dial(peer);
+            }
+        }
+    }
+
+    fn tell(&self, change: Change) {
+        match change {
+            Change::Suspected(node) => tracing::warn!(node = self.book.name(node), "a node is silent or gone"),
+            Change::Cleared(node) => tracing::info!(node = self.book.name(node), "a node is there again"),
+        }
+        self.board.note(change);
+        self.audience.lanes.iter().for_each(|lane| lane.send(LaneMessage::Peer(change)));
+        (self.audience.tell)(change);
+    }
+
+    fn flush(&mut self) {
+        let mut lost = Vec::new();
+        for (token, link) in &mut self.links {
+            if let Err(closed) = link.flush() {
+                lost.push((*token, closed));
+            }
+        }
+        for (token, closed) in lost {
+            if let Some(link) = self.links.remove(&token) {
+                self.lost(token, link, &closed);
+            }
+        }
+    }
+}
+
+/// How far this node is with definitions. There is one map for the time being.
+fn definitions(count: u64) -> Item<'static> {
+    Item::MapVersion(MapVersion { map: 1, catalogue: CatalogueVersion(count) })
+}
