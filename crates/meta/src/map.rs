@@ -46,6 +46,8 @@ pub enum BadDelta {
     OtherCluster,
     #[error("it leads from version {from} on, and this is version {version}")]
     NotNext { from: u64, version: u64 },
+    #[error("it leads to version {to}, and this is version {version} already")]
+    Older { to: u64, version: u64 },
     #[error("what comes of it is no map: {0}")]
     Contradiction(BadMap),
 }
@@ -125,10 +127,13 @@ impl Map {
         if self.is_formed() { self.cluster_map().check() } else { Ok(()) }
     }
 
-    /// Takes a delta that leads on from this version, or from nothing. What does not fit leaves the map as it was.
+    /// Takes a delta that leads on from this version, or a whole map that is newer. What does not fit leaves the map as it was.
     pub fn take(&mut self, delta: &Delta) -> Result<(), BadDelta> {
         if self.is_formed() && delta.cluster != self.cluster {
             return Err(BadDelta::OtherCluster);
+        }
+        if self.is_formed() && delta.to <= self.version {
+            return Err(BadDelta::Older { to: delta.to, version: self.version });
         }
         let mut next = match delta.from {
             0 => Self::default(),

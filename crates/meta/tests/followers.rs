@@ -1,7 +1,7 @@
 //! Nodes that are told of the map over links that lose things.
 
 use proptest::prelude::*;
-use shardine_meta::{Command, Delta, Feed, Followers, Map, Meta};
+use shardine_meta::{BadDelta, Command, Delta, Feed, Followers, Map, Meta};
 use shardine_model::{
     Bounds, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, Generation, NodeEntry, NodeId, Placement,
     RangeVersion, ReplicaId, ShardId, ShardState,
@@ -79,6 +79,19 @@ fn whoever_waits_for_a_version_waits_for_all() {
     assert!(!followers.have(7, [NodeId(1), NodeId(2)]));
     assert!(!followers.have(6, [NodeId(1), NodeId(3)]), "one that was never heard");
     assert!(followers.have(7, [NodeId(1)]));
+}
+
+/// One that was on its way for long, or comes from somebody who has been cut off.
+#[test]
+fn an_older_map_is_not_taken_back() {
+    let mut meta = begun();
+    let old = meta.map().whole();
+    set(&mut meta, 1);
+    let mut view = Map::decode(&meta.map().whole().to_bytes()).expect("a map");
+
+    assert_eq!(view.take(&old), Err(BadDelta::Older { to: 1, version: 2 }));
+
+    assert_eq!(view.whole(), meta.map().whole());
 }
 
 proptest! {
