@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
+use tokio::sync::oneshot;
 
 use super::store::{Error, Holder, Store};
 use super::table::{Table, fits, signed_micros, tell_of_lost_claim, tell_of_missing_rows};
@@ -64,8 +65,14 @@ impl SqliteTable {
         act: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<V> + Send + 'static,
     ) -> Result<V, Error> {
         let (path, kept) = (self.path.clone(), Arc::clone(&self.kept));
+        // A thread cannot be called back. What it has not begun when nobody waits for it any more is left undone, or a file
+        // that was locked for a while would be written to again and again for answers that nobody hears.
+        let (caller, _waiting) = oneshot::channel::<()>();
         let work = move || -> rusqlite::Result<V> {
             let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if caller.is_closed() {
+                return Err(rusqlite::Error::StatementChangedRows(0));
+            }
             let mut connection = match kept.take() {
                 Some(connection) => connection,
                 None => {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use shardine_kit::{Client, ClientMetrics, How, Mode, Options};
+use shardine_kit::{Client, ClientMetrics, Error, How, Mode, Options};
 
 use crate::world::{Letters, Listed, Mood, Reading, Stage, World, at, how, values};
 
@@ -222,6 +222,24 @@ async fn an_error_names_what_every_host_said() {
     let asked = trace.unwrap().asked;
     let broken = asked.iter().find(|asked| &*asked.host == "c1").and_then(|asked| asked.status.clone());
     assert_eq!(broken.map(|status| status.message), Some("no disk".to_owned()));
+}
+
+/// A list of whoever was asked that looked at every key for every key would take minutes here.
+#[tokio::test(start_paused = true)]
+async fn a_hundred_thousand_keys_half_of_them_missing_are_named() {
+    let stage = Stage::new(&[("a1", at(0, 50)), ("b1", at(50, 100)), ("c1", at(50, 100))]).await;
+    for name in ["b1", "c1"] {
+        stage.world.host(name, |host| host.mood = Mood::Broken);
+    }
+    let keys: Vec<u64> = (0..100_000).collect();
+
+    for mode in [Mode::All, Mode::Hedge, Mode::One] {
+        let error = stage.client.get_how(&keys, how(mode)).await.unwrap_err();
+        let Error::Missing { ids, hosts } = error else { panic!("{error}") };
+
+        assert_eq!(ids, keys[50_000..]);
+        assert!(hosts.iter().any(|tried| matches!(&*tried.host, "b1" | "c1")), "{hosts:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -62,6 +62,22 @@ async fn kit_a_5_a_reply_that_is_five_seconds_late_does_not_overwrite_a_newer_on
     assert_eq!(stage.believed("a1"), Some(at(0, 20)));
 }
 
+/// Its clock went back over a restart, so that it says less than it said before.
+#[tokio::test(start_paused = true)]
+async fn a_host_with_a_lower_incarnation_is_believed_after_three_periods_and_answers_meanwhile() {
+    let stage = Stage::new(&[("a1", at(0, 10))]).await;
+    let shard = shardine_kit::Shard::with_incarnation(shardine_kit::Identity::new("a", "a1"), 0);
+    shard.serve(at(5, 20));
+    stage.world.host("a1", |host| host.shard = shard);
+
+    assert_eq!(stage.client.get(&[6_000]).await.unwrap(), values(&[6_000]), "what it has by both words");
+    assert_eq!(stage.believed("a1"), Some(at(0, 10)));
+    stage.pass(45.0).await;
+
+    assert_eq!(stage.believed("a1"), Some(at(5, 20)));
+    assert_eq!(stage.client.get(&[15_000]).await.unwrap(), values(&[15_000]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn kit_a_12_every_period_the_list_is_read_again_and_everybody_is_asked() {
     let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;

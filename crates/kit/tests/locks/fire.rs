@@ -153,6 +153,22 @@ async fn a_client_in_the_wrong_directory_makes_no_database() {
     assert!(!path.exists());
 }
 
+/// A file that was locked for a while is not written to afterwards for everybody who has given up meanwhile.
+#[tokio::test]
+async fn what_was_given_up_while_the_file_was_locked_is_left_undone() {
+    let rig = Sqlite::new().await;
+    let (store, me) = (rig.store().await, who("a", "h0"));
+    let writer = rig.begin_to_write();
+
+    for _ in 0..10 {
+        assert!(timeout(Duration::from_millis(20), store.claim(&me)).await.is_err());
+    }
+    drop(writer);
+    let hold = store.claim(&me).await.unwrap().unwrap();
+
+    assert!(hold.generation <= 2, "the first one was waiting in SQLite itself: {hold:?}");
+}
+
 #[tokio::test]
 async fn whoever_lists_holders_does_not_wait_for_a_writer() {
     let rig = Sqlite::new().await;
