@@ -13,7 +13,7 @@ What docs/redis.md says is different is not said here, or not compared:
 - the order of fields and keys, which ones are drawn, cursors; a second more or less to live (`comparable`, `is_near`)
 - sums of floats whose last digits need more than 64 bits (`FLOATS`)
 - transactions over several partitions, and commands that a transaction does not take (`in_transaction`)
-- databases but the first, keys above 1,024 bytes, values above 32 MiB, replies above 64 MiB (`hrandfield`), 1,024 commands in a MULTI
+- databases but the first, keys above 1,024 bytes, values above 32 MiB, replies above 128 MiB (`hrandfield`), 1,024 commands in a MULTI
 - types and commands that are not there; the words of HELLO, INFO, COMMAND, CONFIG and CLIENT LIST
 - DBSIZE of keys whose time is over, which Redis counts until somebody looks at them (`expire`)
 """
@@ -182,9 +182,18 @@ class Speaker:
             [b"GETSET", key, value], [b"GETDEL", key], [b"GETEX", key] + self.getex_options(),
             [b"MGET"] + self.few(lambda: [self.key()]), [b"MSET"] + self.few(lambda: [self.key(), self.value()]),
             [b"INCR", key], [b"DECR", key], [self.any(b"INCRBY", b"DECRBY"), key, self.number()],
-            self.floats(), self.floats(), [b"APPEND", key, value], [b"STRLEN", key],
+            self.floats(), self.floats(), self.bits(key), self.bits(key),
+            [b"MSETNX"] + self.few(lambda: [self.any(*TAGGED), self.value()]), [b"APPEND", key, value], [b"STRLEN", key],
             [self.any(b"GETRANGE", b"SUBSTR"), key, self.number(), self.number()],
             [b"SETRANGE", key, self.any(b"0", b"2", b"10", b"-1", b"x", b"99999999999", b"01"), self.any(value, b"")],
+        )
+
+    def bits(self, key):
+        unit = self.any([], [b"BIT"], [b"byte"], [b"BAD"])
+        return self.any(
+            [b"GETBIT", key, self.number()], [b"SETBIT", key, self.any(b"0", b"7", b"9", b"100", self.number()), self.any(b"0", b"1", b"2", b"x")],
+            [b"BITCOUNT", key] + self.any([], [self.number()], [self.number(), self.number()] + unit),
+            [b"BITPOS", key, self.any(b"0", b"1", b"1", self.number())] + self.any([], [self.number()], [self.number(), self.number()] + unit),
         )
 
     def floats(self):
@@ -243,7 +252,7 @@ class Speaker:
 
     def odd(self, command):
         """Now and then a word too many or too few."""
-        if self.chance.random() > 0.03:
+        if self.chance.random() > 0.03 or command[0] == b"MSETNX":
             return command
         if self.chance.random() < 0.5 and len(command) > 1:
             at = self.chance.randrange(1, len(command))
@@ -262,6 +271,8 @@ class Speaker:
             command = self.any([b"FOO", b"x"], [b"MULTI"], [b"WATCH", b"{t}a"], [b"PING"], [b"ECHO", b"x"], [b"UNWATCH"], [b"SELECT", b"0"])
         if command[0] in (b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT"):
             command = command[:3]
+        if command[0] in (b"SETBIT", b"MSETNX"):
+            command = [b"STRLEN", command[-1]]
         if command[0] not in (b"FOO", b"MULTI", b"PING", b"ECHO", b"UNWATCH", b"SELECT") and len(command) > 1 and b"{t}" not in command[1]:
             command = command[:1] + [b"{t}a"] + command[2:]
         if command[0] in (b"MGET", b"DEL", b"UNLINK", b"EXISTS", b"TOUCH", b"WATCH"):

@@ -274,7 +274,7 @@ impl RespConnection {
 
     #[inline]
     fn read<H: LocalEngine>(&mut self, verb: Verb, line: Line<'_>, engine: &mut H, out: &mut Vec<u8>) -> Step {
-        let place = match address::parse(line.word(1), engine.catalogue()) {
+        let place = match address::parse(line.word(verb.key_place()), engine.catalogue()) {
             Ok(place) => place,
             Err(refusal) => return self.fail(&refusal.into(), out),
         };

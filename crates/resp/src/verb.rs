@@ -34,6 +34,7 @@ pub(crate) struct Keys {
 const NO_KEY: Keys = Keys { first: 0, last: 0, step: 0 };
 const ONE_KEY: Keys = Keys { first: 1, last: 1, step: 1 };
 const ALL_KEYS: Keys = Keys { first: 1, last: -1, step: 1 };
+const SECOND: Keys = Keys { first: 2, last: 2, step: 1 };
 const PAIRS: Keys = Keys { first: 1, last: -1, step: 2 };
 
 macro_rules! verbs {
@@ -106,8 +107,13 @@ verbs! {
     Strlen "STRLEN" 2 Read ONE_KEY;
     Getrange "GETRANGE" 4 Read ONE_KEY;
     Substr "SUBSTR" 4 Read ONE_KEY;
+    Getbit "GETBIT" 3 Read ONE_KEY;
+    Setbit "SETBIT" 4 Change ONE_KEY;
+    Bitcount "BITCOUNT" -2 Read ONE_KEY;
+    Bitpos "BITPOS" -3 Read ONE_KEY;
     Mget "MGET" -2 ReadMany ALL_KEYS;
     Mset "MSET" -3 ChangeMany PAIRS;
+    Msetnx "MSETNX" -3 ChangeMany PAIRS;
     Setnx "SETNX" 3 Change ONE_KEY;
     Setex "SETEX" 4 Change ONE_KEY;
     Psetex "PSETEX" 4 Change ONE_KEY;
@@ -131,6 +137,8 @@ verbs! {
     Pttl "PTTL" 2 Read ONE_KEY;
     Expiretime "EXPIRETIME" 2 Read ONE_KEY;
     Pexpiretime "PEXPIRETIME" 2 Read ONE_KEY;
+    Object "OBJECT" -2 Read SECOND;
+    Memory "MEMORY" -2 Read SECOND;
     Expire "EXPIRE" -3 Change ONE_KEY;
     Pexpire "PEXPIRE" -3 Change ONE_KEY;
     Expireat "EXPIREAT" -3 Change ONE_KEY;
@@ -190,8 +198,16 @@ impl Verb {
     pub(crate) fn kind_of(self, line: Line<'_>) -> Kind {
         match self {
             Verb::Setrange if line.word(3).is_empty() => Kind::Read,
+            // Those of their subcommands that name no key.
+            Verb::Object | Verb::Memory if line.len() < 3 => Kind::Own,
             _ => self.kind(),
         }
+    }
+
+    /// Where the key of a command on one row stands.
+    #[inline]
+    pub(crate) fn key_place(self) -> usize {
+        if matches!(self, Verb::Object | Verb::Memory) { 2 } else { 1 }
     }
 
     /// What a client may say before it has said who it is.
@@ -235,16 +251,16 @@ pub(crate) fn is_known_to_redis(name: &[u8]) -> bool {
 
 #[rustfmt::skip]
 const ELSEWHERE: &[&str] = &[
-    "ACL", "ASKING", "BGREWRITEAOF", "BGSAVE", "BITCOUNT", "BITFIELD", "BITFIELD_RO", "BITOP", "BITPOS", "BLMOVE",
+    "ACL", "ASKING", "BGREWRITEAOF", "BGSAVE", "BITFIELD", "BITFIELD_RO", "BITOP", "BLMOVE",
     "BLMPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BZMPOP", "BZPOPMAX", "BZPOPMIN", "CLUSTER", "COPY", "DEBUG", "DUMP",
     "EVAL", "EVALSHA", "EVALSHA_RO", "EVAL_RO", "FAILOVER", "FCALL", "FCALL_RO", "FUNCTION", "GEOADD", "GEODIST",
-    "GEOHASH", "GEOPOS", "GEORADIUS", "GEORADIUSBYMEMBER", "GEOSEARCH", "GEOSEARCHSTORE", "GETBIT", "HEXPIRE",
+    "GEOHASH", "GEOPOS", "GEORADIUS", "GEORADIUSBYMEMBER", "GEOSEARCH", "GEOSEARCHSTORE", "HEXPIRE",
     "HEXPIREAT", "HEXPIRETIME", "HGETDEL", "HGETEX", "HPERSIST", "HPEXPIRE", "HPEXPIREAT", "HPEXPIRETIME", "HPTTL",
     "HSETEX", "HTTL", "LASTSAVE", "LATENCY", "LCS", "LINDEX", "LINSERT", "LLEN", "LMOVE", "LMPOP", "LOLWUT", "LPOP",
-    "LPOS", "LPUSH", "LPUSHX", "LRANGE", "LREM", "LSET", "LTRIM", "MEMORY", "MIGRATE", "MODULE", "MONITOR", "MOVE",
-    "MSETNX", "OBJECT", "PFADD", "PFCOUNT", "PFDEBUG", "PFMERGE", "PSUBSCRIBE", "PSYNC", "PUBLISH", "PUBSUB",
+    "LPOS", "LPUSH", "LPUSHX", "LRANGE", "LREM", "LSET", "LTRIM", "MIGRATE", "MODULE", "MONITOR", "MOVE",
+    "PFADD", "PFCOUNT", "PFDEBUG", "PFMERGE", "PSUBSCRIBE", "PSYNC", "PUBLISH", "PUBSUB",
     "PUNSUBSCRIBE", "READONLY", "READWRITE", "RENAME", "RENAMENX", "REPLCONF", "REPLICAOF", "RESTORE", "ROLE", "RPOP",
-    "RPOPLPUSH", "RPUSH", "RPUSHX", "SADD", "SAVE", "SCARD", "SCRIPT", "SDIFF", "SDIFFSTORE", "SETBIT", "SHUTDOWN",
+    "RPOPLPUSH", "RPUSH", "RPUSHX", "SADD", "SAVE", "SCARD", "SCRIPT", "SDIFF", "SDIFFSTORE", "SHUTDOWN",
     "SINTER", "SINTERCARD", "SINTERSTORE", "SISMEMBER", "SLAVEOF", "SLOWLOG", "SMEMBERS", "SMISMEMBER", "SMOVE",
     "SORT", "SORT_RO", "SPOP", "SPUBLISH", "SRANDMEMBER", "SREM", "SSCAN", "SSUBSCRIBE", "SUBSCRIBE", "SUNION",
     "SUNIONSTORE", "SUNSUBSCRIBE", "SWAPDB", "SYNC", "UNSUBSCRIBE", "WAITAOF", "XACK", "XADD", "XAUTOCLAIM",
@@ -283,6 +299,6 @@ mod tests {
         for name in ["EVAL", "SCRIPT", "MODULE", "DEBUG", "SLAVEOF", "REPLICAOF", "MIGRATE", "SHUTDOWN", "MONITOR"] {
             assert_eq!(Verb::find(name.as_bytes()), None, "{name}");
         }
-        assert_eq!(Verb::ALL.len(), 86);
+        assert_eq!(Verb::ALL.len(), 93);
     }
 }

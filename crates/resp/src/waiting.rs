@@ -8,7 +8,7 @@ use shardine_router::{LocalEngine, Response, Ticket};
 use crate::address::ResolvedKey;
 use crate::command::call::Asked;
 use crate::command::look::Look;
-use crate::command::many::{Elements, Sum};
+use crate::command::many::{self, Elements, Sum};
 use crate::command::read::{self, Ask, Context, Found};
 use crate::command::reply_format::{RenderContext, ReplyFormat, failure_of, one_reply};
 use crate::command::transaction::{Exec, Watching};
@@ -23,6 +23,7 @@ pub(crate) enum Waiting {
     Read(Box<LateRead>),
     Look(Box<Look>),
     Sum(Box<Sum>),
+    AllOrNone,
     Elements(Box<Elements>),
     Watch(Box<Watching>),
     Exec(Box<Exec>),
@@ -67,6 +68,7 @@ impl Waiting {
             Self::Read(read) => read.advance(&response, context),
             Self::Look(look) => look.advance(response, context, ticket, engine),
             Self::Sum(sum) => sum.advance(response),
+            Self::AllOrNone => many::all_or_none(&response),
             Self::Elements(elements) => elements.advance(part, &response, context),
             Self::Watch(watching) => watching.advance(part, &response),
             Self::Exec(exec) => exec.finish(response, context, engine.catalogue()),

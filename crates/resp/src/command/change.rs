@@ -84,12 +84,20 @@ pub(crate) enum Decision<'a> {
 /// Whether a command must know the record before it can be planned.
 #[inline]
 pub(crate) fn looks_first(verb: Verb, line: Line<'_>) -> bool {
-    matches!(verb, Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat) && line.len() > 3
+    match verb {
+        Verb::Setbit => true,
+        Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat => line.len() > 3,
+        _ => false,
+    }
 }
 
 /// Plans a command that looks first, given what it saw.
 pub(crate) fn decide<'a>(order: Order<'a>, seen: Found<'_>) -> Result<Decision<'a>, Failure> {
-    Ok(match key::decide_expire(order, seen)? {
+    let decision = match order.verb {
+        Verb::Setbit => string::setbit(order, seen).map(Decision::Change),
+        _ => key::decide_expire(order, seen),
+    };
+    Ok(match decision? {
         Decision::Change((command, format)) => {
             Decision::Change((Command { if_version: Some(version_of(seen)), ..command }, format))
         }

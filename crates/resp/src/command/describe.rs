@@ -30,6 +30,19 @@ pub(super) fn command(connection: &RespConnection, line: Line<'_>, out: &mut Vec
     Ok(())
 }
 
+/// What is said to a subcommand of `OBJECT` or `MEMORY` that names no key, or that is not here.
+pub(crate) fn no_subcommand(verb: Verb, line: Line<'_>) -> Failure {
+    let (name, what) = (verb.name(), line.word(1));
+    if ["ENCODING", "FREQ", "IDLETIME", "REFCOUNT", "USAGE"].iter().any(|known| is(what, known)) {
+        let what = String::from_utf8_lossy(what).to_ascii_lowercase();
+        return wrong_arity(&format!("{}|{what}", name.to_ascii_lowercase()));
+    }
+    if ["HELP", "DOCTOR", "MALLOC-STATS", "PURGE", "STATS"].iter().any(|known| is(what, known)) {
+        return Failure::unsupported(format!("Shardine has no {name} {}", quote(what)));
+    }
+    Failure::line([b"ERR unknown subcommand '", what, b"'. Try ", name.as_bytes(), b" HELP."].concat())
+}
+
 fn write_all(verbs: impl ExactSizeIterator<Item = Option<Verb>>, protocol: Protocol, out: &mut Vec<u8>) {
     wire::array(out, verbs.len());
     for verb in verbs {
@@ -69,7 +82,7 @@ fn write_keys(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
         return Err(Failure::line("ERR Invalid number of arguments specified for command"));
     }
     let count = if keys.last < 0 { usize::MAX } else { 1 };
-    let found: Vec<&[u8]> = line.words(3).step_by(keys.step as usize).take(count).collect();
+    let found: Vec<&[u8]> = line.words(2 + keys.first as usize).step_by(keys.step as usize).take(count).collect();
     wire::array(out, found.len());
     found.into_iter().for_each(|key| wire::bulk(out, key));
     Ok(())

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use shardine_model::{Answer, ErrorCode, FieldsView, Request, RowKeyBuf, RowView, Table};
-use shardine_router::{Explanation, LocalEngine, Read, Response, RowCall, Ticket};
+use shardine_model::{Answer, ErrorCode, Request, RowKeyBuf, Table};
+use shardine_router::{LocalEngine, Read, Response, RowCall, Ticket};
 use smallvec::SmallVec;
 
 use crate::address::ResolvedKey;
@@ -36,8 +36,6 @@ pub(crate) struct Look {
 #[derive(Clone, Copy)]
 enum Stage {
     Looking,
-    /// The record is known; when it expires is being asked.
-    AskingExpiry,
     Changing(ReplyFormat),
 }
 
@@ -86,15 +84,7 @@ impl Look {
                 let render = RenderContext { protocol: context.protocol, catalogue: engine.catalogue() };
                 Progress::written(|out| format.write(&response, render, out))
             }
-            (Stage::AskingExpiry, Response::Explanation(explanation)) => {
-                self.decide(found_by_explanation(explanation), context, ticket, engine)
-            }
-            (Stage::Looking, _) if self.needs_expiry() && matches!(found_in(&response), Ok(Found::Live(_))) => {
-                self.stage = Stage::AskingExpiry;
-                engine.call(RowCall::Explain { row: self.row.clone() }.into(), ticket);
-                Progress::Wait
-            }
-            (Stage::Looking | Stage::AskingExpiry, _) => match found_in(&response) {
+            (Stage::Looking, _) => match found_in(&response) {
                 Ok(found) => self.decide(found, context, ticket, engine),
                 Err(failure) => Progress::failed(&failure),
             },
@@ -132,10 +122,6 @@ impl Look {
         let order = Order { verb: self.verb, line: self.line.line(), place: &place, now: context.now };
         perform(change::decide(order, seen), &mut self.stage, ticket, engine)
     }
-
-    fn needs_expiry(&self) -> bool {
-        matches!(self.verb, Verb::Persist | Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat)
-    }
 }
 
 fn perform<H: LocalEngine>(
@@ -157,12 +143,4 @@ fn perform<H: LocalEngine>(
 
 fn place_of<'a>(row: &'a RowKeyBuf, table: &Option<Arc<Table>>) -> ResolvedKey<'a> {
     ResolvedKey { table: table.clone(), key: &row.key, sort: SmallVec::from_slice(&row.sort) }
-}
-
-fn found_by_explanation(explanation: &Explanation) -> Found<'static> {
-    let (version, sql_version) = (explanation.version, explanation.sql_version);
-    if !version.is_live() {
-        return Found::Absent { version, sql_version };
-    }
-    Found::Live(RowView { version, sql_version, expires_at: explanation.expires_at, fields: FieldsView::EMPTY })
 }

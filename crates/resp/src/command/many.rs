@@ -4,14 +4,16 @@
 
 use std::sync::Arc;
 
-use shardine_model::{Request, Table};
+use shardine_model::command::{Batch, BatchItem, BatchMode, Body, Command, Existence};
+use shardine_model::{Answer, ErrorCode, Reply, Request, Table};
 use shardine_router::{LocalEngine, Read, Response};
 use smallvec::SmallVec;
 
 use crate::address::{self, ResolvedKey};
 use crate::command::change::{self, Order};
 use crate::command::read::{self, Ask, Context, Found};
-use crate::command::reply_format::{ReplyFormat, wrong_arity};
+use crate::command::reply_format::{ReplyFormat, failure_of, wrong_arity};
+use crate::command::transaction;
 use crate::connection::{RespConnection, Step};
 use crate::failure::Failure;
 use crate::frame::Line;
@@ -116,6 +118,9 @@ pub(crate) fn change<H: LocalEngine>(
     if !places.iter().all(|place| connection.may_change(place)) {
         return Step::NotYet;
     }
+    if verb == Verb::Msetnx {
+        return set_all_or_none(connection, line, &places, engine, out);
+    }
     let mut plans: SmallVec<[_; 2]> = SmallVec::new();
     for (index, place) in places.iter().enumerate() {
         match plan_one(Order { verb, line, place, now: engine.now() }, index) {
@@ -137,10 +142,50 @@ pub(crate) fn change<H: LocalEngine>(
     Step::Taken
 }
 
+/// `MSETNX`: one batch of one partition, refused as a whole if one of the records exists. Of a key that is named twice the
+/// last value counts.
+fn set_all_or_none<H: LocalEngine>(
+    connection: &mut RespConnection,
+    line: Line<'_>,
+    places: &[ResolvedKey<'_>],
+    engine: &mut H,
+    out: &mut Vec<u8>,
+) -> Step {
+    let mut commands: Vec<BatchItem<'_>> = Vec::new();
+    for (index, place) in places.iter().enumerate() {
+        if places[index + 1..].iter().any(|later| later.row() == place.row()) {
+            continue;
+        }
+        match plan_one(Order { verb: Verb::Msetnx, line, place, now: engine.now() }, index) {
+            Ok((command, _)) => {
+                commands.push(BatchItem::Change(Command { existence: Existence::Absent, ..command }));
+            }
+            Err(failure) => return connection.fail(&failure, out),
+        }
+    }
+    if let Err(failure) = transaction::check(commands.iter().map(BatchItem::row), commands.len()) {
+        return connection.fail(&failure, out);
+    }
+    let batch = Batch { mode: BatchMode::AllOrNone, conditions: Vec::new(), commands };
+    let id = connection.queue.wait(connection.protocol, Waiting::AllOrNone);
+    engine.submit(&Request { origin: None, body: Body::Batch(batch) }, connection.ticket(id, 0));
+    Step::Taken
+}
+
+/// Whether all of a batch was done.
+pub(crate) fn all_or_none(response: &Response) -> Progress {
+    let Response::Answer(Answer::Many(replies)) = response else { return Progress::failed(&failure_of(response)) };
+    match replies.iter().find_map(Reply::refusal) {
+        None => Progress::written(|out| wire::integer(out, 1)),
+        Some(ErrorCode::Exists) => Progress::written(|out| wire::integer(out, 0)),
+        Some(code) => Progress::failed(&Failure::from(code)),
+    }
+}
+
 /// The change of the key at `index` among the command's keys.
 pub(crate) fn plan_one(order: Order<'_>, index: usize) -> Result<change::Plan<'_>, Failure> {
     match order.verb {
-        Verb::Mset => change::plan_pair(order, order.line.word(2 + 2 * index)),
+        Verb::Mset | Verb::Msetnx => change::plan_pair(order, order.line.word(2 + 2 * index)),
         _ => change::plan(order),
     }
 }

@@ -71,6 +71,7 @@ fn answer<H: LocalEngine>(
         Verb::Client => client::answer(connection, line, out),
         Verb::Command => describe::command(connection, line, out),
         Verb::Config => config::config(connection, line, out),
+        Verb::Object | Verb::Memory => Err(describe::no_subcommand(verb, line)),
         Verb::RecCall => Err(Failure::unsupported("REC.CALL is not offered: Shardine runs no stored functions yet")),
         other => Err(Failure::unsupported(other.name())),
     }
@@ -124,19 +125,19 @@ fn hello(connection: &mut RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> 
 
 fn greet(connection: &RespConnection, out: &mut Vec<u8>) {
     wire::map(out, 7, connection.protocol);
-    let mut text = |name: &str, value: &str| {
+    let text = |out: &mut Vec<u8>, name: &str, value: &str| {
         wire::bulk(out, name.as_bytes());
         wire::bulk(out, value.as_bytes());
     };
     // Clients read the name and version to know what they may send; both stand for the protocol, not the product.
-    text("server", "redis");
-    text("version", REDIS_VERSION);
-    text("mode", "standalone");
-    text("role", "master");
+    text(out, "server", "redis");
+    text(out, "version", REDIS_VERSION);
     wire::bulk(out, b"proto");
     wire::integer(out, connection.protocol.number());
     wire::bulk(out, b"id");
     wire::integer(out, connection.peer.number());
+    text(out, "mode", "standalone");
+    text(out, "role", "master");
     wire::bulk(out, b"modules");
     wire::array(out, 0);
 }

@@ -1,6 +1,7 @@
 //! Commands that read one row. Each checks its words before it looks at the row, so that a rehearsal on an absent row
 //! finds every fault of the command without reading anything (records 12). Nothing here asks the engine.
 
+mod bits;
 mod hash;
 mod key;
 mod string;
@@ -13,6 +14,7 @@ use crate::frame::Line;
 use crate::verb::Verb;
 use crate::wire::Protocol;
 
+pub(crate) use bits::{bit, offset};
 pub(crate) use hash::{field_count, for_each_field};
 pub(crate) use key::kind_of;
 
@@ -90,6 +92,11 @@ fn answer_rarer(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Vec<
         Verb::Hrandfield => hash::hrandfield(ask, found, context, out),
         Verb::Hscan => hash::hscan(ask, found, out),
         Verb::Strlen => string::strlen(ask, found, out),
+        Verb::Getbit => bits::getbit(ask, found, out),
+        Verb::Bitcount => bits::bitcount(ask, found, out),
+        Verb::Bitpos => bits::bitpos(ask, found, out),
+        Verb::Object => key::object(ask, found, context, out),
+        Verb::Memory => key::memory(ask, found, context, out),
         Verb::Setrange => string::setrange(ask, found, out),
         Verb::Getrange | Verb::Substr => string::getrange(ask, found, out),
         Verb::Mget => string::mget(ask, found, context, out),

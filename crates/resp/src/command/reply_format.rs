@@ -38,6 +38,8 @@ pub(crate) enum ReplyFormat {
     Counter(Counter),
     /// The length of the one field that was touched.
     Length,
+    /// What a bit was before.
+    Bit(bool),
     /// The record was only looked at; what is wrong with the command itself.
     Faulty(Fault),
     /// Versions and values (`REC.…`).
@@ -114,6 +116,7 @@ impl ReplyFormat {
                 let length = touched(row, |value| with_text(value, <[u8]>::len));
                 wire::integer(out, length.unwrap_or(0) as i64);
             }
+            Self::Bit(old) => wire::integer(out, i64::from(old)),
             Self::Faulty(fault) => fault.failure(Verb::Getex).write(out),
             Self::Record { .. } => {}
         }

@@ -16,7 +16,7 @@ use crate::verb::{Kind, Verb};
 use crate::waiting::{Progress, Waiting, found_in};
 use crate::wire::{self, Protocol};
 
-pub(crate) use exec::Exec;
+pub(crate) use exec::{Exec, check};
 
 /// What stands between `MULTI` and `EXEC`.
 #[derive(Default)]
@@ -71,7 +71,10 @@ pub(crate) fn enqueue(connection: &mut RespConnection, verb: Verb, line: Line<'_
 fn unfit(verb: Verb, line: Line<'_>) -> Option<Failure> {
     let looks = matches!(verb, Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat) && line.len() > 3;
     let waits_for_sql = verb.name().starts_with("REC.") && line.words(2).any(|word| is(word, "ACK"));
-    let needs_more = verb.kind() == Kind::Call || matches!(verb, Verb::Hello | Verb::Auth) || looks || waits_for_sql;
+    let needs_more = verb.kind() == Kind::Call
+        || matches!(verb, Verb::Hello | Verb::Auth | Verb::Setbit | Verb::Msetnx)
+        || looks
+        || waits_for_sql;
     let sentence = || format!("{} cannot be part of a transaction: send it before MULTI or after EXEC", verb.name());
     needs_more.then(|| Failure::unsupported(sentence()))
 }

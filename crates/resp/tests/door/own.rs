@@ -17,7 +17,7 @@ fn greetings_and_small_talk() {
         ("HELLO 4", "-NOPROTO unsupported protocol version|"),
         (
             "HELLO 2",
-            "*14|$6|server|$5|redis|$7|version|$5|7.2.0|$4|mode|$10|standalone|$4|role|$6|master|$5|proto|:2|$2|id|:7|\
+            "*14|$6|server|$5|redis|$7|version|$5|7.2.0|$5|proto|:2|$2|id|:7|$4|mode|$10|standalone|$4|role|$6|master|\
              $7|modules|*0|",
         ),
         ("RESET", "+RESET|"),
@@ -47,11 +47,11 @@ fn clients_say_who_they_are() {
 fn libraries_find_what_they_ask_for() {
     let mut door = Door::open();
     door.script(&[
-        ("COMMAND COUNT", ":86|"),
+        ("COMMAND COUNT", ":93|"),
         ("COMMAND DOCS", "*0|"),
         ("COMMAND INFO get nope", "*2|*10|$3|get|:2|*1|+readonly|:1|:1|:1|*0|*0|*0|*0|*-1|"),
         ("COMMAND GETKEYS mset a 1 b 2", "*2|$1|a|$1|b|"),
-        ("COMMAND", "*86|*10|$4|hget|:3|…"),
+        ("COMMAND", "*93|*10|$4|hget|:3|…"),
         ("CONFIG GET save", "*2|$4|save|$0||"),
         ("CONFIG GET append*", "*4|$11|appendfsync|$6|always|$10|appendonly|$3|yes|"),
         ("CONFIG GET nope", "*0|"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shardine_model::command::{Batch, BatchItem, Body, Existence, Give, Kind, Operator, Ttl};
+use shardine_model::command::{Batch, BatchItem, BatchMode, Body, Existence, Give, Kind, Operator, Ttl};
 use shardine_model::number::float;
 use shardine_model::table::{KV, STRING_FIELD};
 use shardine_model::{
@@ -85,11 +85,21 @@ impl State {
         if batch.conditions.iter().any(|(row, version)| self.version(*row) != *version) {
             return Answer::ConditionFailed;
         }
-        let replies = batch.commands.iter().map(|item| match item {
-            BatchItem::Change(command) => self.apply(command),
-            BatchItem::Read(row) => self.read(*row),
-        });
-        Answer::Many(replies.collect())
+        let before = self.rows.clone();
+        let mut replies = Vec::new();
+        for item in &batch.commands {
+            let reply = match item {
+                BatchItem::Change(command) => self.apply(command),
+                BatchItem::Read(row) => self.read(*row),
+            };
+            let undoes = batch.mode == BatchMode::AllOrNone && reply.refusal().is_some();
+            replies.push(reply);
+            if undoes {
+                self.rows = before;
+                break;
+            }
+        }
+        Answer::Many(replies)
     }
 
     fn apply(&mut self, command: &Command<'_>) -> Reply {

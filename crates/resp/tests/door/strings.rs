@@ -166,6 +166,74 @@ fn a_string_is_not_a_hash() {
     ]);
 }
 
+#[test]
+fn bits_behave_as_in_redis() {
+    Door::open().script(&[
+        ("SETBIT b 7 1", ":0|"),
+        ("SETBIT b 7 0", ":1|"),
+        ("SETBIT b 20 1", ":0|"),
+        ("GET b", "$3|\0\0\u{8}|"),
+        ("GETBIT b 20", ":1|"),
+        ("GETBIT b 21", ":0|"),
+        ("GETBIT b 99999", ":0|"),
+        ("GETBIT absent 0", ":0|"),
+        ("GETBIT b -1", "-ERR bit offset is not an integer or out of range|"),
+        ("SETBIT b 268435456 1", "-ERR bit offset is not an integer or out of range|"),
+        ("SETBIT b 0 2", "-ERR bit is not an integer or out of range|"),
+        ("SET s foobar", "+OK|"),
+        ("BITCOUNT s", ":26|"),
+        ("BITCOUNT s 0 0", ":4|"),
+        ("BITCOUNT s 1 1", ":6|"),
+        ("BITCOUNT s 5 30 BIT", ":17|"),
+        ("BITCOUNT s 0", "-ERR syntax error|"),
+        ("BITCOUNT absent 0 x", ":0|"),
+        ("BITPOS s 1", ":1|"),
+        ("BITPOS s 0", ":0|"),
+        ("BITPOS s 1 2 -1", ":17|"),
+        ("BITPOS s 1 7 15 BIT", ":9|"),
+        ("BITPOS absent 0", ":0|"),
+        ("BITPOS absent 1", ":-1|"),
+        ("BITPOS s 2", "-ERR The bit argument must be 1 or 0.|"),
+        ("HSET h a 1", ":1|"),
+        ("SETBIT h 0 1", WRONG),
+        ("GETBIT h 0", WRONG),
+        ("BITCOUNT h", WRONG),
+    ]);
+}
+
+#[test]
+fn msetnx_sets_all_or_none_of_one_partition() {
+    Door::open().script(&[
+        ("MSETNX {t}a 1 {t}b 2", ":1|"),
+        ("MSETNX {t}c 1 {t}b 3", ":0|"),
+        ("MGET {t}a {t}b {t}c", "*3|$1|1|$1|2|$-1|"),
+        ("MSETNX {t}c 1 {t}c 2", ":1|"),
+        ("GET {t}c", "$1|2|"),
+        ("MSETNX {t}d 1 {t}e", "-ERR wrong number of arguments for 'msetnx' command|"),
+        ("MSETNX a 1 b 2", "-CROSSSLOT bad_request: …"),
+    ]);
+}
+
+#[test]
+fn records_are_described_as_redis_describes_them() {
+    Door::open().script(&[
+        ("SET n 12", "+OK|"),
+        ("SET s text", "+OK|"),
+        ("HSET h a 1", ":1|"),
+        ("OBJECT ENCODING n", "$3|int|"),
+        ("OBJECT ENCODING s", "$6|embstr|"),
+        ("OBJECT ENCODING h", "$8|listpack|"),
+        ("OBJECT ENCODING absent", "$-1|"),
+        ("OBJECT REFCOUNT s", ":1|"),
+        ("OBJECT ENCODING", "-ERR wrong number of arguments for 'object|encoding' command|"),
+        ("OBJECT BOGUS s", "-ERR unknown subcommand 'BOGUS'. Try OBJECT HELP.|"),
+        ("MEMORY USAGE s", ":57|"),
+        ("MEMORY USAGE absent", "$-1|"),
+        ("MEMORY USAGE s SAMPLES x", "-ERR value is not an integer or out of range|"),
+        ("COMMAND GETKEYS object encoding s", "*1|$1|s|"),
+    ]);
+}
+
 /// What Redis says first when several things are wrong.
 #[test]
 fn faults_are_told_in_the_order_of_redis() {

@@ -9,10 +9,11 @@ use smallvec::smallvec;
 use super::hash::{add_float, add_integer, count};
 use super::key::{Unit, expiry};
 use super::{Order, Plan};
+use crate::command::read::{self, Found};
 use crate::command::reply_format::{Counter, Fault, ReplyFormat};
-use crate::failure::{Failure, NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX};
+use crate::failure::{Failure, NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, WRONG_KIND};
 use crate::frame::Line;
-use crate::value::{Slot, integer, is};
+use crate::value::{Slot, integer, is, with_text};
 use crate::verb::Verb;
 
 /// The record with this string.
@@ -187,6 +188,40 @@ pub(super) fn setrange(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     }
     Ok(count(order, slot, Operator::Splice { at, cut: paste.len() as u64, paste }, ReplyFormat::Length))
 }
+
+/// One bit of a string. Its byte must be known to be changed, so this one looks first.
+pub(super) fn setbit<'a>(order: Order<'a>, seen: Found<'_>) -> Result<Plan<'a>, Failure> {
+    let offset = read::offset(order.line.word(2))?;
+    let bit = match order.line.word(3) {
+        b"0" => false,
+        b"1" => true,
+        _ => return Err(Failure::line("ERR bit is not an integer or out of range")),
+    };
+    let slot = Slot::of_string(order.place.typed())?;
+    let (byte, old) = match seen {
+        Found::Live(view) => match slot.read(&view.fields) {
+            None if order.place.typed().is_none() => return Err(WRONG_KIND),
+            value => value.map_or((0, 0), |value| {
+                with_text(value, |text| (text.get(offset / 8).copied().unwrap_or(0), read::bit(text, offset)))
+            }),
+        },
+        Found::Absent { .. } => (0, 0),
+    };
+    let mask = 0x80 >> (offset % 8);
+    let byte = usize::from(if bit { byte | mask } else { byte & !mask });
+    let operator = Operator::Splice { at: (offset / 8) as i64, cut: 1, paste: &BYTES[byte..=byte] };
+    Ok(count(order, slot, operator, ReplyFormat::Bit(old == 1)))
+}
+
+/// All bytes, to borrow one from.
+static BYTES: [u8; 256] = {
+    let (mut bytes, mut next) = ([0; 256], 0);
+    while next < 256 {
+        bytes[next] = next as u8;
+        next += 1;
+    }
+    bytes
+};
 
 pub(crate) fn setrange_offset(line: Line<'_>) -> Result<i64, Failure> {
     let offset = integer(line.word(2)).ok_or(NOT_AN_INTEGER)?;

@@ -112,7 +112,7 @@ fn places_of<'a, H: LocalEngine>(item: &'a Queued, engine: &H) -> Result<SmallVe
     match item.kind() {
         Kind::ReadMany | Kind::ChangeMany => many::places(item.verb, item.line.line(), engine),
         Kind::Read | Kind::Change => {
-            let place = crate::address::parse(item.line.line().word(1), engine.catalogue())?;
+            let place = crate::address::parse(item.line.line().word(item.verb.key_place()), engine.catalogue())?;
             Ok(SmallVec::from_iter([place]))
         }
         Kind::Call | Kind::Own | Kind::Control => Ok(SmallVec::new()),
@@ -167,7 +167,7 @@ fn rehearse<H: LocalEngine>(verb: Verb, line: Line<'_>, place: &ResolvedKey<'_>,
 }
 
 /// All rows of a batch must live in one partition, and there is a limit to them.
-fn check<'a>(mut rows: impl Iterator<Item = RowKey<'a>>, commands: usize) -> Result<(), Failure> {
+pub(crate) fn check<'a>(mut rows: impl Iterator<Item = RowKey<'a>>, commands: usize) -> Result<(), Failure> {
     if commands > limits::BATCH_COMMANDS_MAX {
         let limit = limits::BATCH_COMMANDS_MAX;
         let sentence = format!("the transaction touches {commands} rows, the limit is {limit}");
