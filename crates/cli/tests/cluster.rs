@@ -208,6 +208,39 @@ fn tables_and_sql_belong_to_the_cluster() {
     assert_eq!(text.matches("\"table\":\"users\"").count(), 30, "{text}");
 }
 
+/// A node that was away for so long that the others no longer have what it lacks in their logs gets a snapshot, on a link of its
+/// own, in pieces: the values together are larger than any message.
+#[test]
+fn a_node_that_missed_the_log_gets_a_snapshot() {
+    let mut cluster = Cluster::form(3, &[], &["--snapshot-log-bytes", "1MiB"]).unwrap();
+    cluster.kill9(2).unwrap();
+    let value = "v".repeat(1 << 20);
+    let mut client = cluster.client(0).unwrap();
+    for key in 0..90 {
+        assert_eq!(client.call(&["SET", &format!("large{key}"), &value]).unwrap(), Reply::ok());
+    }
+    // After their start the others have in memory what is behind their snapshots, and nothing else.
+    for place in 0..2 {
+        cluster.kill9(place).unwrap();
+    }
+    for place in 0..3 {
+        cluster.start(place).unwrap();
+    }
+    cluster.wait_until_serving().unwrap();
+
+    wait_for("the node to have its snapshots", PATIENCE, || {
+        let sent = |place| Ok::<_, anyhow::Error>(cluster.process(place)?.output().contains("has its snapshot"));
+        let mut sent = sent;
+        Ok((sent(0)? || sent(1)?).then_some(()))
+    })
+    .unwrap();
+    cluster.kill9(0).unwrap();
+    let mut client = cluster.client(2).unwrap();
+    for key in 0..90 {
+        assert_eq!(client.call(&["GET", &format!("large{key}")]).unwrap(), Reply::bulk(&value), "large{key}");
+    }
+}
+
 /// All nodes lose their power at once and start in any order.
 #[test]
 fn a_cluster_starts_again_in_any_order() {

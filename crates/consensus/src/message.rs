@@ -1,6 +1,7 @@
 //! Messages between replicas of a group: those of Raft, with what the leader adds to them, and a few of our own. Their bytes
 //! are in [`crate::codec`].
 
+use bytes::Bytes;
 use raft::eraftpb::{self, MessageType};
 use shardine_model::ReplicaId;
 
@@ -166,6 +167,22 @@ impl Message {
     #[must_use]
     pub fn is_snapshot(&self) -> bool {
         matches!(&self.0, Body::Raft(RaftMessage { kind: Kind::Snapshot, .. }))
+    }
+
+    /// Takes the snapshot out of a message that carries one, for a way of its own.
+    #[must_use]
+    pub fn take_snapshot_data(&mut self) -> Bytes {
+        match &mut self.0 {
+            Body::Raft(raft) if raft.kind == Kind::Snapshot => std::mem::take(&mut raft.inner.mut_snapshot().data),
+            Body::Raft(_) | Body::Inquiry { .. } | Body::Excluded { .. } => Bytes::new(),
+        }
+    }
+
+    /// Puts back what [`Message::take_snapshot_data`] took.
+    pub fn set_snapshot_data(&mut self, data: Bytes) {
+        if let Body::Raft(raft) = &mut self.0 {
+            raft.inner.mut_snapshot().data = data;
+        }
     }
 
     /// A short line for traces: kind, term and indexes, never data.

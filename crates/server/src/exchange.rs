@@ -158,7 +158,12 @@ impl Exchange {
         }
     }
 
-    /// A message for a group that has no seat on the lane whose link it came on.
+    /// A message for a group of this node.
+    pub fn step(&self, shard: ShardId, message: Message) {
+        self.step_elsewhere(shard, message, usize::MAX);
+    }
+
+    /// The same for one that came on the link of a lane which has no seat for it.
     pub fn step_elsewhere(&self, shard: ShardId, message: Message, lane: usize) {
         match shard.kind() {
             GroupKind::Records => {

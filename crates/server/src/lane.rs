@@ -190,7 +190,7 @@ impl Lane {
     fn send(&mut self) {
         let messages = self.core.take_messages();
         let Some(links) = &mut self.links else { return };
-        messages.iter().for_each(|(shard, message)| links.send(*shard, message));
+        messages.into_iter().for_each(|(shard, message)| links.send(shard, message));
         for departure in self.core.take_departures() {
             links.depart(departure, self.poll.registry(), &mut self.core);
         }
@@ -242,7 +242,7 @@ impl Lane {
             }
             LaneMessage::Send(messages) => {
                 if let Some(links) = &mut self.links {
-                    messages.iter().for_each(|(shard, message)| links.send(*shard, message));
+                    messages.into_iter().for_each(|(shard, message)| links.send(shard, message));
                 }
             }
             LaneMessage::Call { source, call, position, done } => {

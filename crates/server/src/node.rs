@@ -27,7 +27,7 @@ use crate::lane::{self, Core, CoreParts, Lane, Links, Neighbours};
 use crate::lane_message::{Inbox, LaneMessage};
 use crate::log_thread::LogNews;
 use crate::options::UpOptions;
-use crate::peers::{Audience, Book, Control, ControlHandle, ControlMessage};
+use crate::peers::{Audience, Book, Control, ControlHandle, ControlMessage, start_bulk};
 use crate::schema_manager::{self, SCHEMA_LANE, SchemaManager};
 use crate::start_error::StartError;
 use crate::stop::{self, Flushing, Stopped};
@@ -151,7 +151,8 @@ impl Node {
             let (cluster, node, name) = (identity.cluster, identity.node, identity.name.clone());
             let who = Who { cluster, node, name, incarnation, start, features: 0 };
             let book = Arc::new(Book::open(who, map, Arc::clone(&data))?);
-            anyhow::Ok(Neighbours { book, map: Arc::clone(map) })
+            let (bulk, _) = start_bulk(Arc::clone(&book))?;
+            anyhow::Ok(Neighbours { book, map: Arc::clone(map), bulk })
         });
         let neighbours = neighbours.transpose()?;
 
@@ -268,7 +269,12 @@ fn start_control(
     let cluster = exchange.cluster.as_ref().context("a node with neighbours has a map")?;
     let address = options.cluster.as_ref().context("a node of a cluster is told its peer port")?.peer;
     let listener = TcpListener::bind(address).map_err(|cause| StartError::Listen { address, cause })?;
-    let audience = Audience { lanes: exchange.inboxes.clone(), tell: coord.hear_of_peers() };
+    let receiver = Arc::clone(exchange);
+    let audience = Audience {
+        lanes: exchange.inboxes.clone(),
+        tell: coord.hear_of_peers(),
+        deliver: Arc::new(move |shard, message| receiver.step(shard, message)),
+    };
     let board = Arc::clone(&cluster.board);
     let (control, handle) = Control::open(listener, neighbours.book, board, clock, audience)?;
     let _ = cluster.control.set(handle.clone());

@@ -15,7 +15,7 @@ use shardine_transport::{Answer, Body, Change, Forward, ForwardFlags, Item, Link
 
 use super::core::Core;
 use super::forward::{Departure, Foreign};
-use crate::peers::{Book, Closed, Link};
+use crate::peers::{Book, BulkSender, Closed, Link, Parcel};
 
 /// This bit in a token tells a link from a client's connection.
 const LINK: usize = 1 << 63;
@@ -28,6 +28,8 @@ const DIAL_EVERY_MS: u64 = 50;
 pub(crate) struct Neighbours {
     pub book: Arc<Book>,
     pub map: Arc<ClusterMap>,
+    /// Where snapshots go.
+    pub bulk: BulkSender,
 }
 
 pub(crate) struct Links {
@@ -78,8 +80,11 @@ impl Links {
     }
 
     /// Sends a message to the replica that it is for. What cannot be sent now is lost, and Raft says it again.
-    pub fn send(&mut self, shard: ShardId, message: &Message) {
+    pub fn send(&mut self, shard: ShardId, message: Message) {
         let Some(node) = self.neighbours.map.node_of(shard, message.to()) else { return };
+        if message.is_snapshot() {
+            return self.neighbours.bulk.send(Parcel { node, shard, message });
+        }
         let token = self.dialled.get(&node).and_then(|dialled| dialled.token);
         if let Some(link) = token.and_then(|token| self.links.get_mut(&token)).filter(|link| link.is_open()) {
             let _ = link.outbox().push_raft(shard, |out| message.encode(out));

@@ -16,6 +16,7 @@ use shardine_transport::{Change, Clocks, Goodbye, Item, LeaderNews, LinkKind, Li
 
 use super::board::Board;
 use super::book::Book;
+use super::bulk::{Deliver, Receivers};
 use super::guests::{Arrived, Guests};
 use super::link::{Closed, Link};
 use crate::clock::Clock;
@@ -59,6 +60,8 @@ pub(crate) struct Audience {
     pub lanes: Vec<Inbox>,
     /// Which nodes live, for those who have no inbox.
     pub tell: Box<dyn Fn(Change) + Send>,
+    /// Who gets a snapshot that has arrived.
+    pub deliver: Deliver,
 }
 
 pub(crate) struct Control {
@@ -76,6 +79,7 @@ pub(crate) struct Control {
     links: BTreeMap<usize, Link>,
     dialled: BTreeMap<NodeId, Dialled>,
     guests: Guests,
+    receivers: Receivers,
     next_token: usize,
     next_pulse_ms: u64,
     buffer: Vec<u8>,
@@ -118,6 +122,7 @@ impl Control {
             links: BTreeMap::new(),
             dialled,
             guests: Guests::default(),
+            receivers: Receivers::default(),
             next_token: FIRST_LINK,
             next_pulse_ms: 0,
             buffer: Vec::new(),
@@ -272,8 +277,8 @@ impl Control {
                     self.ready(token, true);
                 }
             }
-            // Snapshots travel on append links for the time being.
-            LinkKind::Bulk | LinkKind::Probe => {}
+            LinkKind::Bulk => self.receivers.begin(stream, &self.audience.deliver),
+            LinkKind::Probe => {}
         }
     }
 
