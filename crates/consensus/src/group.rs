@@ -10,7 +10,7 @@ use shardine_model::log::{HardState, LogEntry, LogEntryKind, SnapshotMeta};
 
 use crate::membership::{Members, conf_state};
 use crate::message::{Body, Kind, Message, RaftMessage, Stamps};
-use crate::window::Window;
+use crate::window::{Keep, Window};
 
 /// Ticks without a leader before a replica stands for election; the real number is drawn between this and twice it.
 const ELECTION_TICKS: usize = 10;
@@ -377,7 +377,7 @@ impl Group {
     }
 
     /// Lets go of entries in memory that are applied and that no follower is about to need.
-    pub fn trim(&mut self, applied: u64, keep: u64) {
+    pub fn trim(&mut self, applied: u64, keep: Keep) {
         if self.is_alone() {
             return self.node.mut_store().forget_to(applied);
         }
@@ -385,7 +385,7 @@ impl Group {
         let progress = self.node.raft.prs().iter().map(|(_, progress)| progress);
         let snapshots = progress.filter(|one| one.state == ProgressState::Snapshot).map(|one| one.pending_snapshot);
         let pinned = snapshots.min().unwrap_or(u64::MAX);
-        self.node.mut_store().forget_to(applied.saturating_sub(keep).min(pinned));
+        self.node.mut_store().shrink(applied, pinned, keep);
     }
 
     /// The term of an applied entry that is still in memory.

@@ -20,3 +20,4 @@ pub use lead::{Pulse, TransferRefused};
 pub use membership::{ChangeRefused, MembershipChange, Removed, Step};
 pub use message::{Message, Stamps};
 pub use progress::{Progress, ProgressState};
+pub use window::Keep;

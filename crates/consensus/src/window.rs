@@ -10,12 +10,24 @@ use std::collections::VecDeque;
 use raft::eraftpb::{ConfState, Entry, HardState, Message, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 
-/// Invariant: entries are without gaps from `base_index + 1` on.
+/// How much of what is applied stays in memory for followers that are a little behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    pub entries: u64,
+    pub bytes: u64,
+}
+
+/// What a snapshot on its way keeps in memory, in times of what is kept anyway: a follower that takes longer than writers
+/// need for that begins again with another one.
+const PINNED_TIMES: u64 = 8;
+
+/// Invariant: entries are without gaps from `base_index + 1` on, and `bytes` is what their data takes.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     pub base_index: u64,
     pub base_term: u64,
     pub entries: VecDeque<Entry>,
+    pub bytes: u64,
     pub hard_state: HardState,
     pub conf_state: ConfState,
     /// A snapshot that is ready to be sent to followers, and whether somebody asked for one. raft-rs asks through a
@@ -36,7 +48,9 @@ impl Window {
         let Some(first) = entries.first() else { return };
         assert!(first.index > self.base_index, "entries behind the window are applied and cannot change");
         assert!(first.index <= self.last() + 1, "entries come without a gap");
-        self.entries.truncate((first.index - self.base_index - 1) as usize);
+        let replaced = self.entries.drain((first.index - self.base_index - 1) as usize..);
+        self.bytes -= replaced.map(|entry| bytes_of(&entry)).sum::<u64>();
+        self.bytes += entries.iter().map(bytes_of).sum::<u64>();
         self.entries.extend(entries.iter().cloned());
     }
 
@@ -47,8 +61,23 @@ impl Window {
         }
         assert!(index <= self.last(), "only known entries can be forgotten");
         self.base_term = self.entries[(index - self.base_index - 1) as usize].term;
-        self.entries.drain(..(index - self.base_index) as usize);
+        let forgotten = self.entries.drain(..(index - self.base_index) as usize);
+        self.bytes -= forgotten.map(|entry| bytes_of(&entry)).sum::<u64>();
         self.base_index = index;
+    }
+
+    /// Forgets applied entries beyond what is kept; those behind `pinned` only if they have become far too many.
+    pub fn shrink(&mut self, applied: u64, pinned: u64, keep: Keep) {
+        let pinned_bytes = keep.bytes.saturating_mul(PINNED_TIMES);
+        let (mut last, mut bytes) = (self.base_index, self.bytes);
+        for entry in self.entries.iter().take_while(|entry| entry.index <= applied) {
+            let is_beyond = applied - last > keep.entries || bytes > keep.bytes;
+            if !is_beyond || (last >= pinned && bytes <= pinned_bytes) {
+                break;
+            }
+            (last, bytes) = (entry.index, bytes - bytes_of(entry));
+        }
+        self.forget_to(last);
     }
 
     /// The entry that made the membership of the snapshot that a message carries.
@@ -61,9 +90,14 @@ impl Window {
     /// Begins anew behind a snapshot.
     pub fn restart_at(&mut self, index: u64, term: u64, conf_state: ConfState) {
         self.entries.clear();
+        self.bytes = 0;
         (self.base_index, self.base_term, self.conf_state) = (index, term, conf_state);
         self.snapshot = None;
     }
+}
+
+fn bytes_of(entry: &Entry) -> u64 {
+    entry.data.len() as u64
 }
 
 impl Storage for Window {
@@ -122,5 +156,76 @@ impl Storage for Window {
         }
         *self.snapshot_wanted.borrow_mut() = true;
         Err(StorageError::SnapshotTemporarilyUnavailable.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEEP: Keep = Keep { entries: 3, bytes: 100 };
+    const NOBODY: u64 = u64::MAX;
+
+    /// Entries 1, 2, … of these sizes.
+    fn window(sizes: &[usize]) -> Window {
+        let entry = |(place, size): (usize, &usize)| Entry {
+            index: place as u64 + 1,
+            term: 1,
+            data: vec![0; *size].into(),
+            ..Default::default()
+        };
+        let mut window = Window::default();
+        window.append(&sizes.iter().enumerate().map(entry).collect::<Vec<_>>());
+        window
+    }
+
+    #[test]
+    fn many_small_entries_are_kept_by_number() {
+        let mut window = window(&[1; 10]);
+
+        window.shrink(9, NOBODY, KEEP);
+
+        assert_eq!((window.base_index, window.last(), window.bytes), (6, 10, 4));
+    }
+
+    #[test]
+    fn few_large_entries_are_kept_by_bytes() {
+        let mut window = window(&[60; 3]);
+
+        window.shrink(3, NOBODY, KEEP);
+
+        assert_eq!((window.base_index, window.bytes), (2, 60));
+    }
+
+    #[test]
+    fn an_entry_that_is_larger_than_what_is_kept_goes_when_it_is_applied() {
+        let mut window = window(&[5_000]);
+
+        window.shrink(0, NOBODY, KEEP);
+        assert_eq!(window.bytes, 5_000, "it is still to be applied");
+
+        window.shrink(1, NOBODY, KEEP);
+        assert_eq!((window.base_index, window.bytes), (1, 0));
+    }
+
+    #[test]
+    fn a_snapshot_on_its_way_keeps_what_comes_behind_it_up_to_a_limit() {
+        let mut window = window(&[60; 20]);
+
+        window.shrink(10, 8, KEEP);
+        assert_eq!(window.base_index, 8, "behind it everything stays");
+
+        window.append(&[Entry { index: 21, term: 1, data: vec![0; 500].into(), ..Default::default() }]);
+        window.shrink(21, 8, KEEP);
+        assert!(window.bytes <= KEEP.bytes * PINNED_TIMES, "but not without end: {}", window.bytes);
+    }
+
+    #[test]
+    fn replaced_entries_are_not_counted() {
+        let mut window = window(&[60; 5]);
+
+        window.append(&[Entry { index: 3, term: 2, data: vec![0; 7].into(), ..Default::default() }]);
+
+        assert_eq!((window.last(), window.bytes), (3, 127));
     }
 }

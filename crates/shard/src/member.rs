@@ -10,7 +10,7 @@ pub(crate) mod proposals;
 pub(crate) mod turn;
 mod writes;
 
-use shardine_consensus::{Group, Message, Options as GroupOptions, Ready, Refused, Restored, Role, WhyRefused};
+use shardine_consensus::{Group, Keep, Message, Options as GroupOptions, Ready, Refused, Restored, Role, WhyRefused};
 use shardine_model::log::LogEntry;
 use shardine_model::{ReplicaId, ShardId};
 
@@ -20,6 +20,10 @@ use deferred::Deferred;
 use machine::Machine;
 use proposals::Proposals;
 use writes::Writes;
+
+/// Bytes of applied entries kept in memory for followers that are a little behind, however few they are: one of the largest
+/// writes, or a second of many small ones. A follower that is further behind gets a snapshot.
+const WINDOW_BYTES: u64 = 32 << 20;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
@@ -202,7 +206,8 @@ impl<T> Member<T> {
 
     /// Lets go of what it need not have in memory for its followers.
     fn trim(&mut self) {
-        self.group.trim(self.applied.index, self.options.window_entries);
+        let keep = Keep { entries: self.options.window_entries, bytes: WINDOW_BYTES };
+        self.group.trim(self.applied.index, keep);
     }
 
     /// Begins a snapshot when enough log has gathered behind the last one, or a follower needs one.

@@ -1,6 +1,6 @@
 //! Messages of peers under bytes that no peer would send, and a group that takes what can be read of them.
 
-use shardine_consensus::{Group, Message, Options, Restored, Role};
+use shardine_consensus::{Group, Keep, Message, Options, Restored, Role};
 use shardine_model::ReplicaId;
 use shardine_model::codec::Reader;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership, SnapshotMeta};
@@ -38,7 +38,7 @@ fn drain(group: &mut Group) -> bool {
                 return false;
             }
             group.applied(entry.index);
-            group.trim(entry.index, 2);
+            group.trim(entry.index, Keep { entries: 2, bytes: u64::MAX });
         }
     }
     true

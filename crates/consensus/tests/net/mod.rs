@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use shardine_consensus::{Group, Message, Options, Progress, Proposed, Ready, Restored, Role};
+use shardine_consensus::{Group, Keep, Message, Options, Progress, Proposed, Ready, Restored, Role};
 use shardine_model::ReplicaId;
 use shardine_model::codec::{Reader, put_bytes};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership, SnapshotMeta};
@@ -106,7 +106,7 @@ impl Node {
             for entry in &ready.committed {
                 self.apply(entry);
             }
-            self.group.trim(self.applied, keep);
+            self.group.trim(self.applied, Keep { entries: keep, bytes: u64::MAX });
             self.reads.extend(ready.reads.iter().map(|done| done.context));
             if self.group.take_snapshot_wish() {
                 self.offer_snapshot();
