@@ -2,6 +2,7 @@
 //! else the machine does falls on both. Reports medians and their ratio, and the spread of the ratios of single rounds.
 
 mod args;
+mod behind;
 mod coord;
 mod kit;
 mod machine;

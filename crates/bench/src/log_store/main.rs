@@ -1,10 +1,13 @@
 //! Measures the candidates for the log of all groups behind the same trait (docs/adr/0001-log-store.md). Decides nothing.
 //!
-//! `cargo run --release -p shardine-bench --features candidates --bin log_store [-- --seconds 3 --rounds 5 --dir PATH]`
+//! `cargo run --release -p shardine-bench --features candidates --bin log_store [-- --seconds 3 --rounds 5 --dir PATH]`; without the
+//! feature only ours and the bare disk are measured.
 
 mod damage;
+#[cfg(feature = "candidates")]
 mod fjall_log;
 mod load;
+#[cfg(feature = "candidates")]
 mod raft_engine_log;
 mod raw_file;
 mod store;
@@ -59,18 +62,20 @@ struct Candidate {
     can_recover: bool,
 }
 
-const CANDIDATES: [Candidate; 4] = [
+const CANDIDATES: &[Candidate] = &[
     Candidate { name: "raw file", open: |dir, _| Ok(Box::new(raw_file::RawFile::open(dir)?)), can_recover: false },
     Candidate {
         name: "segments (ours)",
         open: |dir, space| Ok(Box::new(Segments::open(dir, segment_options(space))?)),
         can_recover: true,
     },
+    #[cfg(feature = "candidates")]
     Candidate {
         name: "raft-engine",
         open: |dir, space| Ok(Box::new(raft_engine_log::RaftEngineLog::open(dir, space)?)),
         can_recover: true,
     },
+    #[cfg(feature = "candidates")]
     Candidate { name: "fjall", open: |dir, _| Ok(Box::new(fjall_log::FjallLog::open(dir)?)), can_recover: true },
 ];
 

@@ -21,10 +21,10 @@ pub struct Options {
     pub subject_bin: Option<PathBuf>,
 
     /// Rows to measure.
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "typed", "groups", "memory", "restart", "sql", "coord", "kit"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "typed", "behind", "large", "groups", "memory", "restart", "sql", "coord", "kit"])]
     pub only: Vec<Work>,
 
-    /// Of the rows in front of SQL only those whose name holds this text, such as `read-through PostgreSQL`.
+    /// Of the rows in front of SQL, and of those behind, only those whose name holds this text, such as `read-through PostgreSQL`.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub row: String,
 
@@ -43,6 +43,10 @@ pub struct Options {
     /// Records behind a throughput measurement.
     #[arg(long, default_value_t = 100_000)]
     pub records: u64,
+
+    /// Records behind a measurement among many.
+    #[arg(long, default_value_t = 5_000_000)]
+    pub large_records: u64,
 
     /// Records behind a memory or restart measurement.
     #[arg(long, default_value_t = 1_000_000)]
@@ -66,6 +70,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether the rows of this name are asked for.
+    pub fn wants(&self, name: &str) -> bool {
+        name.to_lowercase().contains(&self.row.to_lowercase())
+    }
+
     /// The options with `--quick` worked into them.
     pub fn effective(&self) -> Options {
         if !self.quick {
@@ -75,6 +84,7 @@ impl Options {
             rounds: self.rounds.min(3),
             seconds: 0.3,
             bulk_records: self.bulk_records.min(50_000),
+            large_records: self.large_records.min(100_000),
             ..self.clone()
         }
     }
@@ -89,9 +99,13 @@ pub enum Work {
     Hset,
     /// The same into a table with a definition and no SQL.
     Typed,
+    /// The same into a table with SQLite behind it, and reads beside rows of another table on their way to SQL.
+    Behind,
+    /// CPU time of reads and synced writes among five million records.
+    Large,
     /// Synced writes with a thousand groups on the node, against four.
     Groups,
-    /// Resident bytes per record.
+    /// Resident bytes per record, and what is left when all are gone.
     Memory,
     /// Time from start to serving.
     Restart,

@@ -29,19 +29,32 @@ pub fn load(client: &mut Client, count: u64) -> Result<()> {
         let [name, age, city] = fields(number);
         client.send(&["HSET", &key(number), "name", &name, "age", &age, "city", &city])?;
         if number - answered >= WINDOW {
-            answered = expect_created(client, answered, number)?;
+            answered = expect(3, client, answered, number)?;
         }
     }
-    expect_created(client, answered, count)?;
+    expect(3, client, answered, count)?;
     Ok(())
 }
 
-/// Reads the replies of the commands `from..to` and returns `to`.
-fn expect_created(client: &mut Client, from: u64, to: u64) -> Result<u64> {
+/// Deletes records `0..count`, all of which must exist.
+pub fn remove(client: &mut Client, count: u64) -> Result<()> {
+    let mut answered = 0;
+    for number in 0..count {
+        client.send(&["DEL", &key(number)])?;
+        if number - answered >= WINDOW {
+            answered = expect(1, client, answered, number)?;
+        }
+    }
+    expect(1, client, answered, count)?;
+    Ok(())
+}
+
+/// Reads the replies of the commands `from..to`, all of which must be this number, and returns `to`.
+fn expect(reply: i64, client: &mut Client, from: u64, to: u64) -> Result<u64> {
     for number in from..to {
         match client.receive()? {
-            Reply::Int(3) => {}
-            other => bail!("loading {} was answered with {other:?}", key(number)),
+            Reply::Int(given) if given == reply => {}
+            other => bail!("{} was answered with {other:?}", key(number)),
         }
     }
     Ok(to)

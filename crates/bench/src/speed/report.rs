@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Options, Work},
-    coord, kit, machine, memory,
+    behind, coord, kit, machine, memory,
     procfs::Bystanders,
     restart,
     row::{Row, Target, Unit, median},
@@ -31,7 +31,12 @@ impl Report {
         let mut rows = Vec::new();
         for work in &options.only {
             rows.extend(match work {
-                Work::Hget | Work::Hset | Work::Typed | Work::Groups => throughput::measure(*work, &place, &options)?,
+                Work::Hget => throughput::hget(&place, &options)?,
+                Work::Hset => throughput::hset(&place, &options)?,
+                Work::Typed => throughput::typed(&place, &options)?,
+                Work::Large => throughput::large(&place, &options)?,
+                Work::Groups => throughput::groups(&place, &options)?,
+                Work::Behind => behind::measure(&place, &options)?,
                 Work::Memory => memory::measure(&place, &options)?,
                 Work::Restart => restart::measure(&place, &options)?,
                 Work::Sql => sql::measure(&place, &options)?,
@@ -99,6 +104,7 @@ fn amount(unit: Unit, value: f64) -> String {
         Unit::MicrosPerOp => format!("{value:.2} µs"),
         Unit::MicrosPerSecond => format!("{} µs a second", thousands(value)),
         Unit::BytesPerRecord => format!("{value:.1} B"),
+        Unit::Megabytes => format!("{value:.1} MB"),
         Unit::Millis => format!("{} ms", thousands(value)),
     }
 }

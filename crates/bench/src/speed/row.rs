@@ -19,6 +19,7 @@ pub enum Unit {
     MicrosPerOp,
     MicrosPerSecond,
     BytesPerRecord,
+    Megabytes,
     Millis,
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use shardine_testkit::{Appendonly, Client, Doors, Port, RedisServer, Shardine, Sql};
+use shardine_testkit::{Appendonly, Client, Doors, Port, RedisServer, Reply, Shardine, Sql};
 
 use super::{args::Options, workplace::Workplace};
 
@@ -58,14 +58,26 @@ impl Server {
         }
     }
 
-    /// Makes a table without SQL. Redis needs none.
-    pub fn create_table(&mut self, definition: &[&str]) -> Result<()> {
+    /// Makes the table `people` with the fields of the records. Redis needs none.
+    pub fn create_people(&mut self, more: &[&str]) -> Result<()> {
         let Server::Shardine(server) = self else { return Ok(()) };
-        let output = server.command(&[&["table", "create"], definition, &["--backing", "none"]].concat()).output()?;
+        let fields = ["--field", "name:string", "--field", "age:int64", "--field", "city:string"];
+        let output = server.command(&[&["table", "create", "people"], &fields[..], more].concat()).output()?;
         if !output.status.success() {
             bail!("table create: {}", String::from_utf8_lossy(&output.stderr));
         }
         Ok(())
+    }
+
+    /// Waits until nothing is left to be written behind. Redis writes nothing behind, and without SQL there is nothing.
+    pub fn flush(&self) -> Result<()> {
+        match self {
+            Server::Redis(_) => Ok(()),
+            Server::Shardine(_) => match self.client()?.call(&["REC.FLUSH"])? {
+                Reply::Error(text) => bail!("REC.FLUSH: {text}"),
+                _ => Ok(()),
+            },
+        }
     }
 
     pub fn port(&self) -> &Port {
@@ -115,6 +127,14 @@ impl Pair {
         let reference = Server::start(Kind::Redis, promise, place, options)?;
         let subject = Server::start(options.subject, promise, place, options)?;
         Ok(Pair { reference, subject })
+    }
+
+    /// Shardine with SQLite behind it; the reference is as ever.
+    pub fn in_front_of_sqlite(promise: Promise, place: &Workplace, options: &Options) -> Result<Pair> {
+        let reference = Server::start(Kind::Redis, promise, place, options)?;
+        let (sql, doors, binary) = (Sql::Sqlite, Doors::Redis, options.subject_bin.clone());
+        let up = shardine_testkit::Options { sql, doors, binary, ..Default::default() };
+        Ok(Pair { reference, subject: Server::Shardine(Shardine::start_in(place.dir()?, up)?) })
     }
 
     /// Two of the same kind with different numbers of groups.

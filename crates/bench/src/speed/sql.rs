@@ -14,7 +14,7 @@ use super::row::{Row, Target, Unit};
 use super::throughput;
 use super::workplace::Workplace;
 use by_hand::ByHand;
-use site::{Base, Site};
+pub use site::{Base, Site};
 
 /// Rows of the write-back, and cold keys of the read-through.
 const WRITE_ROWS: u64 = 200_000;
@@ -26,21 +26,20 @@ const HOT_DELAY_MS: &str = "700";
 /// The rows of the group, or those that were asked for.
 pub fn measure(place: &Workplace, options: &Options) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    let is_wanted = |name: &str| name.to_lowercase().contains(&options.row.to_lowercase());
     for base in [Base::Server(Kind::Postgres), Base::Server(Kind::MariaDb), Base::Sqlite] {
-        if is_wanted(&format!("write-back {}", base.name())) {
+        if options.wants(&format!("write-back {}", base.name())) {
             rows.push(write_back(base, place, options)?);
         }
     }
     for kind in [Kind::Postgres, Kind::MariaDb] {
-        if is_wanted(&format!("read-through {}", Base::Server(kind).name())) {
+        if options.wants(&format!("read-through {}", Base::Server(kind).name())) {
             rows.extend(read_through(kind, place, options)?);
         }
     }
-    if is_wanted("hot keys") {
+    if options.wants("hot keys") {
         rows.extend(hot_keys(place, options)?);
     }
-    if is_wanted("outage") {
+    if options.wants("outage") {
         rows.push(outage(place, options)?);
     }
     ensure!(!rows.is_empty(), "no row in front of SQL is called {:?}", options.row);

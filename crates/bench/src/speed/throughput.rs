@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use shardine_testkit::Reply;
 
 use super::{
-    args::{Options, Work},
+    args::Options,
     procfs, records,
     row::{Row, Target, Unit},
     server::{Both, Pair, Promise, Server},
@@ -17,14 +17,23 @@ use super::{
 const WARM_UP: u64 = 20_000;
 
 /// One command under load, with what Redis is asked to promise and what has to come out at each pipeline depth.
-struct Load {
-    name: &'static str,
-    command: &'static [&'static str],
-    promise: Promise,
-    against: &'static str,
-    targets: [(u64, f64); 2],
-    /// How much CPU time an operation may take of the reference's.
-    cpu: f64,
+#[derive(Clone, Copy)]
+pub struct Load {
+    pub name: &'static str,
+    pub command: &'static [&'static str],
+    pub promise: Promise,
+    pub against: &'static str,
+    pub depths: &'static [Depth],
+}
+
+/// Commands in flight per connection, and what has to come out.
+#[derive(Clone, Copy)]
+pub struct Depth {
+    pub pipeline: u64,
+    /// Operations per second of the reference's.
+    pub speed: Target,
+    /// CPU time per operation of the reference's.
+    pub cpu: Target,
 }
 
 const HGET: Load = Load {
@@ -32,8 +41,10 @@ const HGET: Load = Load {
     command: &["HGET", "user:__rand_int__", "name"],
     promise: Promise::Memory,
     against: "redis-server, no AOF",
-    targets: [(1, 1.0), (16, 1.3)],
-    cpu: 1.0,
+    depths: &[
+        Depth { pipeline: 1, speed: Target::AtLeast(1.0), cpu: Target::AtMost(1.0) },
+        Depth { pipeline: 16, speed: Target::AtLeast(1.3), cpu: Target::AtMost(1.0) },
+    ],
 };
 
 const HSET: Load = Load {
@@ -41,27 +52,50 @@ const HSET: Load = Load {
     command: &["HSET", "user:__rand_int__", "name", "bob", "age", "10", "city", "london"],
     promise: Promise::Synced,
     against: "redis-server, appendfsync always",
-    targets: [(1, 1.1), (16, 1.5)],
-    cpu: 1.0,
+    depths: &[
+        Depth { pipeline: 1, speed: Target::AtLeast(1.1), cpu: Target::AtMost(1.0) },
+        Depth { pipeline: 16, speed: Target::AtLeast(1.5), cpu: Target::AtMost(1.0) },
+    ],
 };
 
-const TYPED: Load = Load {
-    name: "HSET on disk, typed table",
-    command: &["HSET", "people:__rand_int__", "name", "bob", "age", "10", "city", "london"],
-    promise: Promise::Synced,
-    against: "redis-server, appendfsync always",
-    targets: [(1, 1.1), (16, 1.5)],
-    cpu: 1.0,
+const TYPED: Load = Load { name: "HSET on disk, typed table", command: INTO_PEOPLE, ..HSET };
+
+/// Into the table that [`Server::create_people`] makes.
+pub const INTO_PEOPLE: &[&str] = &["HSET", "people:__rand_int__", "name", "bob", "age", "10", "city", "london"];
+
+const LARGE_HGET: Load = Load {
+    name: "HGET among many records",
+    depths: &[Depth { pipeline: 16, speed: Target::None, cpu: Target::AtMost(0.75) }],
+    ..HGET
 };
 
-/// Both sides are Shardine: what idle groups cost those that work.
-const GROUPS: Load = Load {
-    name: "HSET on disk, 1,000 groups",
-    command: HSET.command,
-    promise: Promise::Synced,
-    against: "shardine with 4 groups",
-    targets: [(1, 0.9), (16, 0.9)],
-    cpu: 1.1,
+const LARGE_HSET: Load = Load {
+    name: "HSET on disk among many records",
+    depths: &[Depth { pipeline: 16, speed: Target::None, cpu: Target::AtMost(0.8) }],
+    ..HSET
+};
+
+/// Both sides are Shardine: what idle groups cost those that work. All keys have one tag, so that one group has them all.
+const IDLE_GROUPS: Load = Load {
+    name: "HSET on disk into one of 1,000 groups",
+    command: &["HSET", "user:{tag}__rand_int__", "name", "bob", "age", "10", "city", "london"],
+    against: "into one of 4 groups",
+    depths: &[
+        Depth { pipeline: 1, speed: Target::AtLeast(0.9), cpu: Target::AtMost(1.1) },
+        Depth { pipeline: 16, speed: Target::AtLeast(0.9), cpu: Target::AtMost(1.1) },
+    ],
+    ..HSET
+};
+
+/// The same with keys all over them: an entry of each group carries few of the commands that came together.
+const BUSY_GROUPS: Load = Load {
+    name: "HSET on disk into all of 1,000 groups",
+    against: "into all of 4 groups",
+    depths: &[
+        Depth { pipeline: 1, speed: Target::None, cpu: Target::None },
+        Depth { pipeline: 16, speed: Target::None, cpu: Target::None },
+    ],
+    ..HSET
 };
 
 /// What one run of redis-benchmark showed.
@@ -70,44 +104,48 @@ struct Sample {
     cpu_micros_per_op: f64,
 }
 
-/// Measures the rows of one load: two of throughput, two of CPU time.
-pub fn measure(work: Work, place: &Workplace, options: &Options) -> Result<Vec<Row>> {
-    let load = match work {
-        Work::Hget => HGET,
-        Work::Typed => TYPED,
-        Work::Groups => GROUPS,
-        _ => HSET,
-    };
-    let mut pair = match work {
-        Work::Groups => Pair::of_groups([4, 1_000], place, options)?,
-        _ => Pair::start(load.promise, place, options)?,
-    };
-    if work == Work::Typed {
-        pair.subject.create_table(&[
-            "people",
-            "--field",
-            "name:string",
-            "--field",
-            "age:int64",
-            "--field",
-            "city:string",
-        ])?;
-    }
+pub fn hget(place: &Workplace, options: &Options) -> Result<Vec<Row>> {
+    measure(&HGET, Pair::start(HGET.promise, place, options)?, options)
+}
+
+pub fn hset(place: &Workplace, options: &Options) -> Result<Vec<Row>> {
+    measure(&HSET, Pair::start(HSET.promise, place, options)?, options)
+}
+
+pub fn typed(place: &Workplace, options: &Options) -> Result<Vec<Row>> {
+    let mut pair = Pair::start(TYPED.promise, place, options)?;
+    pair.subject.create_people(&["--backing", "none"])?;
+    measure(&TYPED, pair, options)
+}
+
+/// Both among many more records than any cache of the machine holds.
+pub fn large(place: &Workplace, options: &Options) -> Result<Vec<Row>> {
+    let options = Options { records: options.large_records, ..options.clone() };
+    let mut rows = measure(&LARGE_HGET, Pair::start(LARGE_HGET.promise, place, &options)?, &options)?;
+    rows.extend(measure(&LARGE_HSET, Pair::start(LARGE_HSET.promise, place, &options)?, &options)?);
+    Ok(rows)
+}
+
+pub fn groups(place: &Workplace, options: &Options) -> Result<Vec<Row>> {
+    let mut rows = measure(&IDLE_GROUPS, Pair::of_groups([4, 1_000], place, options)?, options)?;
+    rows.extend(measure(&BUSY_GROUPS, Pair::of_groups([4, 1_000], place, options)?, options)?);
+    Ok(rows)
+}
+
+/// Measures the rows of one load: one of throughput and one of CPU time per depth.
+pub fn measure(load: &Load, mut pair: Pair, options: &Options) -> Result<Vec<Row>> {
     for server in [&mut pair.reference, &mut pair.subject] {
         records::load(&mut server.client()?, options.records)?;
     }
     let mut rows = Vec::new();
     let mut cpu_rows = Vec::new();
-    for (pipeline, target) in load.targets {
-        let samples = sample(&load, pipeline, &mut pair, options)?;
+    for depth in load.depths {
+        let pipeline = depth.pipeline;
+        let samples = sample(load, pipeline, &mut pair, options)?;
         let work = format!("{}, {} connections, pipeline {pipeline}", load.name, options.connections);
-        rows.push(row(&work, &load, Unit::OpsPerSecond, Target::AtLeast(target), &samples, |sample| {
-            sample.ops_per_second
-        }));
+        rows.push(row(&work, load, Unit::OpsPerSecond, depth.speed, &samples, |sample| sample.ops_per_second));
         let work = format!("CPU time per operation: {}, pipeline {pipeline}", load.name);
-        cpu_rows.push(row(&work, &load, Unit::MicrosPerOp, Target::AtMost(load.cpu), &samples, |sample| {
-            sample.cpu_micros_per_op
-        }));
+        cpu_rows.push(row(&work, load, Unit::MicrosPerOp, depth.cpu, &samples, |sample| sample.cpu_micros_per_op));
     }
     rows.append(&mut cpu_rows);
     Ok(rows)
@@ -153,6 +191,8 @@ fn run(load: &Load, pipeline: u64, count: u64, server: &mut Server, options: &Op
     let ops_per_second = benchmark(port, options.connections, pipeline, options.records, count, load.command)?;
     let cpu = procfs::cpu_time(pid)? - cpu_before;
     check_answers(server)?;
+    // What is left for SQL must not be in the way of whoever is measured next.
+    server.flush()?;
     Ok(Sample { ops_per_second, cpu_micros_per_op: cpu.as_secs_f64() * 1e6 / count as f64 })
 }
 

@@ -126,6 +126,13 @@ impl Site {
         value.with_context(|| format!("no {name}"))?.parse().context("a number")
     }
 
+    /// Rows that SQL does not have yet.
+    pub fn dirty_rows(&self) -> Result<u64> {
+        let report: serde_json::Value = serde_json::from_str(&self.get("/v1/writeback")?)?;
+        let tables = report["tables"].as_array().cloned().unwrap_or_default();
+        Ok(tables.iter().filter_map(|table| table["dirty_rows"].as_u64()).sum())
+    }
+
     fn get(&self, path: &str) -> Result<String> {
         let address = format!("http://{}{path}", self.shardine.http().address());
         let output = Command::new("curl").args(["--silent", "--fail", &address]).output()?;
