@@ -6,6 +6,8 @@ use shardine_model::log::LogOp;
 use shardine_model::{ReplicaId, ShardId};
 use shardine_shard::{Message, SnapshotPart, Time};
 
+use crate::handover::HandOver;
+use crate::heirs::Suspicions;
 use crate::log_queue::{Batch, LogQueue, Receipt};
 use crate::replica::{GroupReplica, Work};
 use crate::seat::{Seat, SeatId, Seats};
@@ -43,6 +45,10 @@ pub struct Host<R: GroupReplica> {
     /// Seats whose replicas have stopped, for the owner to tell.
     pub stopped: Vec<SeatId>,
     cut_bytes: usize,
+    pub(crate) suspicions: Suspicions,
+    pub(crate) handover: Option<HandOver>,
+    /// Since when the batch is on its way to the disk that is.
+    writing_since_ms: Option<u64>,
 }
 
 impl<R: GroupReplica> Default for Host<R> {
@@ -60,6 +66,9 @@ impl<R: GroupReplica> Default for Host<R> {
             parts: Vec::new(),
             stopped: Vec::new(),
             cut_bytes: CUT_BYTES,
+            suspicions: Suspicions::default(),
+            handover: None,
+            writing_since_ms: None,
         }
     }
 }
@@ -84,6 +93,7 @@ impl<R: GroupReplica> Host<R> {
         if let Some(due_ms) = seat.due_ms {
             self.due.remove(&(due_ms, id));
         }
+        self.suspicions.forget(id);
         self.log.push_quietly(LogOp::Remove { shard: seat.shard, replica: seat.replica_id });
         self.log.hurry();
         Some(seat)
@@ -93,6 +103,15 @@ impl<R: GroupReplica> Host<R> {
     #[must_use]
     pub fn seat(&self, id: SeatId) -> Option<&Seat<R>> {
         self.seats.get(id)
+    }
+
+    pub(crate) fn seat_mut(&mut self, id: SeatId) -> Option<&mut Seat<R>> {
+        self.seats.get_mut(id)
+    }
+
+    /// In the order of their shards.
+    pub(crate) fn seat_ids(&self) -> impl Iterator<Item = SeatId> + '_ {
+        self.seats.ids()
     }
 
     #[must_use]
@@ -169,6 +188,7 @@ impl<R: GroupReplica> Host<R> {
     pub fn tick(&mut self) {
         let time = self.time;
         self.each(|replica, actions| replica.tick(time, actions));
+        self.advance_hand_over();
         self.log.hurry();
     }
 
@@ -184,12 +204,14 @@ impl<R: GroupReplica> Host<R> {
             }
             self.act(id, R::run_timers);
         }
+        self.run_claims();
     }
 
     /// When [`Host::run_due`] has something to do.
     #[must_use]
     pub fn next_due_ms(&self) -> Option<u64> {
-        self.due.first().map(|(due_ms, _)| *due_ms)
+        let timer = self.due.first().map(|(due_ms, _)| *due_ms);
+        timer.into_iter().chain(self.suspicions.next_due_ms()).min()
     }
 
     /// Takes a peer's message. One for another replica of the shard than the one that sits here is dropped: whoever was
@@ -283,7 +305,15 @@ impl<R: GroupReplica> Host<R> {
                 self.end_turn();
             }
         }
-        self.log.begin()
+        let batch = self.log.begin();
+        if batch.is_some() {
+            self.writing_since_ms = Some(self.time.monotonic_ms);
+        }
+        batch
+    }
+
+    pub(crate) fn writing_since_ms(&self) -> Option<u64> {
+        self.writing_since_ms
     }
 
     /// Whether something is on its way to the disk.
@@ -295,6 +325,7 @@ impl<R: GroupReplica> Host<R> {
     /// The batch of this receipt is on disk, all of it.
     pub fn finish_batch(&mut self, receipt: Receipt) {
         self.log.finish();
+        self.writing_since_ms = None;
         for (id, number) in receipt.writes {
             self.act(id, |replica, actions| replica.persisted(number, actions));
         }

@@ -14,7 +14,10 @@ mod host;
 mod seat;
 mod log_queue;
 mod replica;
+mod heirs;
+mod handover;
 
+pub use handover::HandOverStatus;
 pub use host::{Host, Part};
 pub use log_queue::{Batch, Receipt};
 pub use replica::{GroupReplica, Work};

@@ -1,7 +1,7 @@
 //! A replica as its host sees it, whichever state machine it holds.
 
 use shardine_model::{ReplicaId, ShardId};
-use shardine_shard::{Message, Persist, Replica, Role, SnapshotPart, Time, coord, meta};
+use shardine_shard::{Message, Persist, Replica, Role, SnapshotPart, Time, TransferRefused, coord, meta};
 
 pub trait GroupReplica {
     type Actions: Default;
@@ -15,6 +15,12 @@ pub trait GroupReplica {
     fn tick(&mut self, time: Time, actions: &mut Self::Actions);
     /// Stands for election at once.
     fn campaign(&mut self, actions: &mut Self::Actions);
+    /// Believes no longer that somebody leads.
+    fn forget_leader(&mut self, actions: &mut Self::Actions);
+    /// Begins to hand the lead over, to the best heir if none is named. Says to whom.
+    fn hand_over(&mut self, to: Option<ReplicaId>, actions: &mut Self::Actions) -> Result<ReplicaId, TransferRefused>;
+    /// Whether a hand-over has begun of which it is not known how it ends.
+    fn is_handing_over(&self) -> bool;
     fn step(&mut self, message: Message, actions: &mut Self::Actions);
     /// This log write, and all before it, is on disk.
     fn persisted(&mut self, number: u64, actions: &mut Self::Actions);
@@ -35,6 +41,11 @@ pub trait GroupReplica {
     fn snapshot_saved(&mut self, index: u64);
     fn snapshot_failed(&mut self);
 
+    /// Who is believed to lead.
+    fn leader(&self) -> Option<ReplicaId>;
+    fn voters(&self) -> &[ReplicaId];
+    /// Of a leader: who may lead next, best first.
+    fn heirs(&self) -> Vec<ReplicaId>;
     fn role(&self) -> Role;
     fn term(&self) -> u64;
     fn applied(&self) -> u64;
@@ -58,6 +69,22 @@ macro_rules! as_the_replica_does {
     () => {
         fn campaign(&mut self, actions: &mut Self::Actions) {
             Self::campaign(self, actions);
+        }
+
+        fn forget_leader(&mut self, actions: &mut Self::Actions) {
+            Self::forget_leader(self, actions);
+        }
+
+        fn hand_over(
+            &mut self,
+            to: Option<ReplicaId>,
+            actions: &mut Self::Actions,
+        ) -> Result<ReplicaId, TransferRefused> {
+            Self::hand_over(self, to, actions)
+        }
+
+        fn is_handing_over(&self) -> bool {
+            Self::is_handing_over(self)
         }
 
         fn step(&mut self, message: Message, actions: &mut Self::Actions) {
@@ -103,6 +130,18 @@ macro_rules! as_the_replica_does {
 
         fn id(&self) -> ReplicaId {
             Self::id(self)
+        }
+
+        fn leader(&self) -> Option<ReplicaId> {
+            self.group().leader()
+        }
+
+        fn voters(&self) -> &[ReplicaId] {
+            &self.group().membership().voters
+        }
+
+        fn heirs(&self) -> Vec<ReplicaId> {
+            self.group().heirs()
         }
 
         fn role(&self) -> Role {

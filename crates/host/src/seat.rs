@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use shardine_model::{ReplicaId, ShardId};
 
+use crate::heirs::Ranking;
 use crate::replica::GroupReplica;
 
 /// Names a seat for ever: what comes late for a replica that has left finds nobody, whoever sits in its place now.
@@ -26,6 +27,8 @@ pub struct Seat<R: GroupReplica> {
     pub(crate) is_listed_cutting: bool,
     /// Under which time it stands in the host's list of timers.
     pub(crate) due_ms: Option<u64>,
+    /// Who leads next, as the present leader has told it.
+    pub(crate) ranking: Ranking,
 }
 
 /// All seats of a host.
@@ -54,7 +57,8 @@ impl<R: GroupReplica> Seats<R> {
         assert_eq!(before, None, "a shard has one replica here at most");
         let actions = R::Actions::default();
         let (is_touched, is_listed_cutting, due_ms) = (false, false, None);
-        let seat = Seat { id, shard, replica_id, replica, actions, is_touched, is_listed_cutting, due_ms };
+        let ranking = Ranking::default();
+        let seat = Seat { id, shard, replica_id, replica, actions, is_touched, is_listed_cutting, due_ms, ranking };
         self.places[place as usize] = Some(seat);
         id
     }

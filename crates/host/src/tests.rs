@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogOp, LogWrite, SnapshotMeta};
-use shardine_model::{ReplicaId, ShardId};
-use shardine_shard::{Message, Persist, Role, SnapshotPart, Time};
+use shardine_model::{NodeId, ReplicaId, ShardId};
+use shardine_shard::{Message, Persist, Role, SnapshotPart, Time, TransferRefused};
 
 use crate::{GroupReplica, Host, SeatId, Work};
+
+const VOTERS: [ReplicaId; 3] = [ReplicaId(1), ReplicaId(2), ReplicaId(3)];
 
 #[derive(Default)]
 struct Actions {
@@ -30,6 +32,11 @@ struct Memory {
     timers_run: u64,
     pieces_left: u64,
     saved: u64,
+    /// Nobody, or itself if it was never told anything.
+    leader: Option<Option<ReplicaId>>,
+    heirs: Vec<ReplicaId>,
+    asked: Vec<ReplicaId>,
+    campaigns: u64,
 }
 
 impl Memory {
@@ -60,7 +67,29 @@ impl GroupReplica for Memory {
         self.time_ms = time.monotonic_ms;
     }
     fn tick(&mut self, _: Time, _: &mut Actions) {}
-    fn campaign(&mut self, _: &mut Actions) {}
+    fn campaign(&mut self, _: &mut Actions) {
+        self.campaigns += 1;
+    }
+    fn forget_leader(&mut self, _: &mut Actions) {
+        self.leader = Some(None);
+    }
+    fn hand_over(&mut self, to: Option<ReplicaId>, _: &mut Actions) -> Result<ReplicaId, TransferRefused> {
+        let to = to.ok_or(TransferRefused::NoHeir(self.id))?;
+        self.asked.push(to);
+        Ok(to)
+    }
+    fn is_handing_over(&self) -> bool {
+        false
+    }
+    fn leader(&self) -> Option<ReplicaId> {
+        self.leader.unwrap_or(Some(self.id))
+    }
+    fn voters(&self) -> &[ReplicaId] {
+        &VOTERS
+    }
+    fn heirs(&self) -> Vec<ReplicaId> {
+        self.heirs.clone()
+    }
     fn step(&mut self, _: Message, _: &mut Actions) {}
     fn persisted(&mut self, number: u64, _: &mut Actions) {
         self.persisted.push(number);
@@ -97,7 +126,7 @@ impl GroupReplica for Memory {
     }
     fn snapshot_failed(&mut self) {}
     fn role(&self) -> Role {
-        Role::Leader
+        if self.leader() == Some(self.id) { Role::Leader } else { Role::Follower }
     }
     fn term(&self) -> u64 {
         1
@@ -284,4 +313,127 @@ fn the_last_answers_of_a_replica_that_stops_are_still_given() {
     assert_eq!(host.stopped, [seats[0]]);
     assert_eq!(host.seat(seats[0]).unwrap().replica.as_ref().err().unwrap(), "damaged");
     assert!(host.act(seats[0], |_, _| {}).is_none(), "it must not be used again");
+}
+
+const SUSPECT: NodeId = NodeId(9);
+
+/// A host with replica `id` of shard 1, which follows replica 1 on the node that will be suspected.
+fn follower(id: u64) -> (Host<Memory>, SeatId) {
+    let mut host = Host::default();
+    let seat = add(&mut host, 1, id);
+    host.act(seat, |replica, _| replica.leader = Some(Some(ReplicaId(1))));
+    (host, seat)
+}
+
+fn pass_until(host: &mut Host<Memory>, monotonic_ms: u64) {
+    host.set_time(Time { monotonic_ms, ..Time::default() });
+    host.run_due();
+}
+
+fn campaigns(host: &Host<Memory>, seat: SeatId) -> u64 {
+    host.replica(seat).unwrap().campaigns
+}
+
+#[test]
+fn heirs_ask_for_votes_in_their_order_and_again_while_the_suspicion_lasts() {
+    let (mut first, first_seat) = follower(2);
+    let (mut second, second_seat) = follower(3);
+    for host in [&mut first, &mut second] {
+        host.suspect(SUSPECT, |_, replica| replica == ReplicaId(1));
+        pass_until(host, 0);
+    }
+    assert_eq!(first.next_due_ms(), Some(50), "asked at once, and again later");
+    assert_eq!((campaigns(&first, first_seat), campaigns(&second, second_seat)), (1, 0));
+
+    pass_until(&mut second, 20);
+    assert_eq!(campaigns(&second, second_seat), 1);
+    pass_until(&mut first, 50);
+    pass_until(&mut first, 99);
+    assert_eq!(campaigns(&first, first_seat), 2);
+
+    first.trust(SUSPECT);
+    pass_until(&mut first, 1_000);
+    assert_eq!((campaigns(&first, first_seat), first.next_due_ms()), (2, None));
+}
+
+#[test]
+fn the_leaders_own_ranking_counts_before_numbers() {
+    let (mut host, seat) = follower(2);
+    host.hear_heirs(ShardId(1), 4, vec![ReplicaId(3), ReplicaId(2)]);
+    host.hear_heirs(ShardId(1), 3, vec![ReplicaId(2), ReplicaId(3)]);
+
+    host.suspect(SUSPECT, |_, replica| replica == ReplicaId(1));
+    pass_until(&mut host, 19);
+    assert_eq!(campaigns(&host, seat), 0);
+    pass_until(&mut host, 20);
+
+    assert_eq!(campaigns(&host, seat), 1);
+}
+
+#[test]
+fn whoever_has_another_leader_or_leads_itself_asks_for_nothing() {
+    let (mut host, seat) = follower(2);
+    let leads = add(&mut host, 2, 2);
+    host.suspect(SUSPECT, |_, _| true);
+    assert!(host.is_suspected(SUSPECT));
+    host.act(seat, |replica, _| replica.leader = Some(Some(ReplicaId(3))));
+
+    pass_until(&mut host, 500);
+
+    assert_eq!((campaigns(&host, seat), campaigns(&host, leads)), (0, 0));
+    assert_eq!(host.next_due_ms(), None);
+}
+
+#[test]
+fn a_late_word_of_the_suspect_does_not_end_the_claim() {
+    let (mut host, seat) = follower(2);
+    host.suspect(SUSPECT, |_, _| true);
+    host.act(seat, |replica, _| replica.leader = Some(Some(ReplicaId(1))));
+
+    pass_until(&mut host, 0);
+
+    assert_eq!((campaigns(&host, seat), host.replica(seat).unwrap().leader()), (1, None));
+}
+
+#[test]
+fn everything_is_handed_over_with_another_heir_at_every_try() {
+    let mut host = Host::default();
+    let seats = [add(&mut host, 1, 1), add(&mut host, 2, 1)];
+    let alone = add(&mut host, 3, 1);
+    for seat in seats {
+        host.act(seat, |replica, _| replica.heirs = vec![ReplicaId(3), ReplicaId(2)]);
+    }
+
+    host.hand_over(1_000);
+    assert_eq!(host.hand_over_status().unwrap().open, 2);
+    host.tick();
+    for seat in seats {
+        assert_eq!(host.replica(seat).unwrap().asked, [ReplicaId(3), ReplicaId(2)]);
+    }
+    host.act(seats[0], |replica, _| replica.leader = Some(Some(ReplicaId(3))));
+    host.set_time(Time { monotonic_ms: 1_000, ..Time::default() });
+    host.tick();
+
+    let status = host.hand_over_status().unwrap();
+    assert!(status.is_over());
+    assert_eq!(status.given_up, [ShardId(2), ShardId(3)]);
+    assert_eq!(host.replica(alone).unwrap().asked, []);
+    assert_eq!(host.replica(seats[1]).unwrap().asked.len(), 2, "time is up");
+}
+
+#[test]
+fn a_disk_that_does_not_come_back_has_stalled() {
+    let mut host = Host::default();
+    let seat = add(&mut host, 1, 1);
+    host.act(seat, |replica, _| replica.gathered = 1);
+    host.end_turn();
+    let batch = host.begin_batch().unwrap();
+
+    pass_until(&mut host, 999);
+    assert!(!host.is_stalled());
+    pass_until(&mut host, 1_000);
+    assert!(host.is_stalled());
+
+    host.finish_batch(batch.receipt);
+    assert!(!host.is_stalled());
 }

@@ -57,14 +57,18 @@ pub enum Mutant {
     OutgoingNotCounted,
     /// What is proposed while the lead is handed over is forgotten.
     ForgottenProposal,
+    /// The log is reset before the snapshot that takes its place has its name. (Planted in the storage.)
+    ResetBeforeRename,
+    /// A lane that is asked for a snapshot of another lane's shard keeps that to itself. (Planted in the simulated host.)
+    QuietLane,
     /// A scan looks at a leader's memory without asking a majority.
     LocalScans,
 }
 
 impl Mutant {
-    /// Those that the simulator hunts. The others need what it does not do yet: changes of members, hand-overs of the lead,
-    /// scans, and a look at the true age of a stale read. Tests of `shard` see them caught.
-    pub const ALL: [Mutant; 19] = [
+    /// Those that the simulator hunts. The others need what it does not do yet: changes of members, and scans. Tests of `shard`
+    /// see them caught.
+    pub const ALL: [Mutant; 23] = [
         Mutant::AnswerBeforeSync,
         Mutant::NoSqlFence,
         Mutant::KickDirty,
@@ -84,6 +88,10 @@ impl Mutant {
         Mutant::ConflictIsWritten,
         Mutant::PurgeWithoutFloor,
         Mutant::ThroughBeforeWritten,
+        Mutant::StaleByTouch,
+        Mutant::ForgottenProposal,
+        Mutant::ResetBeforeRename,
+        Mutant::QuietLane,
     ];
 }
 

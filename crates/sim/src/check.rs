@@ -4,6 +4,7 @@
 pub mod acknowledged_is_durable;
 pub mod every_entry_is_shown;
 pub mod heals_in_time;
+pub mod log_stays_bounded;
 pub mod replicas_agree;
 
 /// A promise that was broken, and how.

@@ -1,24 +1,27 @@
 //! A node's disk: the real storage, on a disk in memory that treats a crash as badly as a disk may. Beside it stands what the
 //! storage has promised so far, for the checkers to look at; every start compares the two.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use shardine_host::{Batch, Receipt};
+use shardine_model::codec::Reader;
 use shardine_model::log::{HardState, LogEntry, LogOp, LogWrite, SnapshotMeta};
 use shardine_model::{NodeId, ReplicaId, ShardId};
 use shardine_shard::Restored;
 use shardine_store::disk::memory::Fault;
-use shardine_store::{DataDir, Identity, MemoryDisk, Options, Storage};
+use shardine_store::{DataDir, Identity, MemoryDisk, Mutant, Options, SnapshotWriter, Storage};
 
 use crate::chance::Chance;
-use crate::ground::Ground;
+use crate::ground::{Ground, Planted};
 
 /// Small, so that a short run fills many of them.
-const SEGMENT_BYTES: usize = 64 << 10;
-/// A crash in the middle of a batch comes before one of so many changes of the disk.
-const TORN_CHANGES_MAX: u64 = 12;
+pub const SEGMENT_BYTES: usize = 8 << 10;
+/// A crash in the middle of what is done to the disk comes before one of so many of its changes: a write to the log takes a few,
+/// a snapshot two for every chunk.
+const TORN_CHANGES_MAX: [u64; 3] = [6, 20, 120];
 
 /// What the storage has promised to keep of one group. Invariant: `entries` follow each other without a gap.
 #[derive(Clone, Debug, Default)]
@@ -40,8 +43,35 @@ pub struct Disk {
     first: SnapshotMeta,
     /// By lane.
     under_way: Vec<Option<Batch>>,
+    /// Snapshots that are being written, by number.
+    cuts: BTreeMap<u64, Cut>,
+    next_cut: u64,
+    /// Whether snapshots from peers come piece by piece, beside the log, and are installed by name.
+    stages: bool,
     /// What a crash has met half-way.
     torn: Vec<LogOp>,
+    mutant: Option<Mutant>,
+}
+
+/// A snapshot on its way to disk, in a file that grows chunk by chunk.
+struct Cut {
+    group: usize,
+    meta: SnapshotMeta,
+    writer: SnapshotWriter,
+    /// Whether all chunks are written; only its end, its name and the sync of both are missing.
+    is_whole: bool,
+}
+
+/// What a crash found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Crashed {
+    /// Operations on the log that were on their way.
+    pub ops: usize,
+    /// Snapshots that were not complete.
+    pub cuts: u64,
+    /// Whether it came in the middle of the last step of a snapshot, or in the middle of an install.
+    pub tore_cut: bool,
+    pub tore_install: bool,
 }
 
 impl Disk {
@@ -58,7 +88,11 @@ impl Disk {
             shards: (0..ground.groups).map(shard).collect(),
             first,
             under_way: (0..ground.lanes).map(|_| None).collect(),
+            cuts: BTreeMap::new(),
+            next_cut: 1,
+            stages: ground.stages_snapshots,
             torn: Vec::new(),
+            mutant: ground.planted.and_then(Planted::of_store),
         }
     }
 
@@ -74,7 +108,7 @@ impl Disk {
             data.adopt(&self.identity)?;
             let options =
                 Options { segment_bytes: SEGMENT_BYTES, frame_bytes: SEGMENT_BYTES, spares_max: 1, fill_ahead: false };
-            let storage = Storage::open(&data, options)?;
+            let storage = Storage::open(&data, options)?.with_mutant(self.mutant);
             Ok((data, storage))
         };
         self.open = Some(open().map_err(|error| error.to_string())?);
@@ -137,9 +171,25 @@ impl Disk {
         Ok(())
     }
 
-    pub fn begin(&mut self, lane: usize, batch: Batch) {
+    pub fn begin(&mut self, lane: usize, mut batch: Batch) -> Result<(), String> {
+        if self.stages {
+            batch.ops.iter_mut().try_for_each(|op| self.stage(op)).map_err(|error| error.to_string())?;
+        }
         let before = self.under_way[lane].replace(batch);
         assert!(before.is_none(), "one batch of a lane is under way at most");
+        Ok(())
+    }
+
+    /// The content of a snapshot from a peer has come beside its announcement.
+    fn stage(&self, op: &mut LogOp) -> Result<(), shardine_store::Error> {
+        let LogOp::Install(install) = op else { return Ok(()) };
+        let data = std::mem::replace(&mut install.data, Bytes::new());
+        let mut receiver = self.storage().receive_snapshot(install.write.shard, self.replica, &install.meta)?;
+        let mut chunks = Reader::new(&data);
+        while !chunks.is_empty() {
+            receiver.push(chunks.bytes("snapshot chunk").expect("the replica has read them"))?;
+        }
+        receiver.stage()
     }
 
     /// A batch is on disk; its receipt is for the lane.
@@ -155,38 +205,88 @@ impl Disk {
         self.promised[group].take(op);
     }
 
-    /// The machine loses its power, perhaps in the middle of a batch. Says how many operations were on their way.
-    pub fn crash(&mut self, chance: &mut Chance) -> usize {
+    /// The machine loses its power, perhaps in the middle of a batch or of the end of a snapshot.
+    pub fn crash(&mut self, chance: &mut Chance) -> Crashed {
         let mut on_their_way: Vec<Vec<LogOp>> =
             self.under_way.iter_mut().filter_map(Option::take).map(|batch| batch.ops).collect();
-        let count = on_their_way.iter().map(Vec::len).sum();
+        let mut found = Crashed { ops: on_their_way.iter().map(Vec::len).sum(), ..Crashed::default() };
+        let changes_max = chance.pick(&TORN_CHANGES_MAX);
+        self.disk.fail_after(chance.below(changes_max), Fault::Stop);
         chance.shuffle(&mut on_their_way);
         if let Some(ops) = on_their_way.pop()
             && chance.percent(80)
         {
             self.torn = ops;
-            self.disk.fail_after(chance.below(TORN_CHANGES_MAX), Fault::Stop);
             // Whether it came through does not matter: nobody hears of it.
             let _ = self.storage().perform(self.torn.clone());
+            let installs = self.torn.iter().any(|op| matches!(op, LogOp::Install(_)));
+            found.tore_install = installs && self.disk.has_stopped();
         }
+        let cuts = std::mem::take(&mut self.cuts);
+        found.cuts = cuts.len() as u64;
+        for cut in cuts.into_values().filter(|cut| cut.is_whole) {
+            if !self.disk.has_stopped() && chance.percent(50) {
+                let _ = cut.writer.finish();
+                found.tore_cut |= self.disk.has_stopped();
+            } else {
+                self.disk.stop();
+            }
+        }
+        // What the process leaves behind stays as it is.
+        self.disk.stop();
         self.open = None;
         self.disk.crash(&mut |below| chance.below(below));
-        count
+        found
     }
 
-    /// A snapshot is complete: from here on it is the storage's to keep.
-    pub fn save_snapshot(&mut self, group: usize, meta: &SnapshotMeta, chunks: &[Vec<u8>]) -> Result<(), String> {
-        let save = || -> Result<(), shardine_store::Error> {
-            let mut writer = self.storage().cut_snapshot(self.shards[group], self.replica, meta)?;
-            chunks.iter().try_for_each(|chunk| writer.push(chunk))?;
-            writer.finish().map(drop)
-        };
-        save().map_err(|error| error.to_string())?;
-        let promised = &mut self.promised[group];
-        if meta.index > promised.snapshot.index {
-            promised.snapshot = meta.clone();
+    /// A snapshot begins to be written. Its number names it until it is complete.
+    pub fn begin_cut(&mut self, group: usize, meta: SnapshotMeta) -> Result<u64, String> {
+        let writer = self.storage().cut_snapshot(self.shards[group], self.replica, &meta);
+        let writer = writer.map_err(|error| error.to_string())?;
+        let number = self.next_cut;
+        self.next_cut += 1;
+        self.cuts.insert(number, Cut { group, meta, writer, is_whole: false });
+        Ok(number)
+    }
+
+    pub fn push_chunk(&mut self, cut: u64, chunk: &[u8]) -> Result<(), String> {
+        let cut = self.cuts.get_mut(&cut).expect("it was begun");
+        cut.writer.push(chunk).map_err(|error| error.to_string())
+    }
+
+    /// All chunks have come. Says up to where the snapshot reaches.
+    pub fn end_chunks(&mut self, cut: u64) -> u64 {
+        let cut = self.cuts.get_mut(&cut).expect("it was begun");
+        cut.is_whole = true;
+        cut.meta.index
+    }
+
+    /// A snapshot that nobody wants any more.
+    pub fn drop_cut(&mut self, cut: u64) {
+        self.cuts.remove(&cut);
+    }
+
+    /// A snapshot is complete: from here on it is the storage's to keep. Says whose it is and up to where it reaches.
+    pub fn finish_cut(&mut self, cut: u64) -> Result<(usize, u64), String> {
+        let Cut { group, meta, writer, .. } = self.cuts.remove(&cut).expect("it was begun");
+        writer.finish().map_err(|error| error.to_string())?;
+        let (promised, index) = (&mut self.promised[group], meta.index);
+        if index > promised.snapshot.index {
+            promised.snapshot = meta;
         }
-        Ok(())
+        Ok((group, index))
+    }
+
+    #[must_use]
+    pub fn log_bytes(&self) -> u64 {
+        self.storage().log_bytes()
+    }
+
+    /// The group whose snapshot would let go of the oldest part of the log.
+    #[must_use]
+    pub fn oldest_group(&self) -> Option<usize> {
+        let oldest = self.storage().oldest_shard()?;
+        self.shards.iter().position(|shard| *shard == oldest)
     }
 
     /// Cuts the log up to an index, as a planted bug does.

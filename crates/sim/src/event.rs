@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use shardine_host::Receipt;
-use shardine_model::log::SnapshotMeta;
 use shardine_shard::Message;
 
 /// What reaches the process of a node. Waits while the process is paused, and is lost with it when it crashes.
@@ -25,6 +24,22 @@ pub enum Input<I> {
         group: usize,
         index: u64,
     },
+    /// The log is large, and this group has its oldest entries. The lane that has looked is told.
+    SnapshotNow {
+        lane: usize,
+        group: usize,
+    },
+    /// Everything that is led here is to be handed over.
+    HandOver,
+    /// Another node is suspected of being dead, or no longer.
+    Suspect {
+        of: usize,
+    },
+    Trust {
+        of: usize,
+    },
+    /// Between ticks: whoever waits to ask for votes may be due.
+    Look,
     /// The next pieces of a snapshot may be cut.
     Cut {
         lane: usize,
@@ -54,14 +69,17 @@ pub enum Event<I, E> {
     SnapshotWritten {
         node: usize,
         life: u64,
-        group: usize,
-        meta: SnapshotMeta,
-        chunks: Vec<Vec<u8>>,
+        cut: u64,
     },
     Crash {
         node: usize,
         life: u64,
         down: u64,
+    },
+    /// A node hears nobody for a while.
+    Deafened {
+        node: usize,
+        length: u64,
     },
     Restart {
         node: usize,
@@ -74,56 +92,43 @@ pub enum Event<I, E> {
     Tenant(E),
 }
 
-#[derive(Debug)]
-struct Scheduled<V> {
-    at: u64,
-    sequence: u64,
-    event: V,
-}
-
-impl<V> PartialEq for Scheduled<V> {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.sequence) == (other.at, other.sequence)
-    }
-}
-
-impl<V> Eq for Scheduled<V> {}
-
-impl<V> PartialOrd for Scheduled<V> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<V> Ord for Scheduled<V> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.sequence).cmp(&(other.at, other.sequence))
-    }
-}
+/// When an event comes, in which order it was scheduled, and where it lies meanwhile: events are large, and a heap moves
+/// what it holds.
+type Scheduled = Reverse<(u64, u64, usize)>;
 
 #[derive(Debug)]
 pub struct Schedule<V> {
-    heap: BinaryHeap<Reverse<Scheduled<V>>>,
+    heap: BinaryHeap<Scheduled>,
     sequence: u64,
+    events: Vec<Option<V>>,
+    free: Vec<usize>,
 }
 
 impl<V> Default for Schedule<V> {
     fn default() -> Self {
-        Self { heap: BinaryHeap::new(), sequence: 0 }
+        Self { heap: BinaryHeap::new(), sequence: 0, events: Vec::new(), free: Vec::new() }
     }
 }
 
 impl<V> Schedule<V> {
     pub fn at(&mut self, at: u64, event: V) {
         self.sequence += 1;
-        self.heap.push(Reverse(Scheduled { at, sequence: self.sequence, event }));
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.events.push(None);
+            self.events.len() - 1
+        });
+        self.events[place] = Some(event);
+        self.heap.push(Reverse((at, self.sequence, place)));
     }
 
     /// The next event up to a time.
     pub fn next_until(&mut self, end: u64) -> Option<(u64, V)> {
-        if self.heap.peek().is_none_or(|Reverse(next)| next.at > end) {
+        let &Reverse((at, _, place)) = self.heap.peek()?;
+        if at > end {
             return None;
         }
-        self.heap.pop().map(|Reverse(next)| (next.at, next.event))
+        self.heap.pop();
+        self.free.push(place);
+        self.events[place].take().map(|event| (at, event))
     }
 }

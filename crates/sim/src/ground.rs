@@ -3,10 +3,15 @@
 //! hides what only shows when little happens.
 
 use crate::chance::Chance;
+use crate::disk::SEGMENT_BYTES;
 use crate::tenant::Own;
 
 pub const MS: u64 = 1_000;
 pub const SECOND: u64 = 1_000 * MS;
+
+/// How large the log may become before somebody is asked for a snapshot: a few segments, or as large as it likes.
+pub const LOG_BYTES_SOFT: [u64; 4] =
+    [2 * SEGMENT_BYTES as u64, 2 * SEGMENT_BYTES as u64, 8 * SEGMENT_BYTES as u64, u64::MAX];
 
 /// A range of microseconds to draw from.
 pub type Span = (u64, u64);
@@ -27,11 +32,38 @@ pub struct Ground<F> {
     pub skew_ms: u64,
     /// Threads of a node that own groups and share its log.
     pub lanes: usize,
-    /// A planted bug of the host: the log is cut before its snapshot is on disk.
-    pub cuts_log_early: bool,
+    /// Above this much log the group with its oldest entries is asked for a snapshot.
+    pub log_bytes_soft: u64,
+    /// Whether nodes notice that another one is dead before their timers do, and that their own disk has stalled.
+    pub is_watched: bool,
+    /// Whether snapshots from peers come piece by piece, beside the log.
+    pub stages_snapshots: bool,
+    /// A planted bug of what stands around replicas.
+    pub planted: Option<Planted>,
     pub net: NetPlan,
     pub disk: DiskPlan,
     pub nemesis: NemesisPlan<F>,
+}
+
+/// Bugs of whoever stands around replicas, planted one at a time. Tenants carry them in their own lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    /// The log is cut before its snapshot is on disk.
+    CutsLogEarly,
+    /// A lane that is asked for a snapshot of another lane's group keeps that to itself.
+    QuietLane,
+    /// One of the storage's own.
+    Store(shardine_store::Mutant),
+}
+
+impl Planted {
+    #[must_use]
+    pub fn of_store(self) -> Option<shardine_store::Mutant> {
+        match self {
+            Self::Store(mutant) => Some(mutant),
+            Self::CutsLogEarly | Self::QuietLane => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +100,8 @@ pub enum Fault<F> {
     CrashAll,
     /// The process dies while a write is on its way to disk.
     CrashMidWrite,
+    /// Whichever node installs a snapshot next dies meanwhile.
+    CrashMidInstall,
     Pause,
     /// The process stops right after it has asked the others for a read whether it still leads, or has taken a request.
     PauseMidRead,
@@ -82,7 +116,16 @@ pub enum Fault<F> {
     /// Down for so long that the others cut their logs meanwhile.
     LongAbsence,
     SlowDisk,
+    /// The disk stands still, and what is sent to the node is lost, just long enough for the others to go on without it: what
+    /// brings it up again comes while its own earlier writes wait.
+    FallBehind,
     JumpClock,
+    /// Everything that is led there is to be led elsewhere.
+    HandOver,
+    /// The same, and then the process ends.
+    Terminate,
+    /// Others take the node for dead, for a while.
+    Suspect,
     /// Of the tenant's own.
     Own(F),
 }
@@ -93,6 +136,7 @@ impl<F: Own> Fault<F> {
             Self::Crash,
             Self::CrashAll,
             Self::CrashMidWrite,
+            Self::CrashMidInstall,
             Self::Pause,
             Self::PauseMidRead,
             Self::StarveMidRead,
@@ -102,7 +146,11 @@ impl<F: Own> Fault<F> {
             Self::Clog,
             Self::LongAbsence,
             Self::SlowDisk,
+            Self::FallBehind,
             Self::JumpClock,
+            Self::HandOver,
+            Self::Terminate,
+            Self::Suspect,
         ];
         common.into_iter().chain(F::ALL.iter().map(|own| Self::Own(*own)))
     }
@@ -137,6 +185,23 @@ impl DiskPlan {
             snapshot: chance.pick(&[(MS, 20 * MS), (50 * MS, 800 * MS)]),
             stall: (20 * MS, 700 * MS),
         }
+    }
+}
+
+impl<F: Own> Ground<F> {
+    /// In some runs everything is about nodes that fall behind and are brought up again by snapshots: that takes small windows,
+    /// and faults which follow each other closely.
+    #[must_use]
+    pub fn perhaps_lagging(mut self, chance: &mut Chance) -> Self {
+        if chance.percent(12) {
+            self.snapshot_log_bytes = 1_500;
+            self.window_entries = 2;
+            self.disk.snapshot = (MS, 20 * MS);
+            self.disk.stall = (300 * MS, 1_500 * MS);
+            let lags = [Fault::FallBehind, Fault::CrashMidInstall, Fault::Crash, Fault::FallBehind];
+            self.nemesis = NemesisPlan { every: (200 * MS, 1_500 * MS), kinds: lags.to_vec(), leader_percent: 20 };
+        }
+        self
     }
 }
 

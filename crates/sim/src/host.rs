@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use shardine_host::{Batch, Host, Part};
-use shardine_model::log::SnapshotMeta;
+use shardine_model::log::LogOp;
 use shardine_shard::SnapshotPart;
 
 use crate::chance::Chance;
 use crate::check::{Violation, acknowledged_is_durable, replicas_agree};
 use crate::event::{Event, Input};
-use crate::ground::MS;
+use crate::ground::{MS, Planted};
 use crate::replicas::Replicas;
 use crate::tenant::{ActionsOf, InputOf, Seat, Tenant};
 use crate::world::{Node, World};
@@ -44,6 +44,7 @@ impl<T: Tenant> World<T> {
         self.nodes[node].looked_at.fill(0);
         self.watch.forget_node(node);
         T::started(self, node);
+        self.greet(node);
         let first = self.chance.below(self.nodes[node].tick_us);
         self.later(first, Event::Own { node, life, input: Input::Tick });
     }
@@ -116,6 +117,8 @@ impl<T: Tenant> World<T> {
                 for lane in 0..self.ground.lanes {
                     self.turn(node, lane, Host::tick);
                 }
+                self.look_at_log(node);
+                self.watch_lead(node);
             }
             Input::Message { group, message } => {
                 self.note(&[3, node as u64, group as u64, message.term(), message.from().0], || {
@@ -129,10 +132,15 @@ impl<T: Tenant> World<T> {
                 let (lane, seat) = self.nodes[node].place_of(group);
                 self.turn(node, lane, |host| host.snapshot_saved(seat, index));
             }
+            Input::SnapshotNow { lane, group } => self.snapshot_now(node, lane, group),
             Input::Cut { lane } => {
                 self.nodes[node].cut_asked[lane] = false;
                 self.turn(node, lane, Host::cut_some);
             }
+            Input::HandOver => self.hand_over(node),
+            Input::Suspect { of } => self.suspect(node, of),
+            Input::Trust { of } => self.trust(node, of),
+            Input::Look => self.look_after_heirs(node),
             Input::Own(input) => T::take_in(self, node, input),
         }
     }
@@ -150,7 +158,7 @@ impl<T: Tenant> World<T> {
 
     /// One turn of a lane: tell it the time, do the work, perform what it asks for, and take a batch to the disk if none is on
     /// its way there. The same as a lane of the server does.
-    fn turn(&mut self, node: usize, lane: usize, work: impl FnOnce(&mut Host<T::Replica>)) {
+    pub fn turn(&mut self, node: usize, lane: usize, work: impl FnOnce(&mut Host<T::Replica>)) {
         if self.violation.is_some() {
             return;
         }
@@ -226,13 +234,20 @@ impl<T: Tenant> World<T> {
     fn begin_write(&mut self, node: usize, lane: usize, batch: Batch) {
         let looked_at = std::mem::take(&mut self.nodes[node].looked_at[lane]);
         self.watch_ops(node, &batch.ops[looked_at..]);
-        self.nodes[node].disk.begin(lane, batch);
+        let installs = batch.ops.iter().any(|op| matches!(op, LogOp::Install(_)));
+        let begun = self.nodes[node].disk.begin(lane, batch);
+        self.demand_of_disk(node, begun);
         let mut delay = self.chance.between(self.ground.disk.sync);
         if self.now < self.nodes[node].slow_until {
             delay += self.chance.between(self.ground.disk.stall);
         }
+        let mut down = self.nodes[node].crash_at_write.take();
+        if installs {
+            delay += self.chance.between(self.ground.disk.snapshot);
+            down = down.or(self.crash_at_install.take());
+        }
         let life = self.nodes[node].life;
-        if let Some(down) = self.nodes[node].crash_at_write.take() {
+        if let Some(down) = down {
             let when = self.chance.below(delay);
             self.later(when, Event::Crash { node, life, down });
         }
@@ -247,41 +262,69 @@ impl<T: Tenant> World<T> {
         let finished = self.nodes[node].disk.finish(lane);
         let Some(receipt) = self.demand_of_disk(node, finished) else { return };
         self.note(&[4, node as u64, lane as u64], || format!("node {} lane {lane} has synced", node + 1));
+        self.look_at_log(node);
         self.reach(node, Input::Synced { lane, receipt });
     }
 
+    /// Whoever writes for the first lane sees how large the log of all has become.
+    fn look_at_log(&mut self, node: usize) {
+        let disk = &self.nodes[node].disk;
+        if disk.log_bytes() > self.ground.log_bytes_soft
+            && let Some(group) = disk.oldest_group()
+        {
+            self.reach(node, Input::SnapshotNow { lane: 0, group });
+        }
+    }
+
+    /// A lane asks its own seats, and passes on what is not its own.
+    fn snapshot_now(&mut self, node: usize, lane: usize, group: usize) {
+        let mut is_own = false;
+        self.turn(node, lane, |host| is_own = host.snapshot_now(T::shard(group)));
+        if !is_own && self.ground.planted != Some(Planted::QuietLane) {
+            let owner = self.nodes[node].replicas.lane_of(group);
+            self.turn(node, owner, |host| is_own = host.snapshot_now(T::shard(group)));
+        }
+        self.counters.snapshots_asked += u64::from(is_own);
+    }
+
     fn store_part(&mut self, node: usize, group: usize, part: SnapshotPart) {
+        let Node { disk, cuts, .. } = &mut self.nodes[node];
         match part {
             // A new one may begin while an old one is unfinished: an installed snapshot ends a cut.
-            SnapshotPart::Begin(meta) => self.nodes[node].cuts[group] = Some((meta, Vec::new())),
+            SnapshotPart::Begin(meta) => {
+                if let Some(unfinished) = cuts[group].take() {
+                    disk.drop_cut(unfinished);
+                }
+                let begun = disk.begin_cut(group, meta);
+                self.nodes[node].cuts[group] = self.demand_of_disk(node, begun);
+            }
             SnapshotPart::Chunk(chunk) => {
-                let (_, chunks) = self.nodes[node].cuts[group].as_mut().expect("chunks come after a beginning");
-                chunks.push(chunk);
+                let written = disk.push_chunk(cuts[group].expect("chunks come after a beginning"), &chunk);
+                self.demand_of_disk(node, written);
             }
             SnapshotPart::End => {
-                let (meta, chunks) = self.nodes[node].cuts[group].take().expect("an end comes after a beginning");
-                if self.ground.cuts_log_early {
-                    let truncated = self.nodes[node].disk.truncate_early(group, meta.index);
+                let cut = cuts[group].take().expect("an end comes after a beginning");
+                let index = disk.end_chunks(cut);
+                if self.ground.planted == Some(Planted::CutsLogEarly) {
+                    let truncated = self.nodes[node].disk.truncate_early(group, index);
                     self.demand_of_disk(node, truncated);
                 }
                 let (life, delay) = (self.nodes[node].life, self.chance.between(self.ground.disk.snapshot));
-                self.later(delay, Event::SnapshotWritten { node, life, group, meta, chunks });
+                self.later(delay, Event::SnapshotWritten { node, life, cut });
             }
         }
     }
 
-    pub fn snapshot_written(&mut self, node: usize, life: u64, group: usize, meta: SnapshotMeta, chunks: Vec<Vec<u8>>) {
+    pub fn snapshot_written(&mut self, node: usize, life: u64, cut: u64) {
         if !self.lives(node, life) {
-            self.counters.snapshots_lost += 1;
             return;
         }
-        let index = meta.index;
+        let finished = self.nodes[node].disk.finish_cut(cut);
+        let Some((group, index)) = self.demand_of_disk(node, finished) else { return };
         self.counters.snapshots_cut += 1;
         self.note(&[5, node as u64, group as u64, index], || {
             format!("node {} group {group} has its snapshot at {index} on disk", node + 1)
         });
-        let saved = self.nodes[node].disk.save_snapshot(group, &meta, &chunks);
-        self.demand_of_disk(node, saved);
         self.reach(node, Input::SnapshotSaved { group, index });
     }
 }

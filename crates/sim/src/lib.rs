@@ -14,6 +14,7 @@ mod world;
 
 mod replicas;
 mod host;
+mod failover;
 mod nemesis;
 mod watch;
 

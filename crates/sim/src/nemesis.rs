@@ -1,6 +1,7 @@
 //! Who strikes: draws a fault and a victim, again and again, until the run is to heal.
 
-use crate::event::Event;
+use crate::disk::Crashed;
+use crate::event::{Event, Input};
 use crate::ground::{Fault, MS, SECOND};
 use crate::replicas::Replicas;
 use crate::tenant::Tenant;
@@ -45,6 +46,7 @@ impl<T: Tenant> World<T> {
             Fault::CrashMidWrite => {
                 self.nodes[victim].crash_at_write = Some(self.chance.between((50 * MS, 4 * SECOND)));
             }
+            Fault::CrashMidInstall => self.crash_at_install = Some(self.chance.between((50 * MS, 4 * SECOND))),
             Fault::CrashAll => {
                 for node in 0..self.nodes.len() {
                     let down = self.chance.between((50 * MS, 2 * SECOND));
@@ -95,10 +97,28 @@ impl<T: Tenant> World<T> {
                 }
             }
             Fault::SlowDisk => self.nodes[victim].slow_until = now + self.chance.between((500 * MS, 5 * SECOND)),
+            Fault::FallBehind => {
+                self.nodes[victim].slow_until = now + 2 * SECOND;
+                let (first, length) = (self.chance.below(150 * MS), self.chance.between((50 * MS, 400 * MS)));
+                self.later(first, Event::Deafened { node: victim, length });
+            }
             Fault::JumpClock => {
                 self.counters.clock_jumps += 1;
                 self.nodes[victim].clock.jump(&mut self.chance);
             }
+            Fault::HandOver => {
+                // Half of the time nobody hears of it for a while.
+                if self.chance.percent(50) {
+                    let until = now + self.chance.between((100 * MS, 900 * MS));
+                    others.into_iter().for_each(|other| self.net.cut(victim, other, until));
+                }
+                self.reach(victim, Input::HandOver);
+            }
+            Fault::Terminate => {
+                self.nodes[victim].ends_for = Some(self.chance.between((50 * MS, 4 * SECOND)));
+                self.reach(victim, Input::HandOver);
+            }
+            Fault::Suspect => self.be_suspected(victim),
             Fault::Own(fault) => T::strike(self, fault, victim),
         }
     }
@@ -106,19 +126,30 @@ impl<T: Tenant> World<T> {
     /// The process is gone, with whatever it had in memory and some of what was on its way to disk.
     pub fn crash(&mut self, node: usize, down: u64) {
         if self.nodes[node].is_up() {
-            let lost = self.nodes[node].disk.crash(&mut self.chance);
-            self.note(&[12, node as u64, lost as u64], || format!("node {} crashes, {lost} writes lost", node + 1));
+            let Crashed { ops, cuts, tore_cut, tore_install } = self.nodes[node].disk.crash(&mut self.chance);
+            self.note(&[12, node as u64, ops as u64], || format!("node {} crashes, {ops} writes lost", node + 1));
             self.counters.crashes += 1;
-            self.counters.lossy_crashes += u64::from(lost > 0);
+            self.counters.lossy_crashes += u64::from(ops > 0);
+            self.counters.snapshots_lost += cuts;
+            self.counters.snapshots_torn += u64::from(tore_cut);
+            self.counters.installs_torn += u64::from(tore_install);
             self.nodes[node].replicas = Replicas::none();
             self.nodes[node].backlog.clear();
             self.nodes[node].cut_asked.fill(false);
-            for cut in &mut self.nodes[node].cuts {
-                self.counters.snapshots_lost += u64::from(cut.take().is_some());
-            }
+            self.nodes[node].cuts.fill(None);
+            self.nodes[node].ends_for = None;
+            self.be_missed(node);
             T::crashed(self, node);
         }
         self.later(down, Event::Restart { node });
+    }
+
+    pub fn deafen(&mut self, node: usize, length: u64) {
+        if self.faults_on {
+            for other in (0..self.nodes.len()).filter(|other| *other != node) {
+                self.net.cut(other, node, self.now + length);
+            }
+        }
     }
 
     fn pause(&mut self, node: usize, length: u64) {
@@ -151,6 +182,7 @@ impl<T: Tenant> World<T> {
     pub fn heal(&mut self) {
         self.note(&[13], || "everything heals".to_owned());
         self.faults_on = false;
+        self.crash_at_install = None;
         self.net.calm();
         T::heal(self);
         for node in 0..self.nodes.len() {
@@ -158,6 +190,7 @@ impl<T: Tenant> World<T> {
             self.nodes[node].trap = None;
             self.nodes[node].late_ticks_until = 0;
             self.nodes[node].crash_at_write = None;
+            self.nodes[node].ends_for = None;
             if !self.nodes[node].is_up() {
                 self.start(node);
             } else if self.now < self.nodes[node].paused_until {

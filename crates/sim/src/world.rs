@@ -32,12 +32,14 @@ pub struct Node<T: Tenant> {
     /// What will befall the node at its next read.
     pub trap: Option<Trap>,
     pub late_ticks_until: u64,
+    /// How long the process will be gone once it has handed over what it leads.
+    pub ends_for: Option<u64>,
     /// What came while the process was paused.
     pub backlog: Vec<InputOf<T>>,
     pub slow_until: u64,
-    /// Snapshots on their way out, and whether the next pieces have been asked for.
-    pub cuts: Vec<Option<(SnapshotMeta, Vec<Vec<u8>>)>>,
-    /// By lane.
+    /// By group: the snapshot whose chunks come at the moment.
+    pub cuts: Vec<Option<u64>>,
+    /// By lane: whether the next pieces have been asked for.
     pub cut_asked: Vec<bool>,
     /// By lane: how much of what waits for its disk has been looked at.
     pub looked_at: Vec<usize>,
@@ -57,6 +59,7 @@ impl<T: Tenant> Node<T> {
             crash_at_write: None,
             trap: None,
             late_ticks_until: 0,
+            ends_for: None,
             backlog: Vec::new(),
             slow_until: 0,
             cuts: (0..ground.groups).map(|_| None).collect(),
@@ -98,6 +101,8 @@ pub struct World<T: Tenant> {
     pub violation: Option<Violation>,
     /// Whether faults still strike and clients still begin new operations.
     pub faults_on: bool,
+    /// How long the next process will be gone that dies while it installs a snapshot.
+    pub crash_at_install: Option<u64>,
     pub tenant: T,
 }
 
@@ -123,6 +128,7 @@ impl<T: Tenant> World<T> {
             trace: Trace::new(lines_kept),
             violation: None,
             faults_on: false,
+            crash_at_install: None,
             ground,
         };
         (0..count).for_each(|node| world.start(node));
@@ -148,14 +154,13 @@ impl<T: Tenant> World<T> {
                 }
             }
             Event::DiskSynced { node, life, lane } => self.disk_synced(node, life, lane),
-            Event::SnapshotWritten { node, life, group, meta, chunks } => {
-                self.snapshot_written(node, life, group, meta, chunks);
-            }
+            Event::SnapshotWritten { node, life, cut } => self.snapshot_written(node, life, cut),
             Event::Crash { node, life, down } => {
                 if self.lives(node, life) && self.faults_on {
                     self.crash(node, down);
                 }
             }
+            Event::Deafened { node, length } => self.deafen(node, length),
             Event::Restart { node } => {
                 if !self.nodes[node].is_up() {
                     self.start(node);

@@ -107,6 +107,26 @@ fn a_change_answered_before_sql_has_it_is_caught() {
 }
 
 #[test]
+fn an_age_that_counts_from_the_leaders_last_word_is_caught() {
+    is_caught_within(Mutant::StaleByTouch, 200);
+}
+
+#[test]
+fn a_proposal_that_is_forgotten_in_a_hand_over_is_caught() {
+    is_caught_within(Mutant::ForgottenProposal, 300);
+}
+
+#[test]
+fn a_log_reset_before_its_snapshot_has_a_name_is_caught() {
+    is_caught_within(Mutant::ResetBeforeRename, 300);
+}
+
+#[test]
+fn a_lane_that_keeps_it_to_itself_that_another_should_cut_is_caught() {
+    is_caught_within(Mutant::QuietLane, 300);
+}
+
+#[test]
 fn a_purge_that_leaves_no_floor_is_caught() {
     is_caught_within(Mutant::PurgeWithoutFloor, 500);
 }

@@ -44,4 +44,6 @@ pub use identity::{Identity, Owner};
 pub use log::{Options, SegmentLog};
 pub use node_file::NodeFile;
 pub use snapshot::{SnapshotReader, SnapshotReceiver, SnapshotWriter};
+#[cfg(feature = "mutants")]
+pub use storage::Mutant;
 pub use storage::{Loaded, Storage};

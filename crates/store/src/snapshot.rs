@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use shardine_model::ids::{ReplicaId, ShardId};
 use shardine_model::log::SnapshotMeta;
 
-use self::draft::{Draft, Finished};
+use self::draft::Draft;
+pub(crate) use self::draft::Finished;
 pub use self::draft::{SnapshotReceiver, SnapshotWriter};
 pub use self::format::{CHUNK_BYTES_MAX, Header, Origin};
 pub use self::reader::{SnapshotReader, decode_all};

@@ -5,6 +5,8 @@
 //! lets go of anything that it replaces. So a start may find a snapshot that the log does not know of yet, and never a log that
 //! lacks its snapshot. What that start does is in `reconcile.rs`.
 
+#[cfg(feature = "mutants")]
+mod mutant;
 mod reconcile;
 
 use std::sync::Arc;
@@ -13,15 +15,19 @@ use shardine_model::codec::Reader;
 use shardine_model::ids::{ReplicaId, ShardId};
 use shardine_model::log::{HardState, Install, LogEntry, LogOp, SnapshotMeta};
 
+#[cfg(feature = "mutants")]
+pub use self::mutant::Mutant;
 use crate::data_dir::DataDir;
 use crate::error::Error;
 use crate::log::{Change, GroupLog, Options, SegmentLog, Start};
-use crate::snapshot::{SnapshotReader, SnapshotReceiver, SnapshotWriter, Snapshots};
+use crate::snapshot::{Finished, SnapshotReader, SnapshotReceiver, SnapshotWriter, Snapshots};
 
 /// What a node keeps: the log of all its groups and their snapshots. Shared by all threads that write.
 pub struct Storage {
     log: SegmentLog,
     snapshots: Arc<Snapshots>,
+    #[cfg(feature = "mutants")]
+    mutant: Option<Mutant>,
 }
 
 /// Everything kept of one group.
@@ -48,7 +54,12 @@ impl Storage {
         }
         reconcile::check_snapshots_are_there(&log, data)?;
         let snapshots = Snapshots::open(data.files().clone(), &data.snapshot_dir(), owner.cluster)?;
-        let storage = Self { log, snapshots };
+        let storage = Self {
+            log,
+            snapshots,
+            #[cfg(feature = "mutants")]
+            mutant: None,
+        };
         storage.reconcile()?;
         Ok(storage)
     }
@@ -69,6 +80,8 @@ impl Storage {
                     batch.changes.push(Change::Remove { shard, replica });
                     batch.cleanups.push(Cleanup::Removed { shard, replica });
                 }
+                #[cfg(feature = "mutants")]
+                LogOp::Install(install) if self.mutant.is_some() => self.install_wrongly(*install, &mut batch)?,
                 LogOp::Install(install) => {
                     // What was asked for earlier must not come to stand behind the snapshot.
                     self.append(std::mem::take(&mut batch))?;
@@ -92,6 +105,16 @@ impl Storage {
 
     /// Stores a snapshot from a peer. What is then to be written to the log goes into the batch.
     fn install(&self, install: Install, batch: &mut Batch) -> Result<(), Error> {
+        let (snapshot, changes) = self.stage(install)?;
+        let shard = snapshot.shard();
+        self.snapshots.publish(snapshot)?;
+        batch.changes.extend(changes);
+        batch.cleanups.push(Cleanup::Replaced { shard });
+        Ok(())
+    }
+
+    /// A snapshot from a peer, on disk without a name, and what is to be written to the log when it has one.
+    fn stage(&self, install: Install) -> Result<(Finished, [Change; 2]), Error> {
         let Install { meta, data, mut write } = install;
         let (shard, replica) = (write.shard, write.replica);
         let hard_state = write.hard_state.ok_or(Error::IncompleteInstall { shard, what: "a hard state" })?;
@@ -112,17 +135,14 @@ impl Storage {
                 receiver.finish()?
             }
         };
-        self.snapshots.publish(snapshot)?;
 
         // A crash may come before the entries that follow it, so it claims nothing of them.
         let at_snapshot = HardState { commit: meta.index, ..hard_state };
-        batch.changes.push(Change::Reset { shard, replica, hard_state: at_snapshot, index: meta.index });
+        let reset = Change::Reset { shard, replica, hard_state: at_snapshot, index: meta.index };
         if write.entries.is_empty() && hard_state == at_snapshot {
             write.hard_state = None;
         }
-        batch.changes.push(Change::Write(write));
-        batch.cleanups.push(Cleanup::Replaced { shard });
-        Ok(())
+        Ok((snapshot, [reset, Change::Write(write)]))
     }
 
     /// Whether there is a group to forget anything of. That it is in a snapshot on disk is not left to the caller to know.

@@ -9,7 +9,7 @@ use common::{Ground, OWNER, SMALL, entries, hard_state, on_both};
 use shardine_model::ids::{NodeId, ReplicaId, ShardId};
 use shardine_model::log::{HardState, Install, LogOp, LogWrite};
 use shardine_store::log::Start;
-use shardine_store::{Error, Owner, SegmentLog};
+use shardine_store::{Error, Mutant, Owner, SegmentLog};
 
 fn nothing() -> LogWrite {
     entries(1, [], 0)
@@ -51,6 +51,22 @@ fn a_snapshot_from_a_peer_replaces_the_log_and_what_was_asked_for_before_it_stay
             assert_eq!(node.kept(SHARD), behind(90, hard_state(91), 91..=93));
             assert_eq!(node.kept(ShardId(2)).entries, [1, 2, 3]);
         }
+    });
+}
+
+/// What the order of installs is for: the same turn, with the log reset while earlier writes of the shard wait, leaves a log that
+/// the next write does not follow, and the node would stop at it.
+#[test]
+fn a_snapshot_that_is_installed_before_earlier_writes_is_caught() {
+    on_both(|ground| {
+        let mut node = ground.start();
+        node.storage = node.storage.with_mutant(Some(Mutant::InstallBeforeEarlierWrites));
+        node.perform([write(1, 1..=4)]);
+
+        let install = install(&meta(90), &[b"state"], hard_state(91), entries(1, 91..=92, 10));
+        let done = node.try_perform([write(1, 5..=6), install, write(1, 93..=93)]);
+
+        assert!(done.is_err(), "the next write does not follow what landed behind the snapshot");
     });
 }
 

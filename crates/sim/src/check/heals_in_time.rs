@@ -3,7 +3,7 @@
 
 use shardine_host::GroupReplica;
 
-use crate::check::Violation;
+use crate::check::{Violation, log_stays_bounded};
 use crate::tenant::Tenant;
 use crate::world::World;
 
@@ -24,7 +24,7 @@ pub fn missing<T: Tenant>(world: &World<T>) -> Option<String> {
             }
         }
     }
-    T::missing(world)
+    T::missing(world).or_else(|| log_stays_bounded::excess(world))
 }
 
 #[must_use]

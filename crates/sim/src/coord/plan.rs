@@ -4,7 +4,7 @@ use shardine_coord::{Config, Consistency, Mutant};
 
 use crate::chance::Chance;
 use crate::coord::faults::Fault;
-use crate::ground::{DiskPlan, Ground, MS, NemesisPlan, NetPlan, SECOND, Span};
+use crate::ground::{DiskPlan, Ground, LOG_BYTES_SOFT, MS, NemesisPlan, NetPlan, Planted, SECOND, Span};
 
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -53,11 +53,15 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         window_entries: chance.pick(&[2, 10, 40, 1_000]),
         skew_ms: chance.pick(&[5, 200, 3_000]),
         lanes: 1,
-        cuts_log_early: mutant == Some(Mutant::TruncateBeforeSnapshot),
+        log_bytes_soft: chance.pick(&LOG_BYTES_SOFT),
+        is_watched: chance.percent(60),
+        stages_snapshots: chance.percent(50),
+        planted: mutant.and_then(planted),
         net: NetPlan::draw(chance),
         disk: DiskPlan::draw(chance),
         nemesis: NemesisPlan::draw(chance),
-    };
+    }
+    .perhaps_lagging(chance);
     let plan = Plan {
         mutant,
         clients: 3 + chance.index(5),
@@ -98,6 +102,11 @@ fn requests(chance: &mut Chance) -> Requests {
         stop: weight(chance, 40, 2),
         vanish: weight(chance, 50, 2),
     }
+}
+
+/// Bugs of the list that are planted around replicas.
+fn planted(mutant: Mutant) -> Option<Planted> {
+    (mutant == Mutant::TruncateBeforeSnapshot).then_some(Planted::CutsLogEarly)
 }
 
 #[cfg(test)]

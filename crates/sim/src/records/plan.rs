@@ -4,7 +4,7 @@ use shardine_model::{Conflict, WriteMode};
 use shardine_shard::{MemoryLimits, Mutant};
 
 use crate::chance::Chance;
-use crate::ground::{DiskPlan, Ground, MS, NemesisPlan, NetPlan, SECOND, Span};
+use crate::ground::{DiskPlan, Ground, LOG_BYTES_SOFT, MS, NemesisPlan, NetPlan, Planted, SECOND, Span};
 use crate::records::faults::Fault;
 
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
     let clients = 3 + chance.index(5);
     let faults_us = chance.between((12, 24)) * SECOND;
     let tick_skew_percent = chance.pick(&[2, 10, 45]);
-    let hot_percent = chance.pick(&[0, 60]);
+    let hot_percent = chance.pick(&[0, 60, 60, 100]);
     let stray_percent = chance.pick(&[3, 10, 35]);
     let think = chance.pick(&[(0, 10 * MS), (5 * MS, 60 * MS), (20 * MS, 150 * MS)]);
     // Small, so that snapshots, truncation and installs happen in every second run.
@@ -101,7 +101,10 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
     let limits = limits(chance);
     let tables = tables(chance);
     let skew_ms = chance.pick(&[5, 200, 3_000]);
-    let lanes = if chance.percent(30) { 2 } else { 1 };
+    let lanes = if chance.percent(if shards > 1 { 60 } else { 20 }) { 2 } else { 1 };
+    let log_bytes_soft = chance.pick(&LOG_BYTES_SOFT);
+    let is_watched = chance.percent(60);
+    let stages_snapshots = chance.percent(50);
     let (net, disk) = (NetPlan::draw(chance), DiskPlan::draw(chance));
     let sql = sql(chance);
     let nemesis = NemesisPlan::draw(chance);
@@ -115,11 +118,15 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         window_entries,
         skew_ms,
         lanes,
-        cuts_log_early: mutant == Some(Mutant::TruncateBeforeSnapshot),
+        log_bytes_soft,
+        is_watched,
+        stages_snapshots,
+        planted: mutant.and_then(planted),
         net,
         disk,
         nemesis,
-    };
+    }
+    .perhaps_lagging(chance);
     let plan = Plan {
         mutant,
         shards,
@@ -191,6 +198,16 @@ fn operations(chance: &mut Chance) -> Operations {
         sql_percent: chance.pick(&[0, 40, 70, 90]),
         numbered_percent: chance.pick(&[0, 50, 100]),
     }
+}
+
+/// Bugs of the list that are planted around replicas.
+fn planted(mutant: Mutant) -> Option<Planted> {
+    Some(match mutant {
+        Mutant::TruncateBeforeSnapshot => Planted::CutsLogEarly,
+        Mutant::QuietLane => Planted::QuietLane,
+        Mutant::ResetBeforeRename => Planted::Store(shardine_store::Mutant::ResetBeforeRename),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

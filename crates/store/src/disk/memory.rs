@@ -77,6 +77,17 @@ impl MemoryDisk {
         self.world().faults.arm(changes, fault);
     }
 
+    /// The machine stops now: there is no other change until a crash or a kill.
+    pub fn stop(&self) {
+        self.world().faults.stop();
+    }
+
+    /// Whether the machine has stopped, by itself or as it was asked to.
+    #[must_use]
+    pub fn has_stopped(&self) -> bool {
+        self.world().faults.is_stopped()
+    }
+
     /// Limits the bytes of all files together. What would go above fails, half of it written.
     pub fn limit(&self, bytes_max: Option<u64>) {
         self.world().faults.bytes_max = bytes_max;

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use shardine_model::ids::ShardId;
+
 use super::Snapshots;
 use super::format::{CHUNK_BYTES_MAX, Footer, Header};
 use crate::disk::DiskFile;
@@ -126,6 +128,10 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
+    pub(crate) fn shard(&self) -> ShardId {
+        self.header.shard
+    }
+
     pub(super) fn rename(&mut self, path: &Path) -> Result<(), Error> {
         self.unfinished.files.rename(&self.unfinished.path, path)?;
         self.unfinished.is_named = true;

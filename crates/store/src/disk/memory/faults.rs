@@ -42,6 +42,14 @@ impl Faults {
         self.armed = Some((self.changes + after, fault));
     }
 
+    pub(super) fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
     pub(super) fn disarm(&mut self) {
         self.armed = None;
         self.is_stopped = false;
