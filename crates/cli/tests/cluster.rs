@@ -241,6 +241,38 @@ fn a_node_that_missed_the_log_gets_a_snapshot() {
     }
 }
 
+/// A lock is taken at any node and outlives the loss of any: its holder's command goes on, and nobody else gets in meanwhile.
+#[test]
+fn a_lock_outlives_the_node_that_led_it() {
+    let mut cluster = Cluster::form(3, &[], &[]).unwrap();
+    let made = cluster.command(0, &["coord", "node", "create", "/local/locks"]).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let file = cluster.dir().join("held");
+    let script = format!("touch {0}; while [ -e {0} ]; do sleep 0.1; done", file.display());
+    // Held by way of the first node, whoever leads; each of the others is lost for a while.
+    let acquire =
+        ["coord", "sem", "acquire", "job", "--ephemeral", "--node", "/local/locks", "--", "sh", "-c", &script];
+    let mut holder = cluster.command(0, &acquire).spawn().unwrap();
+    wait_for("the lock to be held", PATIENCE, || Ok(file.exists().then_some(()))).unwrap();
+
+    for victim in [1, 2] {
+        cluster.kill9(victim).unwrap();
+        let owners = |cluster: &Cluster| {
+            let describe = ["coord", "sem", "describe", "job", "--node", "/local/locks", "--json"];
+            let output = cluster.command(0, &describe).output()?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            Ok((output.status.success() && text.contains("\"order_id\":1")).then_some(text))
+        };
+        wait_for("the lock to be seen again", PATIENCE, || owners(&cluster)).unwrap();
+        assert_eq!(holder.try_wait().unwrap(), None, "the command was ended after node {victim} was lost");
+        cluster.start(victim).unwrap();
+        cluster.wait_until_serving().unwrap();
+    }
+
+    std::fs::remove_file(&file).unwrap();
+    assert!(holder.wait().unwrap().success());
+}
+
 /// All nodes lose their power at once and start in any order.
 #[test]
 fn a_cluster_starts_again_in_any_order() {

@@ -75,6 +75,7 @@ pub(crate) struct Coordination {
     messages: Sender<CoordMessage>,
     next: Arc<AtomicU64>,
     groups: Arc<[ShardId]>,
+    exchange: Arc<Exchange>,
     thread: JoinHandle<()>,
 }
 
@@ -105,14 +106,20 @@ impl Coordination {
         let news = messages.clone();
         let tell = move |what| drop(news.send(CoordMessage::Snapshot(what)));
         let snapshots = snapshot_thread::start("coord", storage, tell)?;
-        let owner = CoordThread::new(host, mailbox, log_thread, snapshots, clock, exchange);
+        let owner = CoordThread::new(host, mailbox, log_thread, snapshots, clock, Arc::clone(&exchange));
         let thread = owner_thread::spawn("coord", move || owner.run())?;
-        Ok(Self { messages, next: Arc::default(), groups: groups.into(), thread })
+        Ok(Self { messages, next: Arc::default(), groups: groups.into(), exchange, thread })
     }
 
     /// The way in for doors.
     pub fn engine(&self) -> Arc<dyn CoordEngine> {
-        Arc::new(CoordHandle { messages: self.messages.clone(), next: Arc::clone(&self.next) })
+        let (messages, next) = (self.messages.clone(), Arc::clone(&self.next));
+        Arc::new(CoordHandle {
+            messages,
+            next,
+            exchange: Arc::clone(&self.exchange),
+            group: self.groups.first().copied(),
+        })
     }
 
     /// The way in for those who look.
@@ -176,6 +183,9 @@ struct CoordHandle {
     messages: Sender<CoordMessage>,
     /// Numbers streams and calls.
     next: Arc<AtomicU64>,
+    exchange: Arc<Exchange>,
+    /// A cluster has one.
+    group: Option<ShardId>,
 }
 
 impl CoordHandle {
@@ -203,6 +213,13 @@ impl CoordEngine for CoordHandle {
         let ticket = Ticket(self.number());
         let _ = self.messages.send(CoordMessage::Call { ticket, call, done });
         ticket
+    }
+
+    fn elsewhere(&self) -> Option<String> {
+        let cluster = self.exchange.cluster.as_ref()?;
+        let node = cluster.board.leader(self.group?)?;
+        let entry = cluster.map.node(node).filter(|_| node.0 != self.exchange.node)?;
+        Some(entry.addresses.grpc.clone())
     }
 
     fn withdraw(&self, ticket: Ticket) {

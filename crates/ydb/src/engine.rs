@@ -20,6 +20,11 @@ pub trait CoordEngine: Send + Sync {
 
     fn call(&self, call: NodeCall, done: Box<dyn FnOnce(NodeReply) + Send>) -> Ticket;
 
+    /// The gRPC door of the node that leads, if that is another one.
+    fn elsewhere(&self) -> Option<String> {
+        None
+    }
+
     /// Whoever made the call has left, and does not wait for the reply.
     fn withdraw(&self, ticket: Ticket);
 }

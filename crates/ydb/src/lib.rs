@@ -9,6 +9,7 @@
 mod discovery;
 mod engine;
 mod gate;
+mod carry;
 mod limiter;
 mod nodes;
 mod rights;
@@ -51,12 +52,12 @@ pub fn service(engine: Arc<dyn CoordEngine>, options: Options) -> Router {
     let coordination = CoordinationServiceServer::new(nodes::Coordination::new(Arc::clone(&engine)))
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(RESPONSE_BYTES_MAX);
-    let limiter = RateLimiterServiceServer::new(limiter::RateLimiter::new(engine));
+    let limiter = RateLimiterServiceServer::new(limiter::RateLimiter::new(Arc::clone(&engine)));
     let discovery = DiscoveryServiceServer::new(discovery::Discovery::new(options.host, options.port));
     // Routes by hand: tonic's router would bring a fallback along, and a door has only one.
     let router = Router::new()
         .route_service("/Ydb.Coordination.V1.CoordinationService/{*method}", coordination)
-        .route_service("/Ydb.RateLimiter.V1.RateLimiterService/{*method}", limiter)
-        .route_service("/Ydb.Discovery.V1.DiscoveryService/{*method}", discovery);
+        .route_service("/Ydb.RateLimiter.V1.RateLimiterService/{*method}", limiter);
+    let router = carry::carry(router, engine).route_service("/Ydb.Discovery.V1.DiscoveryService/{*method}", discovery);
     gate::guard(router, gate::Keys::new(options.token, options.access))
 }

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use shardine_host::{Host, SeatId};
-use shardine_model::{NodeId, ShardId};
+use shardine_model::{NodeId, ReplicaId, ShardId};
 use shardine_shard::coord::{
     NodeCall, NodeLine, NodeReply, Opening, Refusal, Replica, StatusCode, StreamId, StreamMessage, Ticket,
 };
@@ -21,6 +21,7 @@ use crate::exchange::Exchange;
 use crate::journal::{Journal, Written};
 use crate::lane_message::LaneMessage;
 use crate::log_thread::LogThread;
+use crate::peers::news;
 use crate::snapshot_thread::{SnapshotNews, SnapshotThread};
 
 /// One step of the group's timers; where nobody stands for election, half as many do.
@@ -51,6 +52,8 @@ pub(super) struct CoordThread {
     clock: Clock,
     next_tick_ms: u64,
     ticks: u64,
+    /// What was last told of each seat: term and leader.
+    told: BTreeMap<SeatId, (u64, ReplicaId)>,
     is_closed: bool,
 }
 
@@ -82,6 +85,7 @@ impl CoordThread {
             clock,
             next_tick_ms: 0,
             ticks: 0,
+            told: BTreeMap::new(),
             is_closed: false,
         }
     }
@@ -247,7 +251,9 @@ impl CoordThread {
 
     fn perform(&mut self) {
         self.host.end_turn();
-        while let Some((_, actions)) = self.host.next_acted() {
+        let mut acted = Vec::new();
+        while let Some((seat, actions)) = self.host.next_acted() {
+            acted.push(seat);
             for (stream, message) in actions.streams.drain(..) {
                 let is_last = message.is_last();
                 if let Some(sink) = self.sinks.get(&stream) {
@@ -263,12 +269,26 @@ impl CoordThread {
                 }
             }
         }
+        acted.into_iter().for_each(|seat| self.note_leader(seat));
         self.send();
         self.host.parts.drain(..).for_each(|part| self.snapshots.send(part));
         for seat in std::mem::take(&mut self.host.stopped) {
             let Some(seat) = self.host.seat(seat) else { continue };
             let reason = seat.replica.as_ref().err();
             tracing::error!(group = %seat.shard, reason, "a coordination group has stopped; everything else goes on");
+        }
+    }
+
+    /// Tells the node who leads a group, if that is news.
+    fn note_leader(&mut self, seat: SeatId) {
+        let Some(cluster) = &self.exchange.cluster else { return };
+        let Some(replica) = self.host.replica(seat) else { return };
+        let Some(leader) = replica.group().leader() else { return };
+        let now = (replica.term(), leader);
+        if self.told.insert(seat, now) != Some(now)
+            && let Some(node) = cluster.map.node_of(replica.shard(), leader)
+        {
+            cluster.lead(NodeId(self.exchange.node), news(replica.shard(), now.0, leader, node));
         }
     }
 

@@ -33,6 +33,13 @@ impl Board {
         is_newer
     }
 
+    /// Who leads a group, if that node is not silent.
+    pub fn leader(&self, shard: ShardId) -> Option<NodeId> {
+        let told = self.lock();
+        let node = told.leads.get(&shard)?.node;
+        (!told.silent.contains(&node)).then_some(node)
+    }
+
     /// What this node itself has to tell: the groups that it leads, and how many definitions it knows.
     pub fn own_news(&self, node: NodeId) -> (Vec<LeaderNews>, u64) {
         let told = self.lock();
