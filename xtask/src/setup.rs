@@ -37,7 +37,7 @@ const RIVALS: [Package; 1] = [Package { name: "etcd-server", probe: "command -v 
 const COMPILER: Package = Package { name: "g++", probe: "command -v c++" };
 
 /// Python packages of the test scripts.
-const PYTHON_PACKAGES: [&str; 2] = ["redis>=5,<9", "ydb>=3.23,<4"];
+const PYTHON_PACKAGES: [&str; 4] = ["redis>=5,<9", "ydb>=3.23,<4", "prometheus-client<1", "schemathesis>=4,<5"];
 
 pub fn run() -> Result<()> {
     install(&PACKAGES)?;

@@ -110,7 +110,7 @@ pub fn is_well(shard: &v1::Shard) -> bool {
 
 fn status_text(status: &v1::StatusReply) -> String {
     let well = status.shards.iter().filter(|shard| is_well(shard)).count();
-    let health = if well == status.shards.len() { "HEALTHY" } else { "DEGRADED" };
+    let health = health(status);
     let records: u64 = status.shards.iter().map(|shard| shard.records).sum();
     let bytes: u64 = status.shards.iter().map(|shard| shard.bytes).sum();
     let mut text = format!(
@@ -127,6 +127,9 @@ fn status_text(status: &v1::StatusReply) -> String {
         size(bytes),
         size(status.log_bytes)
     ));
+    for trouble in &status.trouble {
+        text.push_str(&format!("! {trouble}\n"));
+    }
     text.push_str(&writeback_text(status.writeback.as_ref()));
     for group in &status.coordination {
         text.push_str(&group_text(group));
@@ -134,6 +137,10 @@ fn status_text(status: &v1::StatusReply) -> String {
     text.push_str("\n\n");
     text.push_str(&shards_text(&status.shards));
     text
+}
+
+fn health(status: &v1::StatusReply) -> &'static str {
+    if status.trouble.is_empty() { "HEALTHY" } else { "DEGRADED" }
 }
 
 fn group_text(group: &v1::CoordGroup) -> String {
@@ -272,6 +279,8 @@ fn status_json(status: &v1::StatusReply) -> Json {
         "lanes": status.lanes,
         "connections": value::unsigned(status.connections),
         "log_bytes": value::unsigned(status.log_bytes),
+        "health": health(status),
+        "trouble": status.trouble,
         "shards": status.shards.iter().map(shard_json).collect::<Vec<_>>(),
         "writeback": writeback,
         "coordination": status.coordination.iter().map(group_json).collect::<Vec<_>>(),

@@ -4,14 +4,25 @@ use shardine_proto::ydb::issue::IssueMessage;
 /// A status of YDB's API, as the server names it.
 pub use shardine_proto::ydb::status_ids::StatusCode as Status;
 
+/// Why something was not done, or is not known to have been.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The server said no. Nothing was done, unless the status is `Undetermined`.
     #[error("{}: {message}", status.as_str_name())]
-    Refused { status: Status, message: String },
+    Refused {
+        /// What kind of a no it is.
+        status: Status,
+        /// The server's own words.
+        message: String,
+    },
     /// Nobody answers there, or not as this protocol wants it.
     #[error("{address} cannot be reached: {cause}")]
-    Unreachable { address: String, cause: String },
+    Unreachable {
+        /// Where it was looked for.
+        address: String,
+        /// What the system or the library said.
+        cause: String,
+    },
     /// The session could not be kept alive; what it held is free for others.
     #[error("the session has expired")]
     Expired,

@@ -29,6 +29,8 @@
 //! `examples/` has the three recipes of the service's description, and fencing, which is what makes a lock safe for whatever
 //! lies outside of it.
 
+#![deny(missing_docs)]
+
 // In the order in which a newcomer should read them.
 mod client;
 mod session;

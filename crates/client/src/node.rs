@@ -17,11 +17,15 @@ pub struct NodeSettings {
     pub attaches: Consistency,
 }
 
+/// How much a node asks of its group before it answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Consistency {
+    /// As the server has it by default.
     #[default]
     Unset,
+    /// Nothing old is ever shown.
     Strict,
+    /// Quicker, and possibly a moment old.
     Relaxed,
 }
 

@@ -75,27 +75,36 @@ pub enum Delete {
 /// What a description includes beside the semaphore itself. Both lists may be long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Include {
+    /// Who holds it.
     pub owners: bool,
+    /// Who waits for it.
     pub waiters: bool,
 }
 
 /// Which changes a watch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
+    /// Its data.
     pub data: bool,
+    /// Who holds it.
     pub owners: bool,
 }
 
 impl Watch {
+    /// Changes of its data.
     pub const DATA: Self = Self { data: true, owners: false };
+    /// Changes of who holds it.
     pub const OWNERS: Self = Self { data: false, owners: true };
+    /// Either.
     pub const BOTH: Self = Self { data: true, owners: true };
 }
 
 /// Why a watch has fired. Both are set when the semaphore is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
+    /// Its data.
     pub data: bool,
+    /// Who holds it.
     pub owners: bool,
 }
 
@@ -111,12 +120,17 @@ impl Change {
 /// A semaphore as it was described.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Semaphore {
+    /// What it is called at its node.
     pub name: String,
+    /// What whoever made or updated it left with it.
     pub data: Vec<u8>,
+    /// Tokens there are.
     pub limit: u64,
     /// Tokens that are held.
     pub count: u64,
+    /// Gone with its last owner.
     pub ephemeral: bool,
+    /// Who holds it, if asked for.
     pub owners: Vec<Claim>,
     /// In the order in which they will be served.
     pub waiters: Vec<Claim>,
@@ -127,8 +141,11 @@ pub struct Semaphore {
 pub struct Claim {
     /// Grows for the life of the node with every acquire that takes a new place: a fencing token.
     pub order_id: u64,
+    /// Whose it is.
     pub session_id: u64,
+    /// Tokens held or waited for.
     pub count: u64,
+    /// What the claimant shows.
     pub data: Vec<u8>,
     /// How long a waiter waits at most; `None` for ever, and for owners.
     pub timeout: Option<Duration>,

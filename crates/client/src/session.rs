@@ -61,6 +61,7 @@ pub enum State {
 }
 
 impl State {
+    /// Whether nothing can follow.
     #[must_use]
     pub fn is_over(self) -> bool {
         matches!(self, Self::Expired | Self::Stopped)
@@ -121,6 +122,7 @@ impl Session {
         self.inner.id
     }
 
+    /// How it stands at this moment, as far as is known here.
     #[must_use]
     pub fn state(&self) -> State {
         *self.inner.state.borrow()

@@ -32,8 +32,11 @@ impl Cluster {
 #[tonic::async_trait]
 impl v1::cluster_server::Cluster for Cluster {
     async fn status(&self, request: Request<v1::StatusRequest>) -> Answer<v1::StatusReply> {
-        let status = self.record_service.status(deadline(&request)).await.map_err(status_of)?;
-        Ok(Response::new(status_out(status)))
+        let until = deadline(&request);
+        let status = self.record_service.status(until).await.map_err(status_of)?;
+        let tables = self.record_service.writeback(until).await.map_err(status_of)?.tables;
+        let trouble = shardine_service::trouble(&status, &tables);
+        Ok(Response::new(v1::StatusReply { trouble, ..status_out(status) }))
     }
 
     async fn shards(&self, request: Request<v1::ShardsRequest>) -> Answer<v1::ShardsReply> {
@@ -155,6 +158,7 @@ impl v1::cluster_server::Cluster for Cluster {
 
 fn status_out(status: EngineStatus) -> v1::StatusReply {
     v1::StatusReply {
+        trouble: Vec::new(),
         node: status.node.0,
         version: status.version,
         uptime_ms: status.uptime_ms,

@@ -34,11 +34,9 @@ pub fn code_of(code: ErrorCode) -> Code {
         ErrorCode::Exists => Code::AlreadyExists,
         ErrorCode::VersionMismatch | ErrorCode::CasMismatch => Code::Aborted,
         ErrorCode::Overflow => Code::OutOfRange,
-        ErrorCode::BadRequest
-        | ErrorCode::UnknownTable
-        | ErrorCode::UnknownField
-        | ErrorCode::WrongType
-        | ErrorCode::TooLarge => Code::InvalidArgument,
+        ErrorCode::BadRequest | ErrorCode::UnknownTable | ErrorCode::UnknownField | ErrorCode::WrongType => {
+            Code::InvalidArgument
+        }
         ErrorCode::StaleRoute
         | ErrorCode::NotLeader
         | ErrorCode::NoLeader
@@ -46,7 +44,8 @@ pub fn code_of(code: ErrorCode) -> Code {
         | ErrorCode::Busy
         | ErrorCode::Suspended => Code::Unavailable,
         ErrorCode::SqlRefused => Code::FailedPrecondition,
-        ErrorCode::DirtyLimit => Code::ResourceExhausted,
+        // As gRPC's own libraries call a message that is too large.
+        ErrorCode::TooLarge | ErrorCode::DirtyLimit => Code::ResourceExhausted,
         ErrorCode::InDoubt => Code::Unknown,
         ErrorCode::Expired => Code::DeadlineExceeded,
         ErrorCode::Unauthenticated => Code::Unauthenticated,

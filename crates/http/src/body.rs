@@ -9,9 +9,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 use shardine_model::{ErrorCode, FieldType, Refusal, Table, Value};
 use shardine_service::{Deed, Step, StepOperator};
+use utoipa::ToSchema;
 
-use crate::json;
 use crate::problem::Problem;
+use crate::{json, schemas};
 
 pub(crate) type Body = Result<Bytes, BytesRejection>;
 
@@ -40,8 +41,7 @@ pub(crate) fn deed(table: &Table, object: &Map<String, Json>) -> Result<Deed, Re
     match (object.get("insert"), object.get("update"), object.get("cas"), object.get("incr")) {
         (Some(Json::Object(given)), None, None, None) => Ok(Deed::Insert(fields(table, given)?)),
         (None, Some(Json::Array(operations)), None, None) => {
-            let steps = operations.iter().map(|operation| step(table, operation)).collect::<Result<_, _>>()?;
-            Ok(Deed::Update { create: object.get("create") == Some(&Json::Bool(true)), steps })
+            update(table, operations, object.get("create") == Some(&Json::Bool(true)))
         }
         (None, None, Some(given @ Json::Object(_)), None) => cas(table, given),
         (None, None, None, Some(given @ Json::Object(_))) => incr(table, given),
@@ -49,31 +49,52 @@ pub(crate) fn deed(table: &Table, object: &Map<String, Json>) -> Result<Deed, Re
     }
 }
 
-#[derive(Deserialize)]
+pub(crate) fn update(table: &Table, operations: &[Json], create: bool) -> Result<Deed, Refusal> {
+    let steps = operations.iter().map(|operation| step(table, operation)).collect::<Result<_, _>>()?;
+    Ok(Deed::Update { create, steps })
+}
+
+/// What `POST` takes: one of these, or the fields of a new record.
+#[allow(dead_code, reason = "only its shape is used, by the document; `deed` reads it")]
+#[derive(ToSchema)]
+pub(crate) struct PostBody {
+    insert: Option<schemas::Fields>,
+    update: Option<Vec<Operation>>,
+    /// With `update`: makes the record if it is absent.
+    create: Option<bool>,
+    cas: Option<Cas>,
+    incr: Option<Incr>,
+}
+
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Cas {
+pub(crate) struct Cas {
     field: String,
+    #[schema(value_type = schemas::FieldValue)]
     old: Json,
+    #[schema(value_type = schemas::FieldValue)]
     new: Json,
     #[serde(default)]
     create: bool,
 }
 
-fn cas(table: &Table, given: &Json) -> Result<Deed, Refusal> {
+pub(crate) fn cas(table: &Table, given: &Json) -> Result<Deed, Refusal> {
     let Cas { field, old, new, create } = shaped("cas", given)?;
     let old = json::parse_field(table, &field, &old)?;
     let new = json::parse_field(table, &field, &new)?;
     Ok(Deed::Cas { create, field: field.into_bytes(), old, new })
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Incr {
+pub(crate) struct Incr {
     field: String,
+    /// 1 without it.
+    #[schema(value_type = Option<schemas::FieldValue>)]
     by: Option<Json>,
 }
 
-fn incr(table: &Table, given: &Json) -> Result<Deed, Refusal> {
+pub(crate) fn incr(table: &Table, given: &Json) -> Result<Deed, Refusal> {
     let Incr { field, by } = shaped("incr", given)?;
     let by = by.map_or(Ok(Value::Int(1)), |by| amount(table, &field, &by))?;
     Ok(Deed::Incr { field: field.into_bytes(), by })
@@ -86,11 +107,13 @@ fn amount(table: &Table, field: &str, given: &Json) -> Result<Value, Refusal> {
     found.map_or_else(|| json::parse_field(table, field, given), Ok)
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Operation {
+pub(crate) struct Operation {
+    /// = + - & | ^ min max append splice unset
     op: String,
     field: String,
+    #[schema(value_type = Option<schemas::FieldValue>)]
     value: Option<Json>,
     at: Option<i64>,
     cut: Option<u64>,

@@ -7,16 +7,17 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use shardine_model::ErrorCode;
 use shardine_router::{CoordStatus, Explanation, Residence, ShardStatus, TableWriteback, WritebackStatus};
-use shardine_service::{RowAddress, address};
+use shardine_service::{RowAddress, address, trouble};
 
 use crate::gate::deadline;
 use crate::problem::Problem;
-use crate::{Door, body, json, query};
+use crate::{Door, body, json, query, schemas};
 
 #[utoipa::path(get, path = "/v1/status", tag = "cluster",
-    responses((status = 200, description = "the node, its shards, write-back and counters", body = serde_json::Value)))]
+    responses((status = 200, description = "the node, its shards, write-back and counters", body = schemas::StatusView)))]
 pub(crate) async fn status(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let status = door.record_service.status(deadline(&parts)).await?;
+    let trouble = trouble(&status, &door.record_service.writeback(deadline(&parts)).await?.tables);
     let counters: Map<String, Json> =
         status.counters.iter().map(|(name, count)| ((*name).to_owned(), json::unsigned(*count))).collect();
     Ok(JsonReply(json!({
@@ -26,6 +27,8 @@ pub(crate) async fn status(State(door): State<Door>, parts: request::Parts) -> R
         "lanes": status.lanes,
         "connections": json::unsigned(status.connections),
         "log_bytes": json::unsigned(status.log_bytes),
+        "health": if trouble.is_empty() { "HEALTHY" } else { "DEGRADED" },
+        "trouble": trouble,
         "shards": status.shards.iter().map(shard_out).collect::<Vec<_>>(),
         "writeback": status.writeback.as_ref().map(writeback_out),
         "coordination": status.coordination.iter().map(group_out).collect::<Vec<_>>(),
@@ -34,14 +37,14 @@ pub(crate) async fn status(State(door): State<Door>, parts: request::Parts) -> R
 }
 
 #[utoipa::path(get, path = "/v1/shards", tag = "cluster",
-    responses((status = 200, description = "all shards with their intervals of positions", body = serde_json::Value)))]
+    responses((status = 200, description = "all shards with their intervals of positions", body = schemas::ShardsView)))]
 pub(crate) async fn shards(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let status = door.record_service.status(deadline(&parts)).await?;
     Ok(JsonReply(json!({ "shards": status.shards.iter().map(shard_out).collect::<Vec<_>>() })))
 }
 
 #[utoipa::path(get, path = "/v1/writeback", tag = "cluster",
-    responses((status = 200, description = "the SQL database and what it does not have yet, table by table; null without one", body = serde_json::Value)))]
+    responses((status = 200, description = "the SQL database and what it does not have yet, table by table; null without one", body = schemas::WritebackReportView)))]
 pub(crate) async fn writeback(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let report = door.record_service.writeback(deadline(&parts)).await?;
     let tables: Vec<Json> = report.tables.iter().map(table_writeback_out).collect();
@@ -58,7 +61,7 @@ struct ExplainParameters {
 #[utoipa::path(get, path = "/v1/explain", tag = "cluster",
     params(("key" = Option<String>, Query, description = "table:key, or table:key@sort"),
         ("scan" = Option<String>, Query, description = "table, or table:key")),
-    responses((status = 200, description = "where a key lives and how it stands, or which shards a scan visits", body = serde_json::Value)))]
+    responses((status = 200, description = "where a key lives and how it stands, or which shards a scan visits", body = schemas::ExplainView)))]
 pub(crate) async fn explain(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let parameters: ExplainParameters = query::read(&parts.uri)?;
     let until = deadline(&parts);

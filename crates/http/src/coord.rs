@@ -12,14 +12,14 @@ use shardine_router::{CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSes
 
 use crate::gate::deadline;
 use crate::problem::Problem;
-use crate::{Door, json, query};
+use crate::{Door, json, query, schemas};
 
 /// Lines of a page, when the address does not say and at most.
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
 
 #[utoipa::path(get, path = "/v1/coord/nodes", tag = "coordination",
-    responses((status = 200, description = "all coordination nodes, with the settings in use and their sizes", body = serde_json::Value)))]
+    responses((status = 200, description = "all coordination nodes, with the settings in use and their sizes", body = schemas::CoordNodesView)))]
 pub(crate) async fn nodes(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let view = door.record_service.coord(CoordLook::Nodes, deadline(&parts)).await?;
     Ok(JsonReply(view_out(&view)))
@@ -37,7 +37,7 @@ struct SessionParameters {
     params(("node" = String, Query, description = "the node's path"),
         ("after" = Option<u64>, Query, description = "the last id of the page before"),
         ("limit" = Option<usize>, Query, description = "100 unless said, 1000 at most")),
-    responses((status = 200, description = "sessions of a node by their ids", body = serde_json::Value)))]
+    responses((status = 200, description = "sessions of a node by their ids", body = schemas::CoordSessionsView)))]
 pub(crate) async fn sessions(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let SessionParameters { node, after, limit } = query::read(&parts.uri)?;
     let look = CoordLook::Sessions { node, after: after.unwrap_or(0), limit: page(limit) };
@@ -58,7 +58,7 @@ struct SemaphoreParameters {
         ("name" = Option<String>, Query, description = "only this one"),
         ("after" = Option<String>, Query, description = "the last name of the page before"),
         ("limit" = Option<usize>, Query, description = "100 unless said, 1000 at most")),
-    responses((status = 200, description = "semaphores of a node by name, each with the first of its owners and waiters", body = serde_json::Value)))]
+    responses((status = 200, description = "semaphores of a node by name, each with the first of its owners and waiters", body = schemas::CoordSemaphoresView)))]
 pub(crate) async fn semaphores(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let SemaphoreParameters { node, name, after, limit } = query::read(&parts.uri)?;
     let which = match (name, after) {

@@ -10,7 +10,7 @@ use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, request};
 use shardine_model::{ErrorCode, Refusal};
-use shardine_service::{DEADLINE_MAX, Gate, caught};
+use shardine_service::{DEADLINE_MAX, DoorMeasures, Gate, caught};
 use tokio::time::{Instant, timeout_at};
 
 use crate::hosts::Hosts;
@@ -27,6 +27,7 @@ const DEADLINE_SLACK: Duration = Duration::from_secs(1);
 struct Guard {
     gate: Gate,
     hosts: Hosts,
+    measures: DoorMeasures,
     request_time: Duration,
 }
 
@@ -34,7 +35,12 @@ struct Guard {
 struct Deadline(Instant);
 
 pub(crate) fn guard(router: Router<Door>, options: Options) -> Router<Door> {
-    let guard = Guard { gate: Gate::new(options.gate), hosts: options.hosts, request_time: options.request_time };
+    let guard = Guard {
+        gate: Gate::new(options.gate),
+        hosts: options.hosts,
+        measures: options.measures,
+        request_time: options.request_time,
+    };
     router.layer(from_fn_with_state(guard, pass))
 }
 
@@ -43,7 +49,15 @@ pub(crate) fn deadline(parts: &request::Parts) -> Instant {
     parts.extensions.get::<Deadline>().map_or_else(Instant::now, |deadline| deadline.0)
 }
 
+/// Lets a request in, and counts how it ended.
 async fn pass(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let (begun, is_read, measures) = (Instant::now(), request.method().is_safe(), guard.measures.clone());
+    let response = admit(guard, request, next).await;
+    measures.note("http", is_read, begun.elapsed(), response.extensions().get::<ErrorCode>().copied());
+    response
+}
+
+async fn admit(guard: Guard, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let headers = &parts.headers;
     let comes_from_here = guard.hosts.check(&parts).and_then(|()| check_origin(&parts));
@@ -121,7 +135,7 @@ mod tests {
     async fn reliability_f46_a_panic_fails_its_own_request_alone() {
         let router =
             Router::new().route("/broken", get(broken).post(broken)).route("/whole", get(|| async { "served" }));
-        let door = Door { record_service: RecordService::new(FakeEngine::new()) };
+        let door = Door { record_service: RecordService::new(FakeEngine::new()), measures: DoorMeasures::default() };
         let router = guard(router, Options::default()).with_state(door);
         let ask = async |request: http::request::Builder| {
             let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();

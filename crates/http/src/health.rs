@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use http::StatusCode;
+use shardine_service::{serves, trouble};
 use tokio::time::Instant;
 
 use crate::Door;
@@ -11,24 +12,27 @@ use crate::Door;
 /// How long a probe waits for the engine; longer means that it does not serve.
 const PROBE_TIME: Duration = Duration::from_secs(2);
 
-#[utoipa::path(get, path = "/healthz", tag = "health", responses((status = 200, description = "the process is alive")))]
+#[utoipa::path(get, path = "/healthz", tag = "health",
+    responses((status = 200, description = "the process is alive", body = String, content_type = "text/plain")))]
 pub(crate) async fn alive() -> &'static str {
     "alive\n"
 }
 
+/// A node that serves is ready, also while something needs a look: a balancer would gain nothing by leaving it.
 #[utoipa::path(get, path = "/readyz", tag = "health",
-    responses((status = 200, description = "every shard has a leader"), (status = 503, description = "which one has not")))]
+    responses((status = 200, description = "every shard serves; a line for whatever is degraded all the same", body = String, content_type = "text/plain"),
+        (status = 503, description = "which shard does not", body = String, content_type = "text/plain")))]
 pub(crate) async fn ready(State(door): State<Door>) -> (StatusCode, String) {
-    let status = match door.record_service.status(Instant::now() + PROBE_TIME).await {
+    let until = Instant::now() + PROBE_TIME;
+    let status = match door.record_service.status(until).await {
         Ok(status) => status,
         Err(failure) => return (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", failure.message)),
     };
-    let lame = status.shards.iter().find(|shard| shard.leader.is_none() || shard.stopped.is_some());
-    match lame {
-        None => (StatusCode::OK, "ready\n".to_owned()),
-        Some(shard) => {
-            let reason = shard.stopped.as_deref().unwrap_or("it has no leader");
-            (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: shard {}: {reason}\n", shard.shard))
-        }
+    if let Some(shard) = status.shards.iter().find(|shard| !serves(shard)) {
+        let reason = shard.stopped.as_deref().unwrap_or("it has no leader");
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: shard {}: {reason}\n", shard.shard));
     }
+    let tables = door.record_service.writeback(until).await.map(|report| report.tables).unwrap_or_default();
+    let degraded = trouble(&status, &tables).into_iter().map(|trouble| format!("degraded: {trouble}\n"));
+    (StatusCode::OK, std::iter::once("ready\n".to_owned()).chain(degraded).collect())
 }

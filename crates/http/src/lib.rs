@@ -8,6 +8,7 @@ mod gate;
 mod hosts;
 mod record_path;
 mod records;
+mod batch;
 mod scans;
 mod tables;
 
@@ -21,6 +22,7 @@ mod waiting;
 
 mod query;
 mod body;
+mod schemas;
 mod json;
 mod problem;
 
@@ -33,7 +35,7 @@ use axum::routing::{get, post};
 use http::StatusCode;
 use shardine_model::ErrorCode;
 use shardine_router::RemoteEngine;
-use shardine_service::{DEADLINE_DEFAULT, GateOptions, RecordService};
+use shardine_service::{DEADLINE_DEFAULT, DoorMeasures, GateOptions, RecordService};
 
 pub use hosts::Hosts;
 pub use problem::status_of;
@@ -50,13 +52,20 @@ pub struct Options {
     pub gate: GateOptions,
     /// Which names are answered to.
     pub hosts: Hosts,
+    /// What all doors but Redis count, to be shown here.
+    pub measures: DoorMeasures,
     /// How long a request may take that sets no `shardine-timeout-ms`.
     pub request_time: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { gate: GateOptions::default(), hosts: Hosts::default(), request_time: DEADLINE_DEFAULT }
+        Self {
+            gate: GateOptions::default(),
+            hosts: Hosts::default(),
+            measures: DoorMeasures::default(),
+            request_time: DEADLINE_DEFAULT,
+        }
     }
 }
 
@@ -64,11 +73,12 @@ impl Default for Options {
 #[derive(Clone)]
 pub(crate) struct Door {
     pub record_service: RecordService,
+    pub measures: DoorMeasures,
 }
 
 /// Everything this door serves, ready for the accept loop.
 pub fn router(engine: Arc<dyn RemoteEngine>, options: Options) -> Router {
-    let door = Door { record_service: RecordService::new(engine) };
+    let door = Door { record_service: RecordService::new(engine), measures: options.measures.clone() };
     let record =
         get(records::get).put(records::replace).patch(records::set).post(records::change).delete(records::delete);
     let inside = Router::new()
@@ -78,6 +88,8 @@ pub fn router(engine: Arc<dyn RemoteEngine>, options: Options) -> Router {
         .route("/v1/tables/{table}/records", get(scans::table))
         .route("/v1/tables/{table}/records/{key}", record)
         .route("/v1/tables/{table}/records/{key}/flush", post(records::flush))
+        .route("/v1/tables/{table}/records/{key}/kick", post(records::kick))
+        .route("/v1/batch", post(batch::batch))
         .route("/v1/tables/{table}/partitions/{key}", get(scans::partition))
         .route("/v1/status", get(cluster::status))
         .route("/v1/shards", get(cluster::shards))

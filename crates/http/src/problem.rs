@@ -36,7 +36,7 @@ pub fn status_of(code: ErrorCode) -> StatusCode {
         ErrorCode::NotFound | ErrorCode::UnknownTable => StatusCode::NOT_FOUND,
         ErrorCode::Exists | ErrorCode::CasMismatch => StatusCode::CONFLICT,
         ErrorCode::VersionMismatch => StatusCode::PRECONDITION_FAILED,
-        ErrorCode::Overflow | ErrorCode::SqlRefused => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorCode::Overflow | ErrorCode::SqlRefused | ErrorCode::Unsupported => StatusCode::UNPROCESSABLE_ENTITY,
         ErrorCode::BadRequest | ErrorCode::UnknownField | ErrorCode::WrongType => StatusCode::BAD_REQUEST,
         ErrorCode::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorCode::StaleRoute
@@ -50,7 +50,6 @@ pub fn status_of(code: ErrorCode) -> StatusCode {
         ErrorCode::Expired => StatusCode::REQUEST_TIMEOUT,
         ErrorCode::Unauthenticated => StatusCode::UNAUTHORIZED,
         ErrorCode::Forbidden => StatusCode::FORBIDDEN,
-        ErrorCode::Unsupported => StatusCode::NOT_IMPLEMENTED,
         ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
@@ -71,10 +70,14 @@ impl IntoResponse for Problem {
         if let Some(version) = failure.sql_version {
             body.insert("sql_version".into(), json::integer(version.0));
         }
+        if let Some(item) = failure.item {
+            body.insert("item".into(), json!(item));
+        }
         if let Some(record) = failure.record {
             body.insert("record".into(), json::record(&record));
         }
         let mut response = (status, Json::Object(body).to_string()).into_response();
+        response.extensions_mut().insert(code);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if status == StatusCode::SERVICE_UNAVAILABLE {

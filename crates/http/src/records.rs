@@ -10,12 +10,13 @@ use serde_json::{Map, Value as Json, json};
 use shardine_model::command::{Existence, Give};
 use shardine_model::{AckAfter, ErrorCode, Refusal, Table, Version};
 use shardine_service::{Changed, Deed, Delivery, Expiry, Get, Numbered, Order, RowAddress, Terms};
+use utoipa::ToSchema;
 
 use crate::body::{self, Body};
 use crate::gate::deadline;
 use crate::problem::Problem;
 use crate::record_path::{RecordPath, sort_of};
-use crate::{Door, json, query};
+use crate::{Door, json, query, schemas};
 
 /// How far the log was applied in the state that a stale read saw.
 const APPLIED_INDEX: HeaderName = HeaderName::from_static("applied-index");
@@ -32,16 +33,33 @@ struct GetParameters {
     max_age_ms: Option<u64>,
 }
 
+/// Which record a change shows.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Returned {
+    Old,
+    New,
+    Touched,
+}
+
+/// Who must have a change before it is answered.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Acknowledged {
+    Raft,
+    Sql,
+}
+
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ChangeParameters {
+pub(crate) struct ChangeParameters {
     sort: Option<String>,
     ttl_ms: Option<u64>,
     #[serde(default)]
     persist: bool,
     #[serde(rename = "return")]
-    give: Option<String>,
-    ack: Option<String>,
+    give: Option<Returned>,
+    ack: Option<Acknowledged>,
     client: Option<u64>,
     sequence: Option<u64>,
     lowest: Option<u64>,
@@ -56,8 +74,8 @@ struct ChangeParameters {
         ("stale" = Option<bool>, Query, description = "any replica may answer, at once, with an older state; its place in the log stands in Applied-Index"),
         ("max_age_ms" = Option<u64>, Query, description = "with stale: how old it may be; any age without it"),
         ("If-None-Match" = Option<String>, Header, description = "a known version; 304 if it still holds")),
-    responses((status = 200, description = "the record, its version in ETag", body = serde_json::Value),
-        (status = 304, description = "unchanged"), (status = 404, description = "not_found, unknown_table")))]
+    responses((status = 200, description = "the record, its version in ETag", body = schemas::RecordView),
+        (status = 304, description = "unchanged")))]
 pub(crate) async fn get(State(door): State<Door>, parts: request::Parts) -> Result<Response, Problem> {
     let parameters: GetParameters = query::read(&parts.uri)?;
     let (_, row) = address(&door, &parts, parameters.sort.as_deref())?;
@@ -81,39 +99,53 @@ pub(crate) async fn get(State(door): State<Door>, parts: request::Parts) -> Resu
 }
 
 #[utoipa::path(put, path = "/v1/tables/{table}/records/{key}", tag = "records",
-    params(("table" = String, Path), ("key" = String, Path), ("sort" = Option<String>, Query),
-        ("ttl_ms" = Option<u64>, Query), ("persist" = Option<bool>, Query), ("return" = Option<String>, Query, description = "old, new or touched"),
-        ("ack" = Option<String>, Query, description = "raft or sql"), ("client" = Option<u64>, Query), ("sequence" = Option<u64>, Query),
+    params(("table" = String, Path), ("key" = String, Path, description = "percent-encoded bytes"),
+        ("sort" = Option<String>, Query, description = "the sort key, parts joined by commas"),
+        ("ttl_ms" = Option<u64>, Query), ("persist" = Option<bool>, Query),
+        ("return" = Option<Returned>, Query), ("ack" = Option<Acknowledged>, Query),
+        ("client" = Option<u64>, Query), ("sequence" = Option<u64>, Query, minimum = 1),
         ("lowest" = Option<u64>, Query, description = "the lowest sequence whose answer the client does not have"),
         ("again" = Option<bool>, Query, description = "the request was sent before"),
         ("If-Match" = Option<String>, Header, description = "the version to change, or * for any that lives"),
         ("If-None-Match" = Option<String>, Header, description = "* to create only")),
-    request_body(content = serde_json::Value, description = "fields by name; those not named return to their defaults"),
-    responses((status = 200, description = "version, sql_version, changed", body = serde_json::Value),
-        (status = 412, description = "version_mismatch")))]
+    request_body(content = schemas::Fields, description = "fields by name; those not named return to their defaults"),
+    responses((status = 200, description = "version, sql_version, changed", body = schemas::ChangeView)))]
 pub(crate) async fn replace(State(door): State<Door>, parts: request::Parts, body: Body) -> Result<Response, Problem> {
     let object: Map<String, Json> = body::read(body)?;
     submit(&door, &parts, |table| Ok(Deed::Replace(body::fields(table, &object)?))).await
 }
 
 #[utoipa::path(patch, path = "/v1/tables/{table}/records/{key}", tag = "records",
-    params(("table" = String, Path), ("key" = String, Path), ("sort" = Option<String>, Query), ("ack" = Option<String>, Query),
-        ("If-Match" = Option<String>, Header)),
-    request_body(content = serde_json::Value, description = "fields to set; the others stay. Parameters as for PUT"),
-    responses((status = 200, description = "version, sql_version, changed", body = serde_json::Value),
-        (status = 412, description = "version_mismatch")))]
+    params(("table" = String, Path), ("key" = String, Path, description = "percent-encoded bytes"),
+        ("sort" = Option<String>, Query, description = "the sort key, parts joined by commas"),
+        ("ttl_ms" = Option<u64>, Query), ("persist" = Option<bool>, Query),
+        ("return" = Option<Returned>, Query), ("ack" = Option<Acknowledged>, Query),
+        ("client" = Option<u64>, Query), ("sequence" = Option<u64>, Query, minimum = 1),
+        ("lowest" = Option<u64>, Query, description = "the lowest sequence whose answer the client does not have"),
+        ("again" = Option<bool>, Query, description = "the request was sent before"),
+        ("If-Match" = Option<String>, Header, description = "the version to change, or * for any that lives"),
+        ("If-None-Match" = Option<String>, Header, description = "* to create only")),
+    request_body(content = schemas::Fields, description = "fields to set; the others stay"),
+    responses((status = 200, description = "version, sql_version, changed", body = schemas::ChangeView)))]
 pub(crate) async fn set(State(door): State<Door>, parts: request::Parts, body: Body) -> Result<Response, Problem> {
     let object: Map<String, Json> = body::read(body)?;
     submit(&door, &parts, |table| Ok(Deed::Set(body::fields(table, &object)?))).await
 }
 
 #[utoipa::path(post, path = "/v1/tables/{table}/records/{key}", tag = "records",
-    params(("table" = String, Path), ("key" = String, Path), ("sort" = Option<String>, Query), ("ack" = Option<String>, Query),
-        ("If-Match" = Option<String>, Header)),
-    request_body(content = serde_json::Value,
-        description = "fields to insert, or {\"update\": [{\"op\": \"+\", \"field\": \"age\", \"value\": 1}], \"create\": true}, {\"cas\": {\"field\", \"old\", \"new\", \"create\"}}, {\"incr\": {\"field\", \"by\"}}. Parameters as for PUT"),
-    responses((status = 200, description = "version, sql_version, changed", body = serde_json::Value),
-        (status = 201, description = "inserted", body = serde_json::Value), (status = 409, description = "exists, cas_mismatch")))]
+    params(("table" = String, Path), ("key" = String, Path, description = "percent-encoded bytes"),
+        ("sort" = Option<String>, Query, description = "the sort key, parts joined by commas"),
+        ("ttl_ms" = Option<u64>, Query), ("persist" = Option<bool>, Query),
+        ("return" = Option<Returned>, Query), ("ack" = Option<Acknowledged>, Query),
+        ("client" = Option<u64>, Query), ("sequence" = Option<u64>, Query, minimum = 1),
+        ("lowest" = Option<u64>, Query, description = "the lowest sequence whose answer the client does not have"),
+        ("again" = Option<bool>, Query, description = "the request was sent before"),
+        ("If-Match" = Option<String>, Header, description = "the version to change, or * for any that lives"),
+        ("If-None-Match" = Option<String>, Header, description = "* to create only")),
+    request_body(content = body::PostBody,
+        description = "fields to insert, or {\"update\": [{\"op\": \"+\", \"field\": \"age\", \"value\": 1}], \"create\": true}, {\"cas\": {\"field\", \"old\", \"new\", \"create\"}}, {\"incr\": {\"field\", \"by\"}}"),
+    responses((status = 200, description = "version, sql_version, changed", body = schemas::ChangeView),
+        (status = 201, description = "inserted", body = schemas::ChangeView)))]
 pub(crate) async fn change(State(door): State<Door>, parts: request::Parts, body: Body) -> Result<Response, Problem> {
     let object: Map<String, Json> = body::read(body)?;
     let mut inserted = false;
@@ -130,9 +162,16 @@ pub(crate) async fn change(State(door): State<Door>, parts: request::Parts, body
 }
 
 #[utoipa::path(delete, path = "/v1/tables/{table}/records/{key}", tag = "records",
-    params(("table" = String, Path), ("key" = String, Path), ("sort" = Option<String>, Query),
-        ("return" = Option<String>, Query, description = "old"), ("If-Match" = Option<String>, Header)),
-    responses((status = 200, description = "version, sql_version, existed", body = serde_json::Value)))]
+    params(("table" = String, Path), ("key" = String, Path, description = "percent-encoded bytes"),
+        ("sort" = Option<String>, Query, description = "the sort key, parts joined by commas"),
+        ("ttl_ms" = Option<u64>, Query), ("persist" = Option<bool>, Query),
+        ("return" = Option<Returned>, Query), ("ack" = Option<Acknowledged>, Query),
+        ("client" = Option<u64>, Query), ("sequence" = Option<u64>, Query, minimum = 1),
+        ("lowest" = Option<u64>, Query, description = "the lowest sequence whose answer the client does not have"),
+        ("again" = Option<bool>, Query, description = "the request was sent before"),
+        ("If-Match" = Option<String>, Header, description = "the version to change, or * for any that lives"),
+        ("If-None-Match" = Option<String>, Header, description = "* to create only")),
+    responses((status = 200, description = "version, sql_version, existed", body = schemas::ChangeView)))]
 pub(crate) async fn delete(State(door): State<Door>, parts: request::Parts) -> Result<Response, Problem> {
     submit(&door, &parts, |_| Ok(Deed::Delete)).await
 }
@@ -147,13 +186,31 @@ struct FlushParameters {
 #[utoipa::path(post, path = "/v1/tables/{table}/records/{key}/flush", tag = "records",
     params(("table" = String, Path), ("key" = String, Path), ("sort" = Option<String>, Query),
         ("version" = Option<i64>, Query, description = "the version that a change has told; without it the record as it is now")),
-    responses((status = 200, description = "SQL has it", body = serde_json::Value),
-        (status = 408, description = "expired: SQL does not have it yet"), (status = 422, description = "sql_refused")))]
+    responses((status = 200, description = "SQL has it", body = schemas::FlushedView)))]
 pub(crate) async fn flush(State(door): State<Door>, parts: request::Parts) -> Result<Response, Problem> {
     let parameters: FlushParameters = query::read(&parts.uri)?;
     let (_, row) = address(&door, &parts, parameters.sort.as_deref())?;
     door.record_service.flush_row(&row, parameters.version.map(Version), deadline(&parts)).await?;
     Ok(JsonReply(json!({ "flushed": true })).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KickParameters {
+    sort: Option<String>,
+    #[serde(default)]
+    nowait: bool,
+}
+
+#[utoipa::path(post, path = "/v1/tables/{table}/records/{key}/kick", tag = "records",
+    params(("table" = String, Path), ("key" = String, Path), ("sort" = Option<String>, Query),
+        ("nowait" = Option<bool>, Query, description = "busy at once if SQL does not have the record yet")),
+    responses((status = 200, description = "the record has left memory; SQL has it", body = schemas::KickedView)))]
+pub(crate) async fn kick(State(door): State<Door>, parts: request::Parts) -> Result<Response, Problem> {
+    let parameters: KickParameters = query::read(&parts.uri)?;
+    let (_, row) = address(&door, &parts, parameters.sort.as_deref())?;
+    door.record_service.kick(&row, parameters.nowait, deadline(&parts)).await?;
+    Ok(JsonReply(json!({ "kicked": true })).into_response())
 }
 
 async fn submit(
@@ -181,7 +238,7 @@ fn address(
     Ok((table, RowAddress { table: place.table, key: place.key, sort }))
 }
 
-fn changed_out(changed: &Changed, deleted: bool) -> Json {
+pub(crate) fn changed_out(changed: &Changed, deleted: bool) -> Json {
     let mut object = Map::new();
     object.insert("version".into(), json::integer(changed.version.0));
     object.insert("sql_version".into(), json::integer(changed.sql_version.0));
@@ -213,30 +270,34 @@ fn terms(parameters: &ChangeParameters, headers: &HeaderMap) -> Result<Terms, Re
         }
         None => {}
     }
-    terms.give = match parameters.give.as_deref() {
-        None => Give::Nothing,
-        Some("old") => Give::Old,
-        Some("new") => Give::New,
-        Some("touched") => Give::Touched,
-        Some(other) => {
-            return Err(Refusal::new(ErrorCode::BadRequest, format!("return is old, new or touched, not {other:?}")));
-        }
-    };
-    terms.expiry = match (parameters.ttl_ms, parameters.persist) {
-        (Some(_), true) => return Err(Refusal::new(ErrorCode::BadRequest, "ttl_ms and persist exclude each other")),
-        (Some(ms), false) => Expiry::AfterMs(ms),
-        (None, true) => Expiry::Clear,
-        (None, false) => Expiry::Keep,
-    };
+    terms.give = give(parameters.give);
+    terms.expiry = expiry(parameters.ttl_ms, parameters.persist)?;
     Ok(terms)
 }
 
-fn delivery(parameters: &ChangeParameters) -> Result<Delivery, Refusal> {
-    let ack = match parameters.ack.as_deref() {
+pub(crate) fn give(wanted: Option<Returned>) -> Give {
+    match wanted {
+        None => Give::Nothing,
+        Some(Returned::Old) => Give::Old,
+        Some(Returned::New) => Give::New,
+        Some(Returned::Touched) => Give::Touched,
+    }
+}
+
+pub(crate) fn expiry(ttl_ms: Option<u64>, persist: bool) -> Result<Expiry, Refusal> {
+    match (ttl_ms, persist) {
+        (Some(_), true) => Err(Refusal::new(ErrorCode::BadRequest, "ttl_ms and persist exclude each other")),
+        (Some(ms), false) => Ok(Expiry::AfterMs(ms)),
+        (None, true) => Ok(Expiry::Clear),
+        (None, false) => Ok(Expiry::Keep),
+    }
+}
+
+pub(crate) fn delivery(parameters: &ChangeParameters) -> Result<Delivery, Refusal> {
+    let ack = match parameters.ack {
         None => AckAfter::Table,
-        Some("raft") => AckAfter::Raft,
-        Some("sql") => AckAfter::Sql,
-        Some(other) => return Err(Refusal::new(ErrorCode::BadRequest, format!("ack is raft or sql, not {other:?}"))),
+        Some(Acknowledged::Raft) => AckAfter::Raft,
+        Some(Acknowledged::Sql) => AckAfter::Sql,
     };
     let origin = match (parameters.client, parameters.sequence) {
         (Some(client), Some(sequence)) => {

@@ -7,11 +7,12 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use shardine_model::{ErrorCode, Refusal, Table};
 use shardine_service::{Edge, Page, Scan, address};
+use utoipa::ToSchema;
 
 use crate::gate::deadline;
 use crate::problem::Problem;
 use crate::record_path::RecordPath;
-use crate::{Door, body, json, query};
+use crate::{Door, body, json, query, schemas};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,6 +22,14 @@ struct TableParameters {
     fields: Option<String>,
 }
 
+/// Which way rows of one key are read.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Direction {
+    Asc,
+    Desc,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PartitionParameters {
@@ -28,7 +37,7 @@ struct PartitionParameters {
     after: Option<String>,
     to: Option<String>,
     before: Option<String>,
-    order: Option<String>,
+    order: Option<Direction>,
     limit: Option<usize>,
     cursor: Option<String>,
     fields: Option<String>,
@@ -37,7 +46,7 @@ struct PartitionParameters {
 #[utoipa::path(get, path = "/v1/tables/{table}/records", tag = "records",
     params(("table" = String, Path), ("cursor" = Option<String>, Query, description = "what the previous page gave as next"),
         ("limit" = Option<usize>, Query), ("fields" = Option<String>, Query)),
-    responses((status = 200, description = "records, and next unless this is the end; a page may be short and still have a next", body = serde_json::Value)))]
+    responses((status = 200, description = "records, and next unless this is the end; a page may be short and still have a next", body = schemas::PageView)))]
 pub(crate) async fn table(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let parameters: TableParameters = query::read(&parts.uri)?;
     let scan = Scan {
@@ -54,18 +63,14 @@ pub(crate) async fn table(State(door): State<Door>, parts: request::Parts) -> Re
     params(("table" = String, Path), ("key" = String, Path),
         ("from" = Option<String>, Query, description = "first sort key, parts joined by commas, or its first part"),
         ("after" = Option<String>, Query, description = "as from, excluding it"), ("to" = Option<String>, Query, description = "last sort key"),
-        ("before" = Option<String>, Query, description = "as to, excluding it"), ("order" = Option<String>, Query, description = "asc or desc"),
+        ("before" = Option<String>, Query, description = "as to, excluding it"), ("order" = Option<Direction>, Query),
         ("limit" = Option<usize>, Query), ("cursor" = Option<String>, Query), ("fields" = Option<String>, Query)),
-    responses((status = 200, description = "records in sort order, and next unless this is the end", body = serde_json::Value)))]
+    responses((status = 200, description = "records in sort order, and next unless this is the end", body = schemas::PageView)))]
 pub(crate) async fn partition(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let parameters: PartitionParameters = query::read(&parts.uri)?;
     let place = RecordPath::of(&parts.uri)?;
     let table = door.record_service.table(&place.table)?;
-    let descending = match parameters.order.as_deref() {
-        None | Some("asc") => false,
-        Some("desc") => true,
-        Some(other) => return Err(Problem::new(ErrorCode::BadRequest, format!("order is asc or desc, not {other:?}"))),
-    };
+    let descending = matches!(parameters.order, Some(Direction::Desc));
     let scan = Scan {
         table: place.table,
         partition: Some(place.key),

@@ -14,7 +14,7 @@ use crate::body::{self, Body};
 use crate::gate::deadline;
 use crate::problem::Problem;
 use crate::record_path::RecordPath;
-use crate::{Door, json};
+use crate::{Door, json, schemas};
 
 /// A field of a definition.
 #[derive(Deserialize, Serialize, ToSchema)]
@@ -23,6 +23,7 @@ pub(crate) struct FieldBody {
     name: String,
     /// int64, uint64, float64, string or blob
     #[serde(rename = "type")]
+    #[schema(pattern = "^(int64|uint64|float64|string|blob)$")]
     kind: String,
     /// Absent means the zero of the type.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,14 +77,14 @@ pub(crate) struct MappingBody {
 }
 
 #[utoipa::path(get, path = "/v1/tables", tag = "tables",
-    responses((status = 200, description = "all definitions", body = serde_json::Value)))]
+    responses((status = 200, description = "all definitions", body = schemas::TablesView)))]
 pub(crate) async fn list(State(door): State<Door>) -> JsonReply<Json> {
     let tables: Vec<Json> = door.record_service.tables().iter().map(|table| table_out(table)).collect();
     JsonReply(json!({ "tables": tables }))
 }
 
 #[utoipa::path(post, path = "/v1/tables", tag = "tables", request_body = TableBody,
-    responses((status = 201, description = "the definition", body = serde_json::Value), (status = 409, description = "exists")))]
+    responses((status = 201, description = "the definition", body = schemas::TableView)))]
 pub(crate) async fn create(
     State(door): State<Door>,
     parts: request::Parts,
@@ -95,14 +96,14 @@ pub(crate) async fn create(
 }
 
 #[utoipa::path(get, path = "/v1/tables/{table}", tag = "tables", params(("table" = String, Path)),
-    responses((status = 200, description = "the definition", body = serde_json::Value), (status = 404, description = "unknown_table")))]
+    responses((status = 200, description = "the definition", body = schemas::TableView)))]
 pub(crate) async fn show(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let table = door.record_service.table(&RecordPath::of(&parts.uri)?.table)?;
     Ok(JsonReply(table_out(&table)))
 }
 
 #[utoipa::path(post, path = "/v1/tables/{table}/fields", tag = "tables", params(("table" = String, Path)), request_body = FieldBody,
-    responses((status = 200, description = "the new definition", body = serde_json::Value)))]
+    responses((status = 200, description = "the new definition", body = schemas::TableView)))]
 pub(crate) async fn add_field(
     State(door): State<Door>,
     parts: request::Parts,

@@ -358,3 +358,56 @@ async fn coordination_is_shown_page_by_page() {
     assert_eq!(door.get("/v1/coord/sessions?node=/local/none").await.code(), (404, "not_found".into()));
     assert_eq!(door.get("/v1/coord/sessions").await.code(), (400, "bad_request".into()));
 }
+
+#[tokio::test]
+async fn a_batch_is_all_or_none() {
+    let door = with_tables().await;
+    let command = |key: &str, what: Json| {
+        let mut command = json!({ "table": "users", "key": key });
+        command.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());
+        command
+    };
+    let both = json!([
+        command("{f}lili", json!({ "insert": { "age": 10 }, "return": "new" })),
+        command("{f}lili", json!({ "incr": { "field": "age", "by": 5 } })),
+        command("{f}tom", json!({ "set": { "name": "Tom" } })),
+        command("{f}lili", json!({ "get": ["age"] })),
+    ]);
+
+    let done = door.send("POST /v1/batch", json!({ "commands": both })).await;
+    assert_eq!(done.status, 200, "{}", done.body);
+    let replies = done.json()["replies"].clone();
+    assert_eq!(replies.as_array().unwrap().len(), 4);
+    assert_eq!(replies[3]["record"]["fields"], json!({ "age": 15 }));
+    let again = door.send("POST /v1/batch", json!({ "commands": both })).await;
+    assert_eq!((again.code(), &again.json()["item"]), ((409, "exists".into()), &json!(0)));
+    let condition = json!([{ "table": "users", "key": "{f}tom", "version": 7 }]);
+    let delete = json!([command("{f}tom", json!({ "delete": true }))]);
+    let stale = door.send("POST /v1/batch", json!({ "commands": delete, "conditions": condition })).await;
+    assert_eq!(stale.status, 412, "{}", stale.body);
+    assert_eq!(door.get("/v1/tables/users/records/%7Bf%7Dtom").await.status, 200, "nothing was done");
+
+    for wrong in [
+        json!([]),
+        json!([command("a", json!({}))]),
+        json!([command("a", json!({ "get": [], "delete": true }))]),
+        json!([command("a", json!({ "set": {}, "incr": { "field": "age" } }))]),
+        json!([command("a", json!({ "delete": true })), command("b", json!({ "delete": true }))]),
+        json!([{ "table": "users", "delete": true }]),
+        json!([command("a", json!({ "unknown": 1 }))]),
+    ] {
+        let refused = door.send("POST /v1/batch", json!({ "commands": wrong })).await;
+        assert_eq!(refused.code(), (400, "bad_request".into()), "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn a_record_can_be_kicked() {
+    let door = with_tables().await;
+    door.send(&format!("PATCH {LILI}"), json!({ "age": 20 })).await;
+
+    let kicked = door.ask(&format!("POST {LILI}/kick"), &[], b"").await;
+    assert_eq!((kicked.status, kicked.json()), (200, json!({ "kicked": true })));
+    assert_eq!(door.ask(&format!("POST {LILI}/kick?nowiat=true"), &[], b"").await.status, 400);
+    assert_eq!(door.get(&format!("{LILI}/kick")).await.status, 405);
+}

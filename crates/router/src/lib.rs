@@ -8,6 +8,7 @@
 mod engine;
 mod call;
 mod response;
+mod histogram;
 mod coord;
 mod shard_map;
 
@@ -28,9 +29,10 @@ pub use engine::{LocalEngine, Read, RemoteEngine, Ticket};
 pub use formation::{Applicant, Formation, Joined, Plan, WaitingRoom};
 pub use forward::{Forwards, Nature, Refused};
 pub use gate::{Admission, Arrival, Gate, REFUSED_STREAMS_MAX};
+pub use histogram::{HISTOGRAM_BOUNDS_US, Histogram};
 pub use response::{
-    DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, Residence, Response, ScanPage, ScannedRow,
-    ShardStatus, SqlError, TableWriteback, VerifiedPage, WritebackReport, WritebackStatus,
+    DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, HistogramStatus, Residence, Response,
+    ScanPage, ScannedRow, ShardStatus, SqlError, TableWriteback, VerifiedPage, WritebackReport, WritebackStatus,
 };
 pub use routes::{Moved, Place, Route, Routes};
 pub use shard_map::{ShardMap, ShardPlace};

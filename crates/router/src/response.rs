@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use shardine_model::{
-    Answer, NodeId, Position, Refusal, Reply, RowImage, RowKeyBuf, ShardId, Table, Timestamp, Version,
+    Answer, ErrorCode, NodeId, Position, Refusal, Reply, RowImage, RowKeyBuf, ShardId, Table, Timestamp, Version,
 };
 
 use crate::coord::{CoordStatus, CoordView};
+use crate::histogram::Histogram;
 
 #[derive(Clone, Debug)]
 pub enum Response {
@@ -63,6 +64,54 @@ pub struct EngineStatus {
     pub coordination: Vec<CoordStatus>,
     /// Counters since start, by name, for `INFO` and `/metrics`.
     pub counters: Vec<(&'static str, u64)>,
+    /// How long things took since start, for `/metrics`.
+    pub histograms: Vec<HistogramStatus>,
+    /// Refusals and failures since start, by door and code.
+    pub errors: Vec<(&'static str, ErrorCode, u64)>,
+}
+
+/// A histogram under its name without the program's, and its labels.
+#[derive(Clone, Debug)]
+pub struct HistogramStatus {
+    pub name: &'static str,
+    pub labels: Vec<(&'static str, &'static str)>,
+    pub histogram: Histogram,
+}
+
+impl HistogramStatus {
+    /// Adds the lines of another lane to those of the same name and labels.
+    pub fn join(all: &mut Vec<Self>, more: Vec<Self>) {
+        for one in more {
+            match all.iter_mut().find(|known| (known.name, &known.labels) == (one.name, &one.labels)) {
+                Some(known) => known.histogram.add(&one.histogram),
+                None => all.push(one),
+            }
+        }
+    }
+}
+
+impl Response {
+    /// Why it was refused, or failed.
+    #[inline]
+    #[must_use]
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.code),
+            Self::Answer(Answer::Failed(code)) => Some(*code),
+            Self::Answer(Answer::One(reply)) | Self::Stale { reply, .. } => reply.refusal(),
+            Self::Answer(Answer::Many(_) | Answer::ConditionFailed)
+            | Self::Page(_)
+            | Self::Count(_)
+            | Self::Table(_)
+            | Self::Status(_)
+            | Self::Writeback(_)
+            | Self::Verified(_)
+            | Self::DeadLetters(_)
+            | Self::Explanation(_)
+            | Self::Coord(_)
+            | Self::Done => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]

@@ -20,6 +20,11 @@ impl Clock {
         self.started + Duration::from_millis(monotonic_ms)
     }
 
+    /// For durations shorter than what [`Time`] shows.
+    pub fn micros(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
     pub fn now(&self) -> Time {
         let monotonic_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         Time { monotonic_ms, wall: wall() }

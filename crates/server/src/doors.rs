@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use shardine_accept::Limits;
 use shardine_router::{Formation, RemoteEngine};
-use shardine_service::GateOptions;
+use shardine_service::{DoorMeasures, GateOptions};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -51,6 +51,7 @@ impl Doors {
                 let _ = closed.wait_for(|closed| *closed).await;
             }
         };
+        let measures = DoorMeasures::default();
         let records =
             shardine_grpc::service(Arc::clone(engine), shardine_grpc::Options { gate: gate.clone(), formation });
         let ydb_options = shardine_ydb::Options {
@@ -59,9 +60,10 @@ impl Doors {
             host: grpc_address.ip().to_string(),
             port: grpc_address.port(),
         };
-        let records = shardine_grpc::shelter(records.merge(shardine_ydb::service(coord, ydb_options)));
+        let records =
+            shardine_grpc::shelter(records.merge(shardine_ydb::service(coord, ydb_options)), measures.clone());
         let hosts = shardine_http::Hosts::new(http_address, &options.http_hosts);
-        let rest_options = shardine_http::Options { gate, hosts, ..shardine_http::Options::default() };
+        let rest_options = shardine_http::Options { gate, hosts, measures, ..shardine_http::Options::default() };
         let rest = shardine_http::router(Arc::clone(engine), rest_options);
         let tasks = vec![
             runtime.spawn(shardine_accept::serve(grpc, records, Limits::grpc(), shutdown())),

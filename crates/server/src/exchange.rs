@@ -8,8 +8,8 @@ use shardine_model::{
     Catalogue, ClusterMap, ErrorCode, GroupKind, NodeId, Position, Refusal, ShardId, TableId, Timestamp,
 };
 use shardine_router::{
-    Call, EngineStatus, NodeCall, RemoteEngine, Response, RowCall, ShardAsk, ShardMap, ShardsCall, SqlError, Switch,
-    TableCall, TableWriteback, WritebackReport, WritebackStatus,
+    Call, EngineStatus, HistogramStatus, NodeCall, RemoteEngine, Response, RowCall, ShardAsk, ShardMap, ShardsCall,
+    SqlError, Switch, TableCall, TableWriteback, WritebackReport, WritebackStatus,
 };
 use shardine_shard::Message;
 use shardine_store::Storage;
@@ -334,6 +334,13 @@ impl Exchange {
         for lane in lanes {
             status.connections += lane.connections;
             status.shards.extend(lane.shards);
+            HistogramStatus::join(&mut status.histograms, lane.histograms);
+            for (code, count) in lane.errors {
+                match status.errors.iter_mut().find(|(_, known, _)| *known == code) {
+                    Some((_, _, sum)) => *sum += count,
+                    None => status.errors.push(("redis", code, count)),
+                }
+            }
             for (name, value) in lane.counters {
                 match status.counters.iter_mut().find(|(known, _)| *known == name) {
                     Some((_, sum)) => *sum += value,

@@ -57,7 +57,7 @@ pub(crate) enum Written {
     /// The log thread has it, and will tell.
     UnderWay,
     /// It is on disk. If the log has become large, this shard should be cut.
-    Synced { receipt: Receipt, too_large: Option<ShardId> },
+    Synced { receipt: Receipt, took: Duration, too_large: Option<ShardId> },
 }
 
 impl Journal {
@@ -80,7 +80,7 @@ impl Journal {
             let Synced { receipt, took } = self.writer.write(batch);
             self.disk.note(took);
             let looks = self.writes.is_multiple_of(LOOK_EVERY);
-            return Written::Synced { receipt, too_large: looks.then(|| self.writer.too_large()).flatten() };
+            return Written::Synced { receipt, took, too_large: looks.then(|| self.writer.too_large()).flatten() };
         }
         if let Some(tasks) = &self.tasks {
             let _ = tasks.send(batch);

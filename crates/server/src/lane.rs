@@ -16,6 +16,7 @@ mod looks;
 mod scan;
 mod verify;
 mod sql;
+mod stopwatch;
 mod tally;
 
 use std::sync::Arc;
@@ -138,6 +139,7 @@ impl Lane {
 
     fn turn(&mut self, events: &Events) {
         self.core.set_time(self.clock.now());
+        self.core.stopwatch.begin_turn(self.clock.micros());
         let mut messages = false;
         for event in events {
             match event.token() {
@@ -166,6 +168,8 @@ impl Lane {
         while self.connections.write_all(&mut self.core) {
             self.settle();
         }
+        let answered = self.core.counters.hits + self.core.counters.absents;
+        self.core.stopwatch.end_turn(self.clock.micros(), answered);
         for source in self.connections.take_gone() {
             self.core.forget_source(source);
         }

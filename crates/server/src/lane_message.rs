@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, Sender};
 use mio::Waker;
 use mio::net::TcpStream;
 use shardine_model::{Catalogue, ErrorCode, NodeId, Position, ShardId, TableId};
-use shardine_router::{DeadLetterLine, Response, RowCall, ShardAsk, ShardStatus, TableCall, TableWriteback, Ticket};
+use shardine_router::{
+    DeadLetterLine, HistogramStatus, Response, RowCall, ShardAsk, ShardStatus, TableCall, TableWriteback, Ticket,
+};
 use shardine_shard::{Caller, Message};
 use shardine_transport::{Change, LeaderNews};
 
@@ -99,6 +101,8 @@ pub(crate) struct LaneStatus {
     pub shards: Vec<ShardStatus>,
     pub connections: u64,
     pub counters: Vec<(&'static str, u64)>,
+    pub histograms: Vec<HistogramStatus>,
+    pub errors: Vec<(ErrorCode, u64)>,
 }
 
 /// The sending side. Wakes the lane once for many messages.

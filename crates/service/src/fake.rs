@@ -450,6 +450,8 @@ impl State {
 
     fn status(&self) -> EngineStatus {
         EngineStatus {
+            histograms: Vec::new(),
+            errors: Vec::new(),
             node: shardine_model::NodeId(1),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_ms: 61_000,

@@ -15,6 +15,8 @@ mod meaning;
 mod record;
 mod verify;
 mod warm;
+mod health;
+mod measures;
 
 pub mod address;
 pub mod text;
@@ -26,7 +28,9 @@ pub mod fake;
 
 pub use failure::Failure;
 pub use gate::{Gate, GateOptions};
+pub use health::{serves, trouble};
 pub use meaning::Changed;
+pub use measures::DoorMeasures;
 pub use order::{Deed, Delivery, Expiry, Numbered, Order, RowAddress, Step, StepOperator, Terms};
 pub use panics::{Panicked, caught};
 pub use query::{BatchOrder, Edge, Get, Got, Item, Page, Scan};

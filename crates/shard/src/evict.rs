@@ -170,6 +170,7 @@ impl Replica {
         }
         let entry = Entry::Kick(leaving.iter().map(|(row, version)| (row.as_ref(), *version)).collect());
         let entry = entry.to_bytes();
+        self.left.memory += leaving.len() as u64;
         self.upkeep.shedding = self.propose_bytes(entry, Vec::new(), Then::Shed(leaving));
     }
 

@@ -39,7 +39,7 @@ pub use actions::{
 };
 pub use evict::MemoryLimits;
 pub use reads::{ReadBarrier, ReadNow};
-pub use replica::{Options, Replica, Status};
+pub use replica::{Left, Options, Replica, Status};
 pub use shardine_consensus::{
     ChangeRefused, Group, MembershipChange, Message, Progress, ProgressState, Pulse, Removed, Restored, Role, Step,
     TransferRefused,

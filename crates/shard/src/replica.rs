@@ -84,6 +84,15 @@ pub struct Replica {
     pub(crate) freshness: Freshness,
     pub(crate) evictor: Evictor,
     pub(crate) handover: Option<HandOver>,
+    pub(crate) left: Left,
+}
+
+/// Records that this replica has asked to leave memory since it began, by the reason.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Left {
+    pub memory: u64,
+    pub kicked: u64,
+    pub expired: u64,
 }
 
 /// The replica in numbers, for `status`.
@@ -104,6 +113,11 @@ pub struct Status {
 }
 
 impl Replica {
+    #[must_use]
+    pub fn left(&self) -> Left {
+        self.left
+    }
+
     /// Begins with what the disk held: the records of the snapshot, and the log behind it.
     #[must_use]
     pub fn new(options: Options, records: Records, restored: Restored) -> Self {
@@ -122,6 +136,7 @@ impl Replica {
             upkeep: Upkeep::default(),
             freshness: Freshness::new(options.incarnation),
             evictor: Evictor::new(options.memory),
+            left: Left::default(),
             handover: None,
         }
     }

@@ -56,6 +56,7 @@ impl Replica {
             return;
         }
         let rows: Vec<RowKey<'_>> = self.records.due_expiries(at).take(limits::EXPIRE_ROWS_MAX).collect();
+        self.left.expired += rows.len() as u64;
         let entry = Entry::Expire { at, rows }.to_bytes();
         self.upkeep.expiring = self.propose_bytes(entry, Vec::new(), Then::Expired);
     }

@@ -33,6 +33,7 @@ impl Session {
         }
     }
 
+    /// Deletes a semaphore.
     pub async fn delete(&self, name: &str, which: Delete) -> Result<(), Error> {
         let req_id = self.next_req();
         let request = DeleteSemaphore { req_id, name: name.to_owned(), force: which == Delete::Force };
@@ -77,6 +78,7 @@ impl Session {
         }
     }
 
+    /// A semaphore as it is now.
     pub async fn describe(&self, name: &str, include: Include) -> Result<Semaphore, Error> {
         self.look(name, include, None).await
     }

@@ -249,6 +249,7 @@ impl Connections {
         let id = ConnectionId::of(ticket.connection);
         let now_ms = self.now_ms;
         let Some(connection) = self.get(id) else { return };
+        core.stopwatch.end(ticket, &response);
         let flow = connection.resp.complete(ticket.sequence, response, core, &mut connection.out);
         connection.is_closing |= flow == shardine_resp::Flow::Close;
         connection.active_ms = now_ms;

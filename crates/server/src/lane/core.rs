@@ -14,13 +14,14 @@ use shardine_router::{
     Call, DeadLetterLine, LocalEngine, Read, RemoteCall, Response, Routes, RowCall, ShardPlace, ShardStatus,
     TableWriteback, Ticket, scattered,
 };
-use shardine_shard::{Actions, Caller, Message, ReadNow, Replica, Time};
+use shardine_shard::{Actions, Caller, Left, Message, ReadNow, Replica, Time};
 
 use super::definitions::Definitions;
 use super::forward::{Departure, Foreign, Way};
 use super::looks::Look;
 use super::numbered::Numbered;
 use super::sql::SqlJobs;
+use super::stopwatch::{Kind, Stopwatch};
 use super::suspicion::Campaigns;
 use crate::clock::Clock;
 use crate::exchange::Exchange;
@@ -84,6 +85,12 @@ pub(crate) struct Counters {
     pub flushes: u64,
     pub snapshots: u64,
     pub snapshots_failed: u64,
+    /// Reads that found a live record in memory.
+    pub hits: u64,
+    /// Reads that memory knows to have no record.
+    pub absents: u64,
+    /// Reads that memory could not answer at once.
+    pub misses: u64,
 }
 
 pub(crate) struct Core {
@@ -100,6 +107,7 @@ pub(crate) struct Core {
     pub(super) looks: BTreeMap<Caller, (SeatId, Look)>,
     pub(super) sql: SqlJobs,
     pub(super) counters: Counters,
+    pub(super) stopwatch: Stopwatch,
     journal: Journal,
     snapshots: Option<SnapshotThread>,
     answers: Vec<(Ticket, Response)>,
@@ -145,6 +153,7 @@ impl Core {
             looks: BTreeMap::new(),
             sql: SqlJobs::new(number, clock),
             counters: Counters::default(),
+            stopwatch: Stopwatch::default(),
             journal: Journal::new(&log),
             snapshots: Some(snapshots),
             answers: Vec::new(),
@@ -208,6 +217,7 @@ impl Core {
     /// The log thread is done with a batch.
     pub fn persisted(&mut self, synced: Synced) {
         self.journal.synced(synced.took);
+        self.stopwatch.end_batch(synced.took);
         self.host.finish_batch(synced.receipt);
     }
 
@@ -232,8 +242,10 @@ impl Core {
     pub fn write_if_free(&mut self) -> bool {
         let Some(batch) = self.host.begin_batch() else { return false };
         self.counters.log_writes += 1;
+        self.stopwatch.begin_batch();
         self.counters.entries += batch.entries();
-        if let Written::Synced { receipt, too_large } = self.journal.write(batch, self.counters.reads) {
+        if let Written::Synced { receipt, took, too_large } = self.journal.write(batch, self.counters.reads) {
+            self.stopwatch.end_batch(took);
             self.host.finish_batch(receipt);
             if let Some(shard) = too_large {
                 self.snapshot_now(shard);
@@ -333,12 +345,15 @@ impl Core {
 
     pub fn status(&self, connections: u64) -> LaneStatus {
         let counters = &self.counters;
+        let left = |read: fn(&Left) -> u64| self.host.replicas().map(|replica| read(&replica.left())).sum::<u64>();
         LaneStatus {
             leads: self.leads(),
             shards: self.places().map(|place| self.shard_status(place)).collect(),
             connections,
             counters: vec![
                 ("reads", counters.reads),
+                ("read_hits", counters.hits),
+                ("read_misses", counters.misses),
                 ("writes", counters.writes),
                 ("calls", counters.calls),
                 ("log_entries", counters.entries),
@@ -347,7 +362,12 @@ impl Core {
                 ("sql_flushes", counters.flushes),
                 ("snapshots", counters.snapshots),
                 ("snapshots_failed", counters.snapshots_failed),
+                ("evictions_memory", left(|left| left.memory)),
+                ("evictions_kick", left(|left| left.kicked)),
+                ("expirations", left(|left| left.expired)),
             ],
+            histograms: self.stopwatch.histograms(),
+            errors: self.stopwatch.errors(),
         }
     }
 
@@ -475,15 +495,25 @@ impl LocalEngine for Core {
         let Some(seat) = self.seat_of(position) else { return Read::Later };
         let Some(replica) = self.host.look(seat) else { return Read::Later };
         match replica.read_now(position, row) {
-            ReadNow::Live(view) => Read::Live(view),
-            ReadNow::Absent { version, sql_version } => Read::Absent { version, sql_version },
-            ReadNow::Later => Read::Later,
+            ReadNow::Live(view) => {
+                self.counters.hits += 1;
+                Read::Live(view)
+            }
+            ReadNow::Absent { version, sql_version } => {
+                self.counters.absents += 1;
+                Read::Absent { version, sql_version }
+            }
+            ReadNow::Later => {
+                self.counters.misses += 1;
+                Read::Later
+            }
         }
     }
 
     #[inline]
     fn submit(&mut self, request: &Request<'_>, ticket: Ticket) {
         self.counters.writes += 1;
+        self.stopwatch.begin(ticket, Kind::Write);
         let mut rows = request.rows();
         let Some(first) = rows.next() else { return self.respond(ticket, Response::Answer(Answer::Many(Vec::new()))) };
         let position = first.position();
@@ -508,6 +538,7 @@ impl LocalEngine for Core {
 
     fn call(&mut self, call: Call, ticket: Ticket) {
         self.counters.calls += 1;
+        self.stopwatch.begin(ticket, Kind::Other);
         let call = match call {
             Call::Row(call) => call,
             Call::Shards(_) | Call::Table(_) | Call::Node(_) => {

@@ -151,6 +151,9 @@ impl Core {
 
     /// A job that cannot be started fails at once, by the way of one that SQL has failed: the shard tries again later.
     pub(super) fn submit_sql(&mut self, ticket: JobId, job: Option<Job>) {
+        if let Some(job) = &job {
+            self.stopwatch.begin_sql(job);
+        }
         let sql = self.exchange.sql.clone();
         let trouble = match (job, sql) {
             (Some(job), Some(sql)) => match sql.submit(job) {
@@ -160,10 +163,12 @@ impl Core {
             (None, _) => trouble(Class::Definition, "the table is not known here"),
             (_, None) => trouble(Class::Fatal, "there is no SQL database"),
         };
+        self.stopwatch.end_sql(ticket);
         self.sql_failed(ticket, &trouble);
     }
 
     pub fn sql_done(&mut self, done: JobOutcome) {
+        self.stopwatch.end_sql(done.ticket());
         match done {
             JobOutcome::Loaded { ticket, found } if self.sql.comparisons.contains_key(&ticket) => {
                 self.verified_rows(ticket, found);

@@ -116,6 +116,7 @@ impl Replica {
                 still_waiting.push((caller, row));
                 continue;
             };
+            self.left.kicked += 1;
             let entry = Entry::Kick(vec![(row.as_ref(), version)]);
             let then = Then::Kicked(vec![(row.clone(), version)]);
             if !self.propose(&entry, vec![caller], then) {
