@@ -14,7 +14,7 @@ struct Package {
     probe: &'static str,
 }
 
-const PACKAGES: [Package; 10] = [
+const PACKAGES: [Package; 11] = [
     Package { name: "redis-server", probe: "command -v redis-server" },
     Package { name: "redis-tools", probe: "command -v redis-cli && command -v redis-benchmark" },
     Package { name: "sqlite3", probe: "command -v sqlite3" },
@@ -23,6 +23,8 @@ const PACKAGES: [Package; 10] = [
     Package { name: "mariadb-server", probe: "command -v mariadb-install-db && ls /usr/sbin/mariadbd" },
     // Makes certificates for SQL servers that are spoken to by TLS.
     Package { name: "openssl", probe: "command -v openssl" },
+    // Tells a process another time than the machine has.
+    Package { name: "libfaketime", probe: "ls /usr/lib/*/faketime/libfaketimeMT.so.1" },
     Package { name: "procps", probe: "command -v pkill" },
     Package { name: "curl", probe: "command -v curl" },
     Package { name: "python3", probe: "command -v python3" },

@@ -130,6 +130,7 @@ fn status_text(status: &v1::StatusReply) -> String {
     for trouble in &status.trouble {
         text.push_str(&format!("! {trouble}\n"));
     }
+    text.push_str(&clock_text(status.wall_ahead_ms));
     text.push_str(&writeback_text(status.writeback.as_ref()));
     for group in &status.coordination {
         text.push_str(&group_text(group));
@@ -141,6 +142,14 @@ fn status_text(status: &v1::StatusReply) -> String {
 
 fn health(status: &v1::StatusReply) -> &'static str {
     if status.trouble.is_empty() { "HEALTHY" } else { "DEGRADED" }
+}
+
+/// A line about the machine's clock, if that is not believed.
+fn clock_text(wall_ahead_ms: Option<i64>) -> String {
+    let Some(ahead_ms) = wall_ahead_ms else { return String::new() };
+    let place = if ahead_ms < 0 { "behind" } else { "ahead of" };
+    let off = duration(ahead_ms.unsigned_abs());
+    format!("CLOCK not believed: it is {off} {place} the time that this node goes by; set it, or restart the node\n")
 }
 
 fn group_text(group: &v1::CoordGroup) -> String {
@@ -276,6 +285,7 @@ fn status_json(status: &v1::StatusReply) -> Json {
         "node": value::unsigned(status.node),
         "version": status.version,
         "uptime_ms": value::unsigned(status.uptime_ms),
+        "wall_ahead_ms": status.wall_ahead_ms.map(value::integer),
         "lanes": status.lanes,
         "connections": value::unsigned(status.connections),
         "log_bytes": value::unsigned(status.log_bytes),

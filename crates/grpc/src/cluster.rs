@@ -169,6 +169,7 @@ fn status_out(status: EngineStatus) -> v1::StatusReply {
         writeback: status.writeback.map(writeback_out),
         coordination: status.coordination.into_iter().map(group_out).collect(),
         counters: status.counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+        wall_ahead_ms: status.wall_ahead_ms,
     }
 }
 

@@ -6,6 +6,8 @@
 //! order, and leaves as a [`Batch`]: one at a time, so that whatever comes meanwhile shares the next one. Everything else
 //! (messages to peers, pieces of snapshots, answers) is handed to the owner.
 //!
+//! Beside it stands what a node takes for the time ([`BelievedClock`]).
+//!
 //! Never touches a disk, a socket, a thread or a clock: the server and the simulator each do that in their own way, with
 //! this code between them and the replicas.
 
@@ -16,7 +18,9 @@ mod log_queue;
 mod replica;
 mod heirs;
 mod handover;
+mod clock;
 
+pub use clock::{BelievedClock, Doubt, WALL_STEP_MS_MAX, signed_difference};
 pub use handover::HandOverStatus;
 pub use host::{Host, Part};
 pub use log_queue::{Batch, Receipt};

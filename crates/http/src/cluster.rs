@@ -24,6 +24,7 @@ pub(crate) async fn status(State(door): State<Door>, parts: request::Parts) -> R
         "node": json::unsigned(status.node.0),
         "version": status.version,
         "uptime_ms": json::unsigned(status.uptime_ms),
+        "wall_ahead_ms": status.wall_ahead_ms.map(json::integer),
         "lanes": status.lanes,
         "connections": json::unsigned(status.connections),
         "log_bytes": json::unsigned(status.log_bytes),

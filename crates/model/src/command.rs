@@ -54,7 +54,24 @@ pub enum Ttl {
     #[default]
     Keep,
     Clear,
+    /// At a moment that the client named.
     At(Timestamp),
+    /// So many milliseconds after the stamp of the entry that carries the command: nobody's clock is asked before it is applied.
+    After(u64),
+}
+
+impl Ttl {
+    /// The record's end by a command that is applied at `now`; `before` is the end that it had.
+    #[inline]
+    #[must_use]
+    pub fn resolve(self, before: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Keep => before,
+            Self::Clear => None,
+            Self::At(at) => Some(at),
+            Self::After(ms) => Some(now.plus_ms(ms)),
+        }
+    }
 }
 
 /// What the reply carries beside the versions.
@@ -228,8 +245,10 @@ impl<'a> Command<'a> {
         if let Some(version) = self.if_version {
             put_signed(out, version.0);
         }
-        if let Ttl::At(at) = self.ttl {
-            put_varint(out, at.0);
+        match self.ttl {
+            Ttl::Keep | Ttl::Clear => {}
+            Ttl::At(at) => put_varint(out, at.0),
+            Ttl::After(ms) => put_varint(out, ms),
         }
         self.encode_action(out);
     }
@@ -257,6 +276,7 @@ impl<'a> Command<'a> {
             Ttl::Keep => 0,
             Ttl::Clear => 1,
             Ttl::At(_) => 2,
+            Ttl::After(_) => 3,
         };
         let give = match self.give {
             Give::Nothing => 0,
@@ -307,7 +327,7 @@ impl<'a> Command<'a> {
             0 => Ttl::Keep,
             1 => Ttl::Clear,
             2 => Ttl::At(Timestamp(reader.varint("expiry")?)),
-            value => return Err(DecodeError::Unknown { what: "time to live", value: u64::from(value) }),
+            _ => Ttl::After(reader.varint("time to live")?),
         };
         let give = [Give::Nothing, Give::Old, Give::New, Give::Touched][usize::from(flags >> SHIFT_GIVE & 3)];
         let kind = if tag & MARK_STRING == 0 { Kind::Any } else { Kind::String };

@@ -11,8 +11,8 @@ use crate::key::RowKey;
 use crate::table::Table;
 use crate::version::Version;
 
-/// 1 was a form before positions had slots; nobody has data of it.
-pub const ENTRY_FORMAT: u8 = 2;
+/// 1 was a form before positions had slots, 2 one before entries were stamped when proposed; nobody has data of them.
+pub const ENTRY_FORMAT: u8 = 3;
 
 // Frozen kinds. 10 to 39 are kept for splits, fences and resharding.
 pub const KIND_COMMANDS: u8 = 1;
@@ -126,8 +126,35 @@ pub struct RaisedRow<'a> {
 /// Opens an entry of commands; encoded requests are appended behind it.
 pub fn open_commands(out: &mut Vec<u8>, proposed_at: Timestamp, epoch: RequestEpoch) {
     out.extend_from_slice(&[ENTRY_FORMAT, KIND_COMMANDS]);
-    put_varint(out, proposed_at.0);
+    out.extend_from_slice(&proposed_at.0.to_le_bytes());
     epoch.encode(out);
+}
+
+/// Where an entry of commands has its stamp: as long for every moment, so that it can be set when all else is written.
+const STAMP: std::ops::Range<usize> = 2..10;
+
+/// Sets the stamp of an entry of commands that is about to be proposed.
+///
+/// # Panics
+///
+/// If the entry was not begun by [`open_commands`].
+pub fn stamp_commands(entry: &mut [u8], proposed_at: Timestamp) {
+    assert_eq!(entry[..STAMP.start], [ENTRY_FORMAT, KIND_COMMANDS], "only entries of commands are stamped late");
+    entry[STAMP].copy_from_slice(&proposed_at.0.to_le_bytes());
+}
+
+/// The leader's time in an entry of any kind, if it has one: a look at its first bytes, without reading the rest.
+#[must_use]
+pub fn stamp_of(entry: &[u8]) -> Option<Timestamp> {
+    let mut reader = Reader::new(entry);
+    if reader.u8("entry format").ok()? != ENTRY_FORMAT {
+        return None;
+    }
+    match reader.u8("entry kind").ok()? {
+        KIND_COMMANDS => reader.fixed_u64("proposal time").ok().map(Timestamp),
+        KIND_EXPIRE | KIND_REFUSED => reader.varint("time").ok().map(Timestamp),
+        _ => None,
+    }
 }
 
 impl<'a> Entry<'a> {
@@ -241,7 +268,7 @@ impl<'a> Entry<'a> {
         }
         let kind = reader.u8("entry kind")?;
         if kind == KIND_COMMANDS {
-            let proposed_at = Timestamp(reader.varint("proposal time")?);
+            let proposed_at = Timestamp(reader.fixed_u64("proposal time")?);
             let epoch = RequestEpoch::decode(&mut reader)?;
             return Ok(Self::Commands { proposed_at, epoch, requests: reader.rest() });
         }

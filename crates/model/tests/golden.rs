@@ -81,6 +81,7 @@ fn golden_bytes_of_each_flag() {
     assert_command(Command { existence: Existence::Absent, ..plain.clone() }, "070802046c696c69");
     assert_command(Command { ttl: Ttl::Clear, ..plain.clone() }, "071002046c696c69");
     assert_command(Command { ttl: at, ..plain.clone() }, "072002046c696c6980d095ffbc31");
+    assert_command(Command { ttl: Ttl::After(3_600_000), ..plain.clone() }, "073002046c696c6980dddb01");
     assert_command(Command { give: Give::Old, ..plain.clone() }, "074002046c696c69");
     assert_command(Command { give: Give::New, ..plain.clone() }, "078002046c696c69");
     assert_command(Command { give: Give::Touched, ..plain.clone() }, "07c002046c696c69");
@@ -175,41 +176,41 @@ fn golden_bytes_of_each_kind_of_entry() {
 
     assert_entry(
         Entry::Commands { proposed_at: at, epoch, requests: &requests },
-        "0201 80d095ffbc31 02ac0207 00070002046c696c69",
+        "0301 0068e5cf8b010000 02ac0207 00070002046c696c69",
     );
     assert_entry(
         Entry::Load(vec![LoadedRow { row: LILI, version: Version(3), fields: &image.packed }]),
-        "0202010002046c696c690603010114",
+        "0302010002046c696c690603010114",
     );
-    assert_entry(Entry::Kick(versions.clone()), "0203020002046c696c690801ac02017008800000000000000709");
-    assert_entry(Entry::Lease { holder: ReplicaId(1), term: 300, length_ms: 10_000 }, "020401ac02904e");
-    assert_entry(Entry::Written(versions.clone()), "0205020002046c696c690801ac02017008800000000000000709");
+    assert_entry(Entry::Kick(versions.clone()), "0303020002046c696c690801ac02017008800000000000000709");
+    assert_entry(Entry::Lease { holder: ReplicaId(1), term: 300, length_ms: 10_000 }, "030401ac02904e");
+    assert_entry(Entry::Written(versions.clone()), "0305020002046c696c690801ac02017008800000000000000709");
     assert_entry(
         Entry::Schema { catalogue: CatalogueVersion(300), table: Box::new(users()) },
-        "0206ac020202057573657273ac020107050101690101020175020104016603000000000000e03f050173040178060162050100020261740103746167040000e807008088b2a00200",
+        "0306ac020202057573657273ac020107050101690101020175020104016603000000000000e03f050173040178060162050100020261740103746167040000e807008088b2a00200",
     );
-    assert_entry(Entry::Purge(versions), "0207020002046c696c690801ac02017008800000000000000709");
+    assert_entry(Entry::Purge(versions), "0307020002046c696c690801ac02017008800000000000000709");
     assert_entry(
         Entry::Expire { at, rows: vec![LILI, POST] },
-        "020880d095ffbc31020002046c696c6901ac020170088000000000000007",
+        "030880d095ffbc31020002046c696c6901ac020170088000000000000007",
     );
-    assert_entry(Entry::Clear { table: TableId(300) }, "0209ac02");
-    assert_entry(Entry::Suspend, "0228");
-    assert_entry(Entry::Resume, "0229");
+    assert_entry(Entry::Clear { table: TableId(300) }, "0309ac02");
+    assert_entry(Entry::Suspend, "0328");
+    assert_entry(Entry::Resume, "0329");
     assert_entry(
         Entry::Refused { at, rows: vec![RefusedRow { row: LILI, version: Version(4), error: "no" }] },
-        "022a80d095ffbc31010002046c696c6908026e6f",
+        "032a80d095ffbc31010002046c696c6908026e6f",
     );
     let (expected, version, sql_version) = (Version(4), Version(5), Version(-2));
     assert_entry(
         Entry::Settle(SettledRow { row: LILI, expected, version, sql_version, fields: &image.packed }),
-        "022b0002046c696c69080a0303010114",
+        "032b0002046c696c69080a0303010114",
     );
     assert_entry(
         Entry::Raise(vec![RaisedRow { row: POST, expected, held: Version(9) }]),
-        "022c0101ac0201700880000000000000070812",
+        "032c0101ac0201700880000000000000070812",
     );
-    assert_entry(Entry::Floor { table: TableId(300), floor: 300 }, "022dac02ac02");
+    assert_entry(Entry::Floor { table: TableId(300), floor: 300 }, "032dac02ac02");
 }
 
 fn users() -> Table {
@@ -377,18 +378,18 @@ fn records_73_unknown_numbers_are_refused() {
     let entry = |hex: &str| Entry::decode(bytes(hex)).unwrap_err().to_string();
 
     assert_eq!(entry("01 01 00"), "entry format 1 is of an early version, and is not read any more");
-    assert_eq!(entry("03 01 00"), "entry format holds 3, which has no meaning");
-    assert_eq!(entry("02 01 00 01 01"), "bytes end inside catalogue version");
-    assert_eq!(entry("02 0a"), "entry kind holds 10, which has no meaning");
-    assert_eq!(entry("02 06 01 04"), "definition format holds 4, which has no meaning");
-    assert_eq!(entry("02 04 01 01"), "bytes end inside lease length");
-    assert_eq!(entry("02 09 01 00"), "1 bytes are left over after entry");
-    assert_eq!(entry("02 06 01 01 02 01 61 01 08"), "definition flags holds 8, which has no meaning");
+    assert_eq!(entry("02 01 00"), "entry format 2 is of an early version, and is not read any more");
+    assert_eq!(entry("04 01 00"), "entry format holds 4, which has no meaning");
+    assert_eq!(entry("03 01 0000000000000000 01 01"), "bytes end inside catalogue version");
+    assert_eq!(entry("03 0a"), "entry kind holds 10, which has no meaning");
+    assert_eq!(entry("03 06 01 04"), "definition format holds 4, which has no meaning");
+    assert_eq!(entry("03 04 01 01"), "bytes end inside lease length");
+    assert_eq!(entry("03 09 01 00"), "1 bytes are left over after entry");
+    assert_eq!(entry("03 06 01 01 02 01 61 01 08"), "definition flags holds 8, which has no meaning");
     let request = |hex: &str| Request::decode(&mut Reader::new(bytes(hex))).unwrap_err().to_string();
     assert_eq!(request("40 07 00 02 00"), "request flags holds 64, which has no meaning");
     assert_eq!(request("02 01 05 06 07 00 02 00"), "open numbers holds 6, which has no meaning");
     assert_eq!(request("00 63 00 02 00"), "command holds 99, which has no meaning");
     assert_eq!(request("00 07 0c 02 00"), "existence holds 3, which has no meaning");
-    assert_eq!(request("00 07 30 02 00"), "time to live holds 3, which has no meaning");
     assert_eq!(request("01 00 01 03"), "batch item holds 3, which has no meaning");
 }

@@ -84,7 +84,7 @@ impl Records {
                     EpochFit::Stale | EpochFit::Ahead => refuse_all(requests, sink),
                 };
             }
-            Entry::Load(rows) => rows.into_iter().for_each(|loaded| self.apply_load(&loaded)),
+            Entry::Load(rows) => rows.iter().for_each(|loaded| self.apply_load(loaded)),
             Entry::Kick(rows) => return self.apply_kick(&rows),
             Entry::Lease { holder, term, length_ms } => self.lease = Some(Lease { holder, term, length_ms }),
             Entry::Written(rows) => rows.into_iter().for_each(|(row, version)| self.apply_written(row, version)),
@@ -92,9 +92,7 @@ impl Records {
             Entry::Purge(rows) => self.apply_purge(&rows),
             Entry::Expire { at, rows } => {
                 self.clock = self.clock.max(at);
-                for row in rows {
-                    self.expire_if_due(self.clock, row.position(), row, sink);
-                }
+                rows.iter().for_each(|row| self.apply_expire(*row, sink));
                 self.look_for_expiries();
             }
             Entry::Clear { .. } if self.suspended => sink.answer(Answer::Failed(ErrorCode::Suspended)),
@@ -229,8 +227,23 @@ impl Records {
         read_reply(self.get(row.position(), row))
     }
 
+    /// Whether a row is this shard's. Entries of a leader's own making may name rows that went to another shard between the
+    /// proposal and now: there is nothing to be done about them here, on every replica alike (records 139).
+    pub(crate) fn owns(&self, row: RowKey<'_>) -> bool {
+        self.bounds.contains(row.position(), row)
+    }
+
+    fn apply_expire(&mut self, row: RowKey<'_>, sink: &mut impl Sink) {
+        if self.owns(row) {
+            self.expire_if_due(self.clock, row.position(), row, sink);
+        }
+    }
+
     /// Inserts a row as SQL held it, unless memory already has one: what is in memory is never older (reliability I47).
     fn apply_load(&mut self, loaded: &LoadedRow<'_>) {
+        if !self.owns(loaded.row) {
+            return;
+        }
         let position = loaded.row.position();
         let is_resident = !matches!(self.get(position, loaded.row), Lookup::NotResident);
         #[cfg(feature = "mutants")]
@@ -251,6 +264,9 @@ impl Records {
     /// replica is not what it should be.
     fn apply_kick(&mut self, rows: &[(RowKey<'_>, Version)]) -> Result<(), Fatal> {
         for (row, version) in rows {
+            if !self.owns(*row) {
+                continue;
+            }
             let (current, sql_version) = match self.get(row.position(), *row) {
                 Lookup::Live(view) => (view.version, view.sql_version),
                 Lookup::Absent { version, sql_version } => (version, sql_version),
@@ -272,7 +288,7 @@ impl Records {
     /// Raises what SQL is known to hold; a late or repeated confirmation changes nothing (records 64).
     pub(crate) fn apply_written(&mut self, row: RowKey<'_>, version: Version) {
         let position = row.position();
-        let Some(mut versions) = self.versions(position, row) else { return };
+        let Some(mut versions) = self.versions(position, row).filter(|_| self.owns(row)) else { return };
         if version.magnitude() <= versions.sql_version.magnitude() {
             return;
         }
@@ -293,6 +309,9 @@ impl Records {
 
     fn apply_purge(&mut self, rows: &[(RowKey<'_>, Version)]) {
         for &(row, version) in rows {
+            if !self.owns(row) {
+                continue;
+            }
             if self.is_at(row, version) && version.0 < 0 {
                 self.raise_floor(row.table, version.magnitude());
                 self.put_row(row.position(), row, None);

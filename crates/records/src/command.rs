@@ -1,6 +1,6 @@
 //! Executes one command on one row.
 
-use shardine_model::command::{Command, Give, Ttl};
+use shardine_model::command::{Command, Give};
 use shardine_model::{
     Backing, ErrorCode, FieldRef, FieldValue, FieldsView, Outcome, Position, Reply, RowImage, RowKey, RowView, Table,
     TableId, Timestamp, ValueRef, Version, limits,
@@ -8,7 +8,7 @@ use shardine_model::{
 
 use crate::apply::{Sink, Unexecuted, refused};
 use crate::evaluate::{Changes, Plan, fits_kind, plan, value_of};
-use crate::merge::{Merged, merge_packed, merge_wide, needs_wide, widen};
+use crate::put::{Put, make_wide};
 use crate::record::{Big, Slot, Versions, Wide, open_packed, view};
 use crate::slot::Content;
 use crate::state::Records;
@@ -62,184 +62,16 @@ impl Records {
                 let outcome = Outcome::Done { changed: 1, row: given };
                 Ok(before.buried(version).reply(outcome))
             }
-            Ok(Plan::Put { clear, changes }) => Ok(self.put(&table, position, before, command, clear, &changes, sink)),
-        }
-    }
-
-    /// Writes the record's next version. Seven things are needed to do it, and this is the one place that has them all.
-    #[allow(clippy::too_many_arguments, reason = "private, called once; a struct for it would only rename the call")]
-    fn put(
-        &mut self,
-        table: &Table,
-        position: Position,
-        before: Versions,
-        command: &Command<'_>,
-        clear: bool,
-        changes: &Changes<'_>,
-        sink: &mut impl Sink,
-    ) -> Reply {
-        let row = command.row;
-        let base = self.base(row.table, before);
-        let expires_at = match command.ttl {
-            Ttl::Keep => before.expires_at,
-            Ttl::Clear => None,
-            Ttl::At(at) => Some(at),
-        };
-        let versions = Versions { version: base.next_live(), sql_version: before.sql_version, expires_at };
-        let slot = self.index.find(position, row);
-        let measured = slot.and_then(|slot| slot.measure(row.sort));
-        let current = slot.and_then(|slot| slot.row(row.sort)).filter(|view| view.version.is_live());
-        let old = give_old(command.give, current.as_ref());
-        if !clear && matches!(current.map(|view| view.fields), Some(FieldsView::Wide(_))) {
-            return self.put_wide(table, position, before, versions, command, changes, old, sink);
-        }
-        let fields = current.filter(|_| !clear).map_or(FieldsView::EMPTY, |view| view.fields);
-
-        let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.clear();
-        let (content, merged) = if table.dynamic && needs_wide(&fields, changes) {
-            make_wide(row, versions, &fields, changes, &mut scratch)
-        } else {
-            open_packed(&mut scratch, row, &versions);
-            let head = scratch.len();
-            let FieldsView::Packed(packed) = fields else { unreachable!("wide records were dealt with above") };
-            let merged = merge_packed(packed, changes, &mut scratch);
-            let is_empty = table.dynamic && scratch.len() == head;
-            ((!is_empty).then(|| Content::Packed(scratch.as_slice().into())), merged)
-        };
-        self.scratch = scratch;
-
-        let touches_nothing = merged == Merged::default() && changes.iter().all(|(_, new)| new.as_value().is_none());
-        if touches_nothing && !clear && expires_at == before.expires_at && before.version.is_live() {
-            let row = self.given(command, table, position, changes, old);
-            let outcome = Outcome::Done { changed: 0, row };
-            return before.reply(outcome);
-        }
-        let Some(content) = content else {
-            if !before.version.is_live() {
-                // No fields for no record: nothing came of it, and nothing to bury.
-                let outcome = Outcome::Done { changed: 0, row: None };
-                return before.reply(outcome);
+            Ok(Plan::Put { clear, changes }) => {
+                let put = Put { table: &table, position, before, command, clear, changes: &changes };
+                Ok(put.run(self, sink))
             }
-            // The last field of a dynamic record is gone, and the record with it, as in Redis.
-            let version = self.bury(position, row, before, sink);
-            let outcome = Outcome::Done { changed: merged.removed, row: old };
-            return before.buried(version).reply(outcome);
-        };
-        if content.measure(0).1 > limits::RECORD_BYTES_MAX {
-            return before.reply(Outcome::Refused { code: ErrorCode::TooLarge, row: None });
         }
-        self.exchange_row(position, row, measured, Some(content));
-        if table.backing == Backing::Sql {
-            sink.dirty(row);
-        }
-        let given = self.given(command, table, position, changes, old);
-        let created = if table.dynamic || !before.version.is_live() { merged.created } else { 0 };
-        let changed = if changes.is_empty() { 1 } else { created + merged.removed };
-        versions.reply(Outcome::Done { changed, row: given })
-    }
-
-    /// The same for a record that is a tree, changed in place.
-    #[allow(clippy::too_many_arguments, reason = "the second half of `put`, for one kind of record")]
-    fn put_wide(
-        &mut self,
-        table: &Table,
-        position: Position,
-        before: Versions,
-        versions: Versions,
-        command: &Command<'_>,
-        changes: &Changes<'_>,
-        old: Option<RowImage>,
-        sink: &mut impl Sink,
-    ) -> Reply {
-        let row = command.row;
-        let Some(RowView { fields: FieldsView::Wide(fields), .. }) =
-            self.index.find(position, row).and_then(|slot| slot.row(row.sort))
-        else {
-            unreachable!("the caller saw a wide record");
-        };
-        let removes_nothing = changes.iter().all(|(field, new)| match field {
-            FieldRef::Name(name) => new.as_value().is_none() && !fields.contains_key(*name),
-            FieldRef::Id(_) => false,
-        });
-        if removes_nothing && versions.expires_at == before.expires_at {
-            let row = self.given(command, table, position, changes, old);
-            let outcome = Outcome::Done { changed: 0, row };
-            return before.reply(outcome);
-        }
-        let mut merged = Merged::default();
-        let too_many = fields.len() + changes.len() > limits::DYNAMIC_FIELDS_MAX;
-        let added: usize = changes.iter().filter_map(|(_, new)| new.as_value()).map(ValueRef::size).sum();
-        let fits = self.change_wide(position, row, names(changes), |wide| {
-            if too_many || wide.bytes + added > limits::RECORD_BYTES_MAX {
-                return false;
-            }
-            (wide.versions, merged) = (versions, merge_wide(wide, changes));
-            true
-        });
-        if !fits {
-            return before.reply(Outcome::Refused { code: ErrorCode::TooLarge, row: None });
-        }
-        if self.index.find(position, row).is_some_and(Slot::is_bare) {
-            let version = self.bury(position, row, before, sink);
-            let outcome = Outcome::Done { changed: merged.removed, row: old };
-            return before.buried(version).reply(outcome);
-        }
-        self.narrow(position, row, versions);
-        let given = self.given(command, table, position, changes, old);
-        let changed = if changes.is_empty() { 1 } else { merged.created + merged.removed };
-        versions.reply(Outcome::Done { changed, row: given })
-    }
-
-    /// Packs a tree that has become small. A record's form must follow from its fields alone: it shows in the order in
-    /// which an answer lists them, and a replica made from a snapshot knows nothing else of its past.
-    fn narrow(&mut self, position: Position, row: RowKey<'_>, versions: Versions) {
-        let Some(Slot::Big(big)) = self.index.find(position, row) else { return };
-        let Big::Wide(wide) = &**big else { return };
-        if wide.fields.len() > limits::PACKED_FIELDS_MAX {
-            return;
-        }
-        let mut bytes = Vec::new();
-        open_packed(&mut bytes, row, &versions);
-        wide.view().fields.pack(&mut bytes);
-        self.put_row(position, row, Some(Content::Packed(bytes.into_boxed_slice())));
     }
 
     /// The version that the record's next one is counted from: its own, or, if it has none, its table's floor.
-    fn base(&self, table: TableId, before: Versions) -> Version {
+    pub(crate) fn base(&self, table: TableId, before: Versions) -> Version {
         if before.version == Version::NEVER { self.floor(table) } else { before.version }
-    }
-
-    /// What the command asked to be given, from the record as it is now, or as it was, which the caller has kept.
-    fn given(
-        &self,
-        command: &Command<'_>,
-        table: &Table,
-        position: Position,
-        changes: &Changes<'_>,
-        old: Option<RowImage>,
-    ) -> Option<RowImage> {
-        let row = command.row;
-        match command.give {
-            Give::Nothing | Give::Old => old,
-            Give::New => self.index.find(position, row).and_then(|slot| slot.row(row.sort)).map(image),
-            Give::Touched => Some(self.touched(table, position, row, changes)),
-        }
-    }
-
-    fn touched(&self, table: &Table, position: Position, row: RowKey<'_>, changes: &Changes<'_>) -> RowImage {
-        let slot = self.index.find(position, row).expect("the row was put, or was there");
-        let view = slot.row(row.sort).expect("the row was put, or was there");
-        let mut fields: Vec<FieldValue<'_>> = Vec::new();
-        for (field, _) in changes {
-            if fields.iter().any(|known| known.field == *field) {
-                continue;
-            }
-            if let Some(value) = value_of(table, &view, *field) {
-                fields.push(FieldValue { field: *field, value });
-            }
-        }
-        RowImage::of(&fields)
     }
 
     /// Leaves a tombstone. It keeps no fields and no expiry, only the version (records 3, 4).
@@ -300,34 +132,6 @@ impl Records {
     }
 }
 
-/// The fields of a dynamic record that a plan may change.
-fn names<'c>(changes: &'c Changes<'_>) -> impl Iterator<Item = &'c [u8]> {
-    changes.iter().filter_map(|(field, _)| match field {
-        FieldRef::Name(name) => Some(*name),
-        FieldRef::Id(_) => None,
-    })
-}
-
-fn make_wide(
-    row: RowKey<'_>,
-    versions: Versions,
-    old: &FieldsView<'_>,
-    changes: &Changes<'_>,
-    scratch: &mut Vec<u8>,
-) -> (Option<Content>, Merged) {
-    let mut wide = Wide::new(row, versions, widen(old));
-    let merged = merge_wide(&mut wide, changes);
-    if wide.fields.is_empty() {
-        return (None, merged);
-    }
-    if wide.fields.len() <= limits::PACKED_FIELDS_MAX {
-        open_packed(scratch, row, &versions);
-        FieldsView::Wide(&wide.fields).pack(scratch);
-        return (Some(Content::Packed(scratch.as_slice().into())), merged);
-    }
-    (Some(Content::Wide(wide)), merged)
-}
-
 fn refuse(
     table: &Table,
     before: Versions,
@@ -346,19 +150,8 @@ fn refuse(
     before.reply(Outcome::Refused { code, row })
 }
 
-fn image(view: RowView<'_>) -> RowImage {
-    view.fields.to_image()
-}
-
 fn one_field(field: FieldRef<'_>, value: ValueRef<'_>) -> RowImage {
     RowImage::of(&[FieldValue { field, value }])
-}
-
-fn give_old(give: Give, current: Option<&RowView<'_>>) -> Option<RowImage> {
-    match give {
-        Give::Old => current.map(|view| view.fields.to_image()),
-        Give::Nothing | Give::New | Give::Touched => None,
-    }
 }
 
 /// What a command that changes nothing, or deletes, gives: old and new are the same then.

@@ -56,7 +56,7 @@ impl Records {
     pub(crate) fn apply_refused(&mut self, refused: &RefusedRow<'_>) {
         let Some(known) = self.versions(refused.row.position(), refused.row) else { return };
         let is_dirty = known.version != known.sql_version && self.is_sql(refused.row.table);
-        if known.version != refused.version || !is_dirty {
+        if known.version != refused.version || !is_dirty || !self.owns(refused.row) {
             return;
         }
         #[cfg(feature = "mutants")]
@@ -91,7 +91,7 @@ impl Records {
     pub(crate) fn apply_settle(&mut self, settled: &SettledRow<'_>, sink: &mut impl Sink) {
         let SettledRow { row, expected, version, sql_version, fields } = *settled;
         let grows = version.magnitude() > expected.magnitude();
-        if !grows || !self.is_sql(row.table) || !self.is_at(row, expected) {
+        if !grows || !self.is_sql(row.table) || !self.is_at(row, expected) || !self.owns(row) {
             return;
         }
         let versions = Versions { version, sql_version, expires_at: None };
@@ -107,7 +107,8 @@ impl Records {
     pub(crate) fn apply_raise(&mut self, raised: &RaisedRow<'_>, sink: &mut impl Sink) {
         let RaisedRow { row, expected, held } = *raised;
         let position = row.position();
-        let may = held.magnitude() >= expected.magnitude() && held.has_next() && self.is_sql(row.table);
+        let may =
+            held.magnitude() >= expected.magnitude() && held.has_next() && self.is_sql(row.table) && self.owns(row);
         let Some(known) = self.versions(position, row).filter(|known| may && known.version == expected) else { return };
         let version = if expected.is_live() { held.next_live() } else { held.next_tombstone() };
         let content = self.rewritten(position, row, &Versions { version, ..known });

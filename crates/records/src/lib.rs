@@ -9,6 +9,7 @@ mod state;
 mod apply;
 mod command;
 mod evaluate;
+mod put;
 mod merge;
 
 mod change;

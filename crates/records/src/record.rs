@@ -12,6 +12,7 @@ use shardine_model::{FieldsView, Outcome, Reply, RowKey, RowView, TableId, Times
 
 const FLAG_EXPIRES: u8 = 1 << 0;
 const FLAG_ADDRESSED: u8 = 1 << 1;
+// 1 << 2 is kept for a mask of the fields that changed since `sql_version` (docs/encoding.md).
 
 /// What a `(table, key)` leads to. As small as a boxed slice: most records are packed.
 #[derive(Clone, Debug)]
@@ -231,5 +232,12 @@ mod tests {
         assert_eq!(bytes, [0b11, 2, 4, b'l', b'i', b'l', b'i', 6, 1, 0xac, 2, 1, 1, 20]);
         assert_eq!(packed_address(&bytes), (TableId(2), &b"lili"[..]));
         assert_eq!(Versions::of(&view(&bytes)), versions);
+    }
+
+    #[test]
+    fn a_mask_of_changed_fields_is_refused_until_it_is_known() {
+        let bytes = [0b111, 2, 4, b'l', b'i', b'l', b'i', 6, 1, 0xac, 2, 1, 1, 1, 1, 20];
+
+        assert_eq!(read(&bytes).unwrap_err(), DecodeError::Unknown { what: "flags of a row", value: 7 });
     }
 }

@@ -297,13 +297,20 @@ impl Records {
         rows
     }
 
+    /// Whether a segment has rows, of one table or of all, that SQL does not hold.
+    #[must_use]
+    pub fn has_dirty_in(&self, segment: usize, of: Option<TableId>) -> bool {
+        let mut tallies = self.index.segment(segment).derived.tallies.iter();
+        tallies.any(|(table, tally)| of.is_none_or(|meant| meant == table) && tally.dirty.rows > 0)
+    }
+
     /// Appends the dirty rows of a segment. One without any is not looked at.
     pub fn dirty_in(&self, segment: usize, of: Option<TableId>, rows: &mut Vec<DirtyRow>) {
-        let segment = self.index.segment(segment);
-        let is_meant = |table: TableId| of.is_none_or(|meant| meant == table);
-        if !segment.derived.tallies.iter().any(|(table, tally)| is_meant(table) && tally.dirty.rows > 0) {
+        if !self.has_dirty_in(segment, of) {
             return;
         }
+        let segment = self.index.segment(segment);
+        let is_meant = |table: TableId| of.is_none_or(|meant| meant == table);
         let begin = rows.len();
         for slot in segment.slots().filter(|slot| is_meant(slot.address().0) && self.is_sql(slot.address().0)) {
             walk_slot(slot, |row, view| {

@@ -46,8 +46,6 @@ pub trait LocalEngine {
 pub trait RemoteEngine: Send + Sync {
     fn catalogue(&self) -> Arc<Catalogue>;
 
-    fn now(&self) -> Timestamp;
-
     /// Carries a call to where it belongs; `done` is called exactly once, on a lane's thread, and must not block.
     fn call(&self, call: Call, done: Box<dyn FnOnce(Response) + Send>);
 }

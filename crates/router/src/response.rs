@@ -55,6 +55,8 @@ pub struct EngineStatus {
     pub node: NodeId,
     pub version: String,
     pub uptime_ms: u64,
+    /// Set while the machine's clock is not believed: how far it is ahead of the time that is, or behind it if negative.
+    pub wall_ahead_ms: Option<i64>,
     pub lanes: usize,
     pub connections: u64,
     pub log_bytes: u64,

@@ -1,18 +1,54 @@
-//! The process's clocks, read once per turn and passed in as arguments from there on.
+//! The process's clocks, read once per turn and passed in as arguments from there on. All threads share one idea of the time:
+//! the believed one (`shardine_host::BelievedClock`), looked up on the wall a hundred times a second and counted on in between.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, clock_gettime};
+use shardine_host::{BelievedClock, Doubt, WALL_STEP_MS_MAX, signed_difference};
 use shardine_model::Timestamp;
 use shardine_shard::Time;
 
-#[derive(Clone, Copy, Debug)]
+/// Milliseconds between two looks at the wall clock: what it says is followed that soon, and a turn rarely pays for it.
+const LOOK_EVERY_MS: u64 = 10;
+
+/// How often a wall clock that is not believed is complained of.
+const SAY_EVERY_MS: u64 = 60_000;
+
+#[derive(Clone, Debug)]
 pub(crate) struct Clock {
     started: Instant,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// What the clock of the machine that also runs while it sleeps showed at the start: a laptop that was closed has not jumped.
+    started_ms: u64,
+    /// The believed time at the start, as the last look sees it.
+    origin_ms: AtomicU64,
+    next_look_ms: AtomicU64,
+    believed: Mutex<Believed>,
+}
+
+#[derive(Debug)]
+struct Believed {
+    clock: BelievedClock,
+    said_ms: Option<u64>,
 }
 
 impl Clock {
+    /// Begins with what the wall clock says: nothing else is known.
     pub fn start() -> Self {
-        Self { started: Instant::now() }
+        let wall = wall();
+        let shared = Shared {
+            started_ms: awake_and_asleep_ms(),
+            origin_ms: AtomicU64::new(wall.0),
+            next_look_ms: AtomicU64::new(LOOK_EVERY_MS),
+            believed: Mutex::new(Believed { clock: BelievedClock::start(wall, 0), said_ms: None }),
+        };
+        Self { started: Instant::now(), shared: Arc::new(shared) }
     }
 
     /// The moment at which the monotonic clock shows this.
@@ -27,10 +63,98 @@ impl Clock {
 
     pub fn now(&self) -> Time {
         let monotonic_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Time { monotonic_ms, wall: wall() }
+        if monotonic_ms >= self.shared.next_look_ms.load(Ordering::Relaxed) {
+            self.shared.next_look_ms.store(monotonic_ms + LOOK_EVERY_MS, Ordering::Relaxed);
+            self.look(monotonic_ms);
+        }
+        let origin = Timestamp(self.shared.origin_ms.load(Ordering::Relaxed));
+        Time { monotonic_ms, wall: origin.plus_ms(monotonic_ms) }
+    }
+
+    /// The disk holds stamps up to this one. Says how the wall clock stands to it: nobody else saw what it did meanwhile.
+    pub fn begin_behind(&self, stamp: Timestamp) {
+        if stamp == Timestamp(0) {
+            return;
+        }
+        let (monotonic_ms, wall) = (self.now().monotonic_ms, wall());
+        let passed_ms = signed_difference(wall, stamp);
+        if passed_ms < 0 {
+            tracing::warn!(
+                behind_ms = passed_ms.unsigned_abs(),
+                "the wall clock is behind the newest entry of the log; time goes on from that entry"
+            );
+        } else {
+            tracing::info!(passed_ms, "the wall clock is believed; so much passed since the newest entry of the log");
+        }
+        let mut believed = self.shared.lock();
+        let elapsed_ms = self.shared.elapsed_ms();
+        believed.clock.not_before(stamp, elapsed_ms);
+        self.shared.tell(&believed.clock, elapsed_ms, monotonic_ms);
+    }
+
+    /// Whether the wall clock is believed, and if not, how far it is off.
+    pub fn doubt(&self) -> Option<Doubt> {
+        self.shared.lock().clock.doubt()
+    }
+
+    fn look(&self, monotonic_ms: u64) {
+        // Whoever else is looking does it for this thread too.
+        let Ok(mut believed) = self.shared.believed.try_lock() else { return };
+        let elapsed_ms = self.shared.elapsed_ms();
+        let before = believed.clock.doubt();
+        believed.clock.look(wall(), elapsed_ms);
+        self.shared.tell(&believed.clock, elapsed_ms, monotonic_ms);
+        let doubt = believed.clock.doubt();
+        if doubt.is_some() || before.is_some() {
+            believed.say(doubt, elapsed_ms);
+        }
     }
 }
 
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Believed> {
+        self.believed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        awake_and_asleep_ms().saturating_sub(self.started_ms)
+    }
+
+    /// Lets all threads count on from here, each by the monotonic clock that it reads anyway.
+    fn tell(&self, clock: &BelievedClock, elapsed_ms: u64, monotonic_ms: u64) {
+        let origin_ms = clock.read(elapsed_ms).0.saturating_sub(monotonic_ms);
+        self.origin_ms.store(origin_ms, Ordering::Relaxed);
+    }
+}
+
+impl Believed {
+    fn say(&mut self, doubt: Option<Doubt>, elapsed_ms: u64) {
+        match (doubt, self.said_ms) {
+            (Some(_), Some(said_ms)) if elapsed_ms < said_ms + SAY_EVERY_MS => {}
+            (Some(doubt), _) => {
+                let Doubt { wall_ahead_ms, .. } = doubt;
+                self.said_ms = Some(elapsed_ms);
+                tracing::warn!(
+                    wall_ahead_ms,
+                    "the wall clock jumped by more than {} s and is not believed; time goes on without it",
+                    WALL_STEP_MS_MAX / 1_000
+                );
+            }
+            (None, _) => {
+                self.said_ms = None;
+                tracing::info!("the wall clock is believed again");
+            }
+        }
+    }
+}
+
+/// Milliseconds of a clock that nobody sets, and that runs on while the machine sleeps.
+fn awake_and_asleep_ms() -> u64 {
+    let time = clock_gettime(ClockId::Boottime);
+    u64::try_from(time.tv_sec * 1_000 + time.tv_nsec / 1_000_000).unwrap_or(0)
+}
+
+/// What the machine says; [`Clock::now`] is what is believed of it.
 pub(crate) fn wall() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
@@ -47,5 +171,27 @@ mod tests {
 
         assert!(clock.moment(now) <= after);
         assert!(clock.moment(now + 1) >= before);
+    }
+
+    #[test]
+    fn all_threads_go_on_from_the_log_if_that_is_ahead() {
+        let clock = Clock::start();
+        let other = clock.clone();
+        let tomorrow = wall().plus_ms(86_400_000);
+
+        clock.begin_behind(tomorrow);
+
+        assert!(other.now().wall >= tomorrow);
+    }
+
+    #[test]
+    fn a_log_of_the_past_changes_nothing() {
+        let clock = Clock::start();
+        let before = clock.now().wall;
+
+        clock.begin_behind(Timestamp(1_000));
+
+        assert!(clock.now().wall >= before);
+        assert_eq!(clock.doubt(), None);
     }
 }

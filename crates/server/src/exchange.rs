@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use shardine_model::{
-    Catalogue, ClusterMap, ErrorCode, GroupKind, NodeId, Position, Refusal, ShardId, TableId, Timestamp,
-};
+use shardine_model::{Catalogue, ClusterMap, ErrorCode, GroupKind, NodeId, Position, Refusal, ShardId, TableId};
 use shardine_router::{
     Call, EngineStatus, HistogramStatus, NodeCall, RemoteEngine, Response, RowCall, ShardAsk, ShardMap, ShardsCall,
     SqlError, Switch, TableCall, TableWriteback, WritebackReport, WritebackStatus,
@@ -16,7 +14,7 @@ use shardine_store::Storage;
 use shardine_transport::LeaderNews;
 
 use crate::baseline::Baseline;
-use crate::clock;
+use crate::clock::Clock;
 use crate::coord::Window;
 use crate::lane::PASSED_KEEP_MS;
 use crate::lane_message::{Inbox, LaneMessage, LaneStatus, Respond, ShardDone};
@@ -34,6 +32,7 @@ pub(crate) struct Exchange {
     pub baseline: Arc<Baseline>,
     pub node: u64,
     pub started: std::time::Instant,
+    pub clock: Clock,
     pub storage: Arc<Storage>,
     /// Set once coordination runs, which it does before any door opens.
     pub coord: OnceLock<Window>,
@@ -327,6 +326,7 @@ impl Exchange {
             node: shardine_model::NodeId(self.node),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            wall_ahead_ms: self.clock.doubt().map(|doubt| doubt.wall_ahead_ms),
             lanes: self.inboxes.len(),
             log_bytes: self.storage.log_bytes(),
             ..EngineStatus::default()
@@ -420,10 +420,6 @@ pub(crate) struct ExchangeHandle(pub Arc<Exchange>);
 impl RemoteEngine for ExchangeHandle {
     fn catalogue(&self) -> Arc<Catalogue> {
         Arc::clone(&self.0.catalogue.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn now(&self) -> Timestamp {
-        clock::wall()
     }
 
     fn call(&self, call: Call, done: Box<dyn FnOnce(Response) + Send>) {

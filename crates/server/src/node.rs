@@ -120,6 +120,9 @@ impl Node {
             .filter(|_| topology.map.is_none())
             .filter_map(|(place, _, replica)| Some((place.shard, replica.as_ref().ok()?.log_progress().inherited)));
         let baseline = Arc::new(Baseline::open(data.path(), &ends.collect::<Vec<_>>())?);
+        let clock = Clock::start();
+        let stamps = replicas.iter().filter_map(|(_, _, replica)| replica.as_ref().ok().map(Replica::stamp));
+        clock.begin_behind(stamps.max().unwrap_or_default());
         let owner = Owner {
             cluster: identity.cluster,
             node: identity.node,
@@ -139,6 +142,7 @@ impl Node {
             baseline,
             node: identity.node.0,
             started: Instant::now(),
+            clock: clock.clone(),
             storage: Arc::clone(&storage),
             coord: OnceLock::new(),
             cluster: topology.map.as_ref().map(|map| Neighbourhood {
@@ -156,7 +160,6 @@ impl Node {
         });
         let neighbours = neighbours.transpose()?;
 
-        let clock = Clock::start();
         let population = Arc::new(lane::Population::new(lanes, options.connections_max));
         let mut held = Vec::new();
         let mut threads = Vec::new();
@@ -183,11 +186,11 @@ impl Node {
                 exchange: Arc::clone(&exchange),
                 log: log_thread,
                 snapshots,
-                clock,
+                clock: clock.clone(),
             });
             let connections = lane::Connections::new(number, Arc::clone(&resp), Arc::clone(&population));
             let links = neighbours.clone().map(|neighbours| Links::new(number, neighbours));
-            let mut lane = Lane::new(poll, mailbox, core, connections, links, Arc::clone(&exchange), clock);
+            let mut lane = Lane::new(poll, mailbox, core, connections, links, Arc::clone(&exchange), clock.clone());
             lane.bring_up();
             held.extend(lane.catalogues());
             threads.push(owner_thread::spawn(format!("lane-{number}"), move || lane.run())?);
@@ -199,7 +202,7 @@ impl Node {
         schema_manager.start(request_box)?;
         let engine: Arc<dyn RemoteEngine> = Arc::new(ExchangeHandle(Arc::clone(&exchange)));
         let groups = topology.coord_groups(&storage, options)?;
-        let coord = Coordination::start(groups, topology, storage, incarnation, clock, Arc::clone(&exchange))?;
+        let coord = Coordination::start(groups, topology, storage, incarnation, clock.clone(), Arc::clone(&exchange))?;
         let _ = exchange.coord.set(coord.window());
         let control = neighbours.map(|neighbours| start_control(options, neighbours, clock, &exchange, &coord));
         let control = control.transpose()?;

@@ -6,9 +6,7 @@ use std::ops::Bound as RangeBound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shardine_model::codec::Reader;
-use shardine_model::command::{
-    Action, Batch, BatchItem, Body, Existence, Give, Operation, Operator, Origin, Request, Ttl,
-};
+use shardine_model::command::{Action, Batch, BatchItem, Body, Existence, Give, Operation, Operator, Origin, Request};
 use shardine_model::key::partition_key;
 use shardine_model::{
     AckAfter, Answer, Catalogue, Command, ErrorCode, Field, FieldId, FieldRef, FieldValue, Outcome, Refusal, Reply,
@@ -105,10 +103,6 @@ impl FakeEngine {
 impl RemoteEngine for FakeEngine {
     fn catalogue(&self) -> Arc<Catalogue> {
         Arc::new(self.state().catalogue.clone())
-    }
-
-    fn now(&self) -> Timestamp {
-        Timestamp(1_000_000)
     }
 
     fn call(&self, call: Call, done: Respond) {
@@ -283,9 +277,7 @@ impl State {
                 old.reply(outcome)
             }
             Ok(mut new) => {
-                if let Ttl::At(at) = command.ttl {
-                    new.expires_at = Some(at);
-                }
+                new.expires_at = command.ttl.resolve(new.expires_at, Timestamp(1_000_000));
                 let row = match command.give {
                     Give::Nothing => None,
                     Give::Old => Some(image(&old)),
@@ -454,6 +446,7 @@ impl State {
             errors: Vec::new(),
             node: shardine_model::NodeId(1),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            wall_ahead_ms: None,
             uptime_ms: 61_000,
             lanes: 1,
             connections: 2,

@@ -6,8 +6,8 @@ use shardine_model::command::{
     Action, Attempt, Command, Existence, Fields, Give, Kind, Operation, Operations, Operator, Origin, Ttl,
 };
 use shardine_model::{
-    AckAfter, Catalogue, ClientId, ErrorCode, FieldRef, FieldValue, Refusal, RowKeyBuf, Table, Timestamp, Value,
-    Version, limits, sort,
+    AckAfter, Catalogue, ClientId, ErrorCode, FieldRef, FieldValue, Refusal, RowKeyBuf, Table, Value, Version, limits,
+    sort,
 };
 
 use crate::fit;
@@ -212,7 +212,7 @@ fn no_fields(table: &Table) -> Refusal {
 }
 
 impl Checked {
-    pub(crate) fn command(&self, now: Timestamp) -> Command<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
         Command {
             row: self.row.as_ref(),
             if_version: self.terms.if_version,
@@ -220,7 +220,7 @@ impl Checked {
             ttl: match self.terms.expiry {
                 Expiry::Keep => Ttl::Keep,
                 Expiry::Clear => Ttl::Clear,
-                Expiry::AfterMs(ms) => Ttl::At(now.plus_ms(ms)),
+                Expiry::AfterMs(ms) => Ttl::After(ms),
             },
             give: self.terms.give,
             kind: Kind::Any,

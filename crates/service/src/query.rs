@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shardine_model::command::{Batch, BatchItem, BatchMode, Body, Origin, Request};
 use shardine_model::key::partition_key;
-use shardine_model::{Catalogue, ErrorCode, Refusal, RowKeyBuf, Table, Timestamp, Value, Version, limits};
+use shardine_model::{Catalogue, ErrorCode, Refusal, RowKeyBuf, Table, Value, Version, limits};
 use shardine_router::{Bound, RowCall, ScanCall, SortRange};
 
 use crate::fit;
@@ -206,9 +206,9 @@ impl CheckedBatch {
         }
     }
 
-    pub(crate) fn encode(&self, origin: Option<Origin>, now: Timestamp) -> Box<[u8]> {
+    pub(crate) fn encode(&self, origin: Option<Origin>) -> Box<[u8]> {
         let commands = self.items.iter().map(|item| match item {
-            CheckedItem::Change(checked) => BatchItem::Change(checked.command(now)),
+            CheckedItem::Change(checked) => BatchItem::Change(checked.command()),
             CheckedItem::Read { row, .. } => BatchItem::Read(row.as_ref()),
         });
         let batch = Batch {

@@ -109,7 +109,7 @@ impl RecordService {
         for item in &batch.items {
             check_ack(delivery.ack, item.table())?;
         }
-        let (request, ack) = (batch.encode(delivery.origin, self.engine.now()), ack(delivery.ack, deadline));
+        let (request, ack) = (batch.encode(delivery.origin), ack(delivery.ack, deadline));
         let call = RowCall::Submit { request, catalogue: catalogue.version(), ack };
         let response = self.ask(call, Effect::Changes, deadline, "the batch").await?;
         let replies = match answer(response, "the batch")? {
@@ -323,7 +323,7 @@ impl RecordService {
 
     fn encode(&self, checked: &Checked, origin: Option<Origin>) -> Box<[u8]> {
         let mut request = Vec::new();
-        Request { origin, body: Body::One(checked.command(self.engine.now())) }.encode(&mut request);
+        Request { origin, body: Body::One(checked.command()) }.encode(&mut request);
         request.into_boxed_slice()
     }
 

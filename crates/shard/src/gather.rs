@@ -47,7 +47,7 @@ pub(crate) fn fingerprint(row: RowKey<'_>) -> u64 {
     if row.sort.is_empty() { key } else { xxh3_64_with_seed(row.sort, key) }
 }
 
-/// An entry of commands that is not yet proposed.
+/// An entry of commands that is not yet proposed, and gets its stamp when it is.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     pub epoch: RequestEpoch,
@@ -77,9 +77,9 @@ impl Gathered {
         callers.into_iter().enumerate().map(one).collect()
     }
 
-    fn open(now: Timestamp, epoch: RequestEpoch) -> Self {
+    fn open(epoch: RequestEpoch) -> Self {
         let mut bytes = Vec::new();
-        open_commands(&mut bytes, now, epoch);
+        open_commands(&mut bytes, Timestamp(0), epoch);
         let (callers, holds, touched) = Default::default();
         Self { epoch, bytes, callers, holds, touched }
     }
@@ -107,15 +107,8 @@ impl Gathering {
     }
 
     #[inline]
-    pub fn add(
-        &mut self,
-        now: Timestamp,
-        epoch: RequestEpoch,
-        caller: Caller,
-        request: &Request<'_>,
-        hold: Option<Hold>,
-    ) {
-        let entry = self.open(now, epoch);
+    pub fn add(&mut self, epoch: RequestEpoch, caller: Caller, request: &Request<'_>, hold: Option<Hold>) {
+        let entry = self.open(epoch);
         entry.callers.push(caller);
         if let Some(hold) = hold {
             entry.holds.insert(entry.callers.len() - 1, hold);
@@ -130,10 +123,10 @@ impl Gathering {
     }
 
     #[inline]
-    fn open(&mut self, now: Timestamp, epoch: RequestEpoch) -> &mut Gathered {
+    fn open(&mut self, epoch: RequestEpoch) -> &mut Gathered {
         let takes = |entry: &Gathered| entry.epoch == epoch && entry.bytes.len() < limits::ENTRY_BYTES_MAX;
         if !self.entries.back().is_some_and(takes) {
-            self.entries.push_back(Gathered::open(now, epoch));
+            self.entries.push_back(Gathered::open(epoch));
         }
         self.entries.back_mut().expect("just made if there was none")
     }

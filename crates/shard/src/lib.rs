@@ -12,6 +12,7 @@
 mod actions;
 mod member;
 mod replica;
+mod clock;
 
 mod submit;
 mod gather;

@@ -1,11 +1,13 @@
 //! The replica: what it holds, how it begins, what happens to it, and what a change of the lead means.
 
 use shardine_consensus::{Group, Message, Restored, Role};
+use shardine_model::entry::stamp_of;
 use shardine_model::key::Interval;
 use shardine_model::{Answer, Bounds, ErrorCode, ReplicaId, RowKey, ShardId, TableId, Timestamp};
 use shardine_records::Records;
 
 use crate::actions::{Actions, Caller, Time};
+use crate::clock::ShardClock;
 use crate::early::Early;
 use crate::evict::{Evictor, MemoryLimits};
 use crate::freshness::Freshness;
@@ -75,6 +77,7 @@ pub struct Replica {
     pub(crate) member: Member<Proposal>,
     pub(crate) records: Records,
     pub(crate) time: Time,
+    clock: ShardClock,
     pub(crate) early: Early,
     pub(crate) gathering: Gathering,
     pub(crate) reads: Reads,
@@ -123,11 +126,14 @@ impl Replica {
     pub fn new(options: Options, records: Records, restored: Restored) -> Self {
         #[cfg(feature = "mutants")]
         let records = records.with_mutant(options.mutant);
+        let stamps = restored.entries.iter().filter_map(|entry| stamp_of(&entry.data));
+        let newest_stamp = stamps.fold(records.clock(), Timestamp::max);
         Self {
             options,
             member: Member::new(options.of_member(), restored),
             records,
             time: Time::default(),
+            clock: ShardClock::new(newest_stamp),
             early: Early::default(),
             gathering: Gathering::default(),
             reads: Reads::new(options.incarnation),
@@ -232,9 +238,11 @@ impl Replica {
         self.records.live_count(table).saturating_sub(over as u64)
     }
 
-    /// The stamp for what is proposed now: never below one that was applied, whatever the wall clock does.
-    pub(crate) fn stamp(&self) -> Timestamp {
-        self.time.wall.max(self.records.clock())
+    /// The time of the shard, and the stamp for what is proposed now: never below one that was applied, whatever clocks do.
+    #[inline]
+    #[must_use]
+    pub fn stamp(&self) -> Timestamp {
+        self.clock.read(self.time).max(self.records.clock())
     }
 
     /// Tells the time without letting timers run; cheap enough for every turn.
@@ -248,6 +256,7 @@ impl Replica {
             return;
         }
         self.time = time;
+        self.clock.note(self.records.clock(), time);
         self.member.group.tick();
         self.drain(actions);
         self.fail_overdue(actions);

@@ -1,6 +1,7 @@
 //! Changes on their way into the log: which are refused on the spot, which wait for their rows, and how the others are
 //! gathered and proposed.
 
+use shardine_model::entry::stamp_commands;
 use shardine_model::{Ack, Answer, Entry, ErrorCode, Request, RequestEpoch, limits};
 use shardine_records::EpochFit;
 
@@ -60,7 +61,7 @@ impl Replica {
         if self.evictor.is_watching() {
             request.rows().for_each(|row| self.evictor.touch(row));
         }
-        self.gathering.add(self.stamp(), epoch, caller, request, hold);
+        self.gathering.add(epoch, caller, request, hold);
     }
 
     #[inline]
@@ -90,7 +91,9 @@ impl Replica {
         }
         self.propose_news();
         while let Some(entry) = self.gathering.take() {
-            let Gathered { epoch, bytes, callers, holds, touched } = entry;
+            let Gathered { epoch, mut bytes, callers, holds, touched } = entry;
+            // Now, not when its first request came: it may have waited for the disk, or for a hand-over that failed.
+            stamp_commands(&mut bytes, self.stamp());
             let proposal = Proposal { callers, holds, touched, epoch, then: Then::Answer };
             if let Err(refused) = self.member.propose(bytes, self.time.monotonic_ms, proposal) {
                 fail(actions, refused.callers, ErrorCode::NotLeader);

@@ -221,6 +221,7 @@ fn takes_option(command: &mut Command<'static>, word: &str) -> bool {
         Some(("if", wanted)) => command.if_version = Some(version(wanted)),
         Some(("expires", "never")) => command.ttl = Ttl::Clear,
         Some(("expires", at)) => command.ttl = Ttl::At(Timestamp(at.parse().expect("expiry is in milliseconds"))),
+        Some(("lives", ms)) => command.ttl = Ttl::After(ms.parse().expect("a time to live is in milliseconds")),
         Some(("give", "old")) => command.give = Give::Old,
         Some(("give", "new")) => command.give = Give::New,
         Some(("give", "touched")) => command.give = Give::Touched,

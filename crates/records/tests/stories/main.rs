@@ -46,6 +46,7 @@ stories! {
     load
     evaluated_when_applied
     kick
+    rows_of_others
     lease
     late_confirmation
     dead_letters

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use shardine_model::entry::{LoadedRow, RaisedRow, RefusedRow, SettledRow, open_commands};
+use shardine_model::key::Interval;
 use shardine_model::{
     Answer, Catalogue, Entry, Position, ReplicaId, Request, RequestEpoch, RowImage, RowKey, RowKeyBuf, Timestamp,
     Version,
@@ -98,6 +99,7 @@ impl Shard {
                 Vec::new()
             }
             "shard" => self.open_again(words[1]),
+            "owns" => self.own(words[1], words[2]),
             "get" => vec![self.get(words[1])],
             "raw" => self.apply(&bytes(&words[1..]), &[]),
             "cut" => self.cut(),
@@ -120,6 +122,16 @@ impl Shard {
         let epoch = epochs::epoch(epoch);
         let open = |seed| Records::new(seed).at_epoch(epoch.generation, epoch.range);
         *self = Self { records: open(1), follower: open(2), epoch, ..Self::default() };
+        Vec::new()
+    }
+
+    /// `owns LO HI`: from now on the shard has this interval, as if it had been parted. `-` is the end of all positions.
+    fn own(&mut self, lo: &str, hi: &str) -> Vec<String> {
+        let position = |hex| u64::from_str_radix(hex, 16).ok().map(Position);
+        let interval = Interval { lo: position(lo).expect("a position"), hi: position(hi) };
+        for records in [&mut self.records, &mut self.follower] {
+            *records = std::mem::replace(records, Records::new(1)).owning(interval);
+        }
         Vec::new()
     }
 

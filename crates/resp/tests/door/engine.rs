@@ -135,7 +135,7 @@ impl FakeHall {
             },
             Call::Row(RowCall::Submit { request, ack, .. }) => {
                 let request = Request::decode(&mut Reader::new(&request)).expect("the door encodes what decodes");
-                let mut answer = self.state.submit(&request);
+                let mut answer = self.state.submit(&request, self.now);
                 if let (Answer::One(reply), AckAfter::Sql, None) = (&mut answer, ack.after, self.flush_failure) {
                     reply.sql_version = reply.version;
                 }
@@ -175,7 +175,7 @@ impl LocalEngine for FakeHall {
     }
 
     fn submit(&mut self, request: &Request<'_>, ticket: Ticket) {
-        let response = match self.failure.map_or_else(|| self.state.submit(request), Answer::Failed) {
+        let response = match self.failure.map_or_else(|| self.state.submit(request, self.now), Answer::Failed) {
             // As lanes have it.
             Answer::Many(replies) if replies.is_empty() => Response::Done,
             answer => Response::Answer(answer),

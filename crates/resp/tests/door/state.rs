@@ -45,6 +45,7 @@ pub struct Record {
 pub struct State {
     pub catalogue: Catalogue,
     pub rows: BTreeMap<RowKeyBuf, Record>,
+    now: Timestamp,
 }
 
 fn unpack(image: &RowImage) -> Fields {
@@ -73,7 +74,8 @@ impl State {
         Reply { version, sql_version: Version(0), expires_at, outcome }
     }
 
-    pub fn submit(&mut self, request: &Request<'_>) -> Answer {
+    pub fn submit(&mut self, request: &Request<'_>, now: u64) -> Answer {
+        self.now = Timestamp(now);
         match &request.body {
             Body::One(command) => Answer::One(self.apply(command)),
             Body::Batch(batch) => self.apply_batch(batch),
@@ -181,11 +183,7 @@ impl State {
             _ => fields.keys().filter(|name| !before.contains_key(name)).count(),
         };
         let magnitude = old.version.abs() + 1;
-        let expires_at = match command.ttl {
-            Ttl::Keep => old.expires_at,
-            Ttl::Clear => None,
-            Ttl::At(at) => Some(at),
-        };
+        let expires_at = command.ttl.resolve(old.expires_at, self.now);
         touched.retain(|name| fields.contains_key(name));
         let row = match command.give {
             Give::Nothing => None,

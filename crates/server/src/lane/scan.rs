@@ -116,7 +116,7 @@ impl Core {
             after.map_or(ScanFrom::Position(from), |row| ScanFrom::After { position: from, row: row.as_ref() });
         let scan = Scan { table: call.table, from: scan_from, limit: call.limit, whole_positions: whole };
         let mut draft = Draft::new(call.limit, whole, false);
-        let now = self.time().wall;
+        let now = replica.stamp();
         let mut last = None;
         let end = replica.records().scan_resident(&scan, |_, row, view| {
             last = Some(row);
@@ -143,7 +143,7 @@ impl Core {
             range.go_on_behind(&row.sort, call.descending);
         }
         let mut draft = Draft::new(call.limit, false, call.descending);
-        let now = self.time().wall;
+        let now = replica.stamp();
         let mut last = None;
         let (records, bounds) = (replica.records(), range.bounds());
         let end = records.scan_partition_resident(table, key, bounds, call.descending, call.limit, |row, view| {

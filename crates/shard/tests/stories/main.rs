@@ -56,6 +56,7 @@ stories! {
     one_write_at_a_time
     suspend
     expiry
+    stamps
     purge
     snapshot_when_due
     w3_a_failed_write_is_written_whole

@@ -1,5 +1,6 @@
 //! A replica that acts the lines of a story. `alice: set …` submits; `turn` proposes what has gathered; `disk` confirms
-//! what was handed to the log; `settle` does both until nothing moves; `sql …` is the database; `wait` lets time pass.
+//! what was handed to the log; `settle` does both until nothing moves; `sql …` is the database; `wait` lets time pass, and `clock` sets the wall
+//! clock.
 //! Every line is a turn of the host, at the end of which SQL is asked for what was missed; `begin` opens one that lasts
 //! until the next `turn`.
 
@@ -106,6 +107,11 @@ impl Teller for Stage {
             "disk" => self.disk(),
             "settle" => self.settle(),
             "wait" => self.wait(words[1].parse().expect("milliseconds")),
+            "clock" => {
+                self.time.wall = Timestamp(words[1].parse().expect("milliseconds"));
+                let time = self.time;
+                self.perform(|replica, _| replica.set_time(time))
+            }
             "get" => vec![self.get(words[1])],
             "cut" => self.cut(),
             "sql" => self.sql(&words[1..]),

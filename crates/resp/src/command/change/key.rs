@@ -58,19 +58,31 @@ pub(crate) fn expiry(number: i64, unit: Unit, now: Timestamp) -> Option<Timestam
     Some(Timestamp(u64::try_from(base.checked_add(ms)?).unwrap_or(0)))
 }
 
-fn expiry_of(order: Order<'_>) -> Result<Timestamp, Failure> {
+/// The same as a command carries it: what counts from now counts from the moment at which the command is applied.
+pub(crate) fn time_to_live(number: i64, unit: Unit, at: Timestamp) -> Ttl {
+    let ms = u64::try_from(number).unwrap_or(0);
+    match unit {
+        Unit::SecondsFromNow => Ttl::After(ms.saturating_mul(1_000)),
+        Unit::MillisecondsFromNow => Ttl::After(ms),
+        Unit::AtSecond | Unit::AtMillisecond => Ttl::At(at),
+    }
+}
+
+fn expiry_of(order: Order<'_>) -> Result<(Timestamp, Ttl), Failure> {
     let number = integer(order.line.word(2)).ok_or(NOT_AN_INTEGER)?;
-    expiry(number, Unit::of(order.verb), order.now).ok_or_else(|| Failure::bad_expiry(order.verb))
+    let unit = Unit::of(order.verb);
+    let at = expiry(number, unit, order.now).ok_or_else(|| Failure::bad_expiry(order.verb))?;
+    Ok((at, time_to_live(number, unit, at)))
 }
 
 /// A moment that is past ends the record now.
 pub(super) fn expire(order: Order<'_>) -> Result<Plan<'_>, Failure> {
-    let at = expiry_of(order)?;
+    let (at, ttl) = expiry_of(order)?;
     let row = order.place.row();
     if at <= order.now {
         return Ok((Command::plain(row, Action::Delete), ReplyFormat::Changed));
     }
-    let command = Command { existence: Existence::Live, ttl: Ttl::At(at), ..Command::plain(row, Action::Touch) };
+    let command = Command { existence: Existence::Live, ttl, ..Command::plain(row, Action::Touch) };
     Ok((command, ReplyFormat::Whether))
 }
 
@@ -94,7 +106,7 @@ pub(super) fn decide_expire<'a>(order: Order<'a>, seen: Found<'_>) -> Result<Dec
         let line = "ERR GT and LT options at the same time are not compatible";
         return Err(Failure::line(line));
     }
-    let at = expiry_of(order)?;
+    let (at, _) = expiry_of(order)?;
     let Found::Live(view) = seen else { return Ok(Decision::Integer(0)) };
     let fits = (!nx || view.expires_at.is_none())
         && (!xx || view.expires_at.is_some())

@@ -1,13 +1,13 @@
 //! Changes of a record as a string. In `kv` a `SET` makes the record anew, as in Redis; elsewhere it sets the field `value`.
 
 use shardine_model::command::{Action, Command, Existence, Give, Kind, Operator, Ttl};
+use shardine_model::limits;
 use shardine_model::number::float;
 use shardine_model::row::FieldValue;
-use shardine_model::{Timestamp, limits};
 use smallvec::smallvec;
 
 use super::hash::{add_float, add_integer, count};
-use super::key::{Unit, expiry};
+use super::key::{Unit, expiry, time_to_live};
 use super::{Order, Plan};
 use crate::command::read::{self, Found};
 use crate::command::reply_format::{Counter, Fault, ReplyFormat};
@@ -41,7 +41,7 @@ fn set_with_options<'a>(order: Order<'a>, mut command: Command<'a>) -> Result<Pl
     }
     command.existence = options.existence;
     command.ttl = match options.time {
-        Some(time) => Ttl::At(positive_expiry(order, time).map_err(|fault| fault.failure(order.verb))?),
+        Some(time) => positive_expiry(order, time).map_err(|fault| fault.failure(order.verb))?,
         None if options.keeps => Ttl::Keep,
         None => Ttl::Clear,
     };
@@ -87,10 +87,11 @@ impl<'a> Options<'a> {
     }
 }
 
-fn positive_expiry(order: Order<'_>, (unit, text): (Unit, &[u8])) -> Result<Timestamp, Fault> {
+fn positive_expiry(order: Order<'_>, (unit, text): (Unit, &[u8])) -> Result<Ttl, Fault> {
     let number = integer(text).ok_or(Fault::TimeIsNoInteger)?;
     let at = if number > 0 { expiry(number, unit, order.now) } else { None };
-    at.filter(|at| i64::try_from(at.0).is_ok()).ok_or(Fault::TimeIsNone)
+    let at = at.filter(|at| i64::try_from(at.0).is_ok()).ok_or(Fault::TimeIsNone)?;
+    Ok(time_to_live(number, unit, at))
 }
 
 /// The command answers with the string that was there before; with a hash, it is not executed.
@@ -106,8 +107,7 @@ pub(super) fn setnx(order: Order<'_>) -> Result<Plan<'_>, Failure> {
 
 pub(super) fn setex(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let unit = if order.verb == Verb::Setex { Unit::SecondsFromNow } else { Unit::MillisecondsFromNow };
-    let at = positive_expiry(order, (unit, order.line.word(2))).map_err(|fault| fault.failure(order.verb))?;
-    let ttl = Ttl::At(at);
+    let ttl = positive_expiry(order, (unit, order.line.word(2))).map_err(|fault| fault.failure(order.verb))?;
     Ok((Command { ttl, ..assign(order, order.line.word(3))? }, ReplyFormat::Ok))
 }
 
@@ -135,7 +135,7 @@ pub(super) fn getex(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let ttl = match options.time.map(|time| positive_expiry(order, time)) {
         None if options.persists => Ttl::Clear,
         None => Ttl::Keep,
-        Some(Ok(at)) => Ttl::At(at),
+        Some(Ok(ttl)) => ttl,
         Some(Err(fault)) => return Ok(look_at(touch, fault)),
     };
     Ok(give_old(order, Command { ttl, ..touch }))

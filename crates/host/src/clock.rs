@@ -1,0 +1,170 @@
+//! What a node takes for the time. The wall clock of a machine is set by others: by hand, by a wrong server, by a battery that
+//! is empty. What is stamped by it goes into logs, where it stays, so a wall clock is followed only while it goes on from what it
+//! said before.
+
+use shardine_model::Timestamp;
+
+/// How far the wall clock may be from where it should be and still be followed: more than a machine's clock is corrected by at
+/// once, less than a time to live that somebody would miss.
+pub const WALL_STEP_MS_MAX: u64 = 5_000;
+
+/// The believed time of a node. Reads no clock: readings of the wall and of a monotonic clock are handed to it.
+///
+/// A wall time is believed if it is within [`WALL_STEP_MS_MAX`] of the last believed one plus the time that has passed since.
+/// Else the time goes on by the monotonic clock alone, and [`BelievedClock::doubt`] says so. Where peers tell their time, the
+/// median of a majority is believed as well ([`BelievedClock::believe`]).
+#[derive(Clone, Copy, Debug)]
+pub struct BelievedClock {
+    believed: Timestamp,
+    at_ms: u64,
+    doubt: Option<Doubt>,
+    #[cfg(feature = "mutants")]
+    credulous: bool,
+}
+
+/// The wall clock is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// How far the wall clock is ahead of the believed time; negative if it is behind.
+    pub wall_ahead_ms: i64,
+    /// By the monotonic clock, since when.
+    pub since_ms: u64,
+}
+
+impl BelievedClock {
+    /// A node that has just started has nothing but the wall clock to believe.
+    #[must_use]
+    pub fn start(wall: Timestamp, monotonic_ms: u64) -> Self {
+        Self {
+            believed: wall,
+            at_ms: monotonic_ms,
+            doubt: None,
+            #[cfg(feature = "mutants")]
+            credulous: false,
+        }
+    }
+
+    /// The same with a planted bug: believes every wall time.
+    #[cfg(feature = "mutants")]
+    #[must_use]
+    pub fn credulous(self, credulous: bool) -> Self {
+        Self { credulous, ..self }
+    }
+
+    /// The time, without a look at the wall.
+    #[must_use]
+    pub fn read(&self, monotonic_ms: u64) -> Timestamp {
+        self.believed.plus_ms(monotonic_ms.saturating_sub(self.at_ms))
+    }
+
+    /// Looks at the wall clock, follows it if it can be believed, and gives the time. Begins or ends a doubt.
+    pub fn look(&mut self, wall: Timestamp, monotonic_ms: u64) -> Timestamp {
+        let expected = self.read(monotonic_ms);
+        let is_near = wall.0.abs_diff(expected.0) <= WALL_STEP_MS_MAX;
+        #[cfg(feature = "mutants")]
+        let is_near = is_near || self.credulous;
+        if is_near {
+            self.believe(wall, monotonic_ms);
+        } else {
+            let since_ms = self.doubt.map_or(monotonic_ms, |doubt| doubt.since_ms);
+            self.doubt = Some(Doubt { wall_ahead_ms: signed_difference(wall, expected), since_ms });
+        }
+        self.read(monotonic_ms)
+    }
+
+    /// Takes a time for true, whatever was believed: the median of what a majority of nodes believes, or an operator's word.
+    pub fn believe(&mut self, time: Timestamp, monotonic_ms: u64) {
+        self.believed = time;
+        self.at_ms = monotonic_ms;
+        self.doubt = None;
+    }
+
+    /// The time is certainly not earlier: so says what this node has on its disk.
+    pub fn not_before(&mut self, stamp: Timestamp, monotonic_ms: u64) {
+        if stamp > self.read(monotonic_ms) {
+            self.believe(stamp, monotonic_ms);
+        }
+    }
+
+    #[must_use]
+    pub fn doubt(&self) -> Option<Doubt> {
+        self.doubt
+    }
+}
+
+/// How far one time is ahead of another; as far as can be said.
+#[must_use]
+pub fn signed_difference(one: Timestamp, other: Timestamp) -> i64 {
+    let magnitude = i64::try_from(one.0.abs_diff(other.0)).unwrap_or(i64::MAX);
+    if one >= other { magnitude } else { -magnitude }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY_MS: u64 = 86_400_000;
+    const NOON: u64 = 1_700_000_000_000;
+
+    fn started() -> BelievedClock {
+        BelievedClock::start(Timestamp(NOON), 100)
+    }
+
+    #[test]
+    fn a_clock_that_is_corrected_a_little_is_followed() {
+        let mut clock = started();
+
+        assert_eq!(clock.look(Timestamp(NOON + 1_000 + 4_999), 1_100), Timestamp(NOON + 5_999));
+        assert_eq!(clock.look(Timestamp(NOON + 2_000), 2_100), Timestamp(NOON + 2_000));
+        assert_eq!(clock.doubt(), None);
+    }
+
+    #[test]
+    fn a_jump_ahead_is_not_followed_and_time_goes_on() {
+        let mut clock = started();
+
+        assert_eq!(clock.look(Timestamp(NOON + DAY_MS), 1_100), Timestamp(NOON + 1_000));
+        assert_eq!(clock.look(Timestamp(NOON + DAY_MS + 2_000), 3_100), Timestamp(NOON + 3_000));
+        assert_eq!(clock.doubt(), Some(Doubt { wall_ahead_ms: DAY_MS as i64 - 1_000, since_ms: 1_100 }));
+
+        assert_eq!(clock.look(Timestamp(NOON + 4_010), 4_100), Timestamp(NOON + 4_010));
+        assert_eq!(clock.doubt(), None);
+    }
+
+    #[test]
+    fn a_jump_back_is_not_followed_either() {
+        let mut clock = started();
+
+        assert_eq!(clock.look(Timestamp(NOON - DAY_MS), 1_100), Timestamp(NOON + 1_000));
+        assert_eq!(clock.doubt().map(|doubt| doubt.wall_ahead_ms), Some(-(DAY_MS as i64) - 1_000));
+    }
+
+    #[test]
+    fn nothing_earlier_than_the_log_is_believed() {
+        let mut clock = started();
+        clock.not_before(Timestamp(NOON + DAY_MS), 200);
+
+        assert_eq!(clock.look(Timestamp(NOON + 1_000), 1_200), Timestamp(NOON + DAY_MS + 1_000));
+        assert_eq!(clock.doubt().map(|doubt| doubt.wall_ahead_ms), Some(-(DAY_MS as i64)));
+
+        clock.not_before(Timestamp(NOON), 1_300);
+        assert_eq!(clock.read(1_300), Timestamp(NOON + DAY_MS + 1_100));
+    }
+
+    #[test]
+    fn a_majority_is_believed_before_the_wall() {
+        let mut clock = started();
+        clock.look(Timestamp(NOON + DAY_MS), 1_100);
+        clock.believe(Timestamp(NOON + DAY_MS + 10), 1_110);
+
+        assert_eq!(clock.look(Timestamp(NOON + DAY_MS + 1_000), 2_100), Timestamp(NOON + DAY_MS + 1_000));
+        assert_eq!(clock.doubt(), None);
+    }
+
+    #[test]
+    fn the_ends_of_time_do_no_harm() {
+        let mut clock = BelievedClock::start(Timestamp(0), u64::MAX);
+        assert_eq!(clock.look(Timestamp(u64::MAX), 0), Timestamp(0));
+        assert_eq!(clock.doubt().map(|doubt| doubt.wall_ahead_ms), Some(i64::MAX));
+    }
+}
