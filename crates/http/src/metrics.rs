@@ -150,6 +150,8 @@ fn node(page: &mut Page, status: &EngineStatus, tables: &[TableWriteback]) {
     page.one("shardine_uptime_seconds", "gauge", "Time since start.", "", status.uptime_ms as f64 / 1_000.0);
     let is_well = u8::from(trouble(status, tables).is_empty());
     page.one("shardine_healthy", "gauge", "1 if nothing needs a look; status says what does.", "", is_well);
+    let is_believed = u8::from(status.wall_ahead_ms.is_none());
+    page.one("shardine_clock_believed", "gauge", "0 while the machine's clock is not believed.", "", is_believed);
     page.one("shardine_lanes", "gauge", "Lanes of this node.", "", status.lanes);
     page.one("shardine_connections", "gauge", "Redis connections.", "", status.connections);
     page.one("shardine_log_bytes", "gauge", "Bytes of the log on disk.", "", status.log_bytes);
