@@ -72,11 +72,11 @@ impl Journal {
     }
 
     /// Writes everything of one turn. `reads` is how many the owner has served so far: where there are reads, none shall wait
-    /// behind the disk.
-    pub fn write(&mut self, batch: Batch, reads: u64) -> Written {
+    /// behind the disk; nor shall messages to followers, whose disks can work meanwhile.
+    pub fn write(&mut self, batch: Batch, reads: u64, has_followers: bool) -> Written {
         let reads_since = reads - std::mem::replace(&mut self.reads_before, reads);
         self.writes += 1;
-        if reads_since == 0 && self.disk.is_quick() && batch.bytes() <= SMALL_BYTES {
+        if reads_since == 0 && !has_followers && self.disk.is_quick() && batch.bytes() <= SMALL_BYTES {
             let Synced { receipt, took } = self.writer.write(batch);
             self.disk.note(took);
             let looks = self.writes.is_multiple_of(LOOK_EVERY);

@@ -243,7 +243,7 @@ impl CoordThread {
             self.perform();
             // Nearly everything that is asked here goes through the log: nobody is kept waiting by waiting for the disk.
             let reads = 0;
-            if let Written::Synced { receipt, .. } = self.journal.write(batch, reads) {
+            if let Written::Synced { receipt, .. } = self.journal.write(batch, reads, self.exchange.cluster.is_some()) {
                 self.host.finish_batch(receipt);
             }
         }
