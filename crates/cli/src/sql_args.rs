@@ -14,9 +14,9 @@ pub struct SqlArgs {
     /// When changes go to SQL: behind the answer, through (before it), or on-evict
     #[arg(long, value_name = "MODE", default_value = "behind")]
     write: String,
-    /// How long a change may wait for others of its row, in ms: fewer writes of hot rows, more lag
-    #[arg(long, value_name = "MS", default_value_t = 0)]
-    write_delay: u32,
+    /// How long a change may wait for others of its row, in ms: fewer writes of hot rows, more lag [default: 100]
+    #[arg(long, value_name = "MS")]
+    write_delay: Option<u32>,
     /// Rows per batch [default: 1000]
     #[arg(long, value_name = "ROWS")]
     write_batch: Option<u32>,
@@ -108,7 +108,7 @@ fn conflict(sql: &v1::SqlOptions) -> &'static str {
 
 pub fn text_of(sql: &v1::SqlOptions) -> String {
     let (mode, conflict) = (mode(sql), conflict(sql));
-    let mut head = format!("writes {mode}, delay {} ms, batch {}, on conflict {conflict}", sql.delay_ms, sql.batch);
+    let mut head = format!("writes {mode}, delay {} ms, batch {}, on conflict {conflict}", sql.delay_ms(), sql.batch);
     if !sql.after.is_empty() {
         head += &format!(", after {}", sql.after.join(", "));
     }
@@ -129,7 +129,7 @@ pub fn json_of(sql: &v1::SqlOptions) -> Json {
         })
     });
     json!({
-        "mode": mode(sql), "delay_ms": sql.delay_ms, "batch": sql.batch, "conflict": conflict(sql),
+        "mode": mode(sql), "delay_ms": sql.delay_ms(), "batch": sql.batch, "conflict": conflict(sql),
         "tombstone_keep_ms": sql.tombstone_keep_ms, "mapping": mapping,
         "after": sql.after,
     })

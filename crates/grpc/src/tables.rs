@@ -1,6 +1,6 @@
 //! The service `Tables`.
 
-use shardine_model::{Backing, Conflict, ErrorCode, Mapping, Refusal, SqlOptions, Table, WriteMode};
+use shardine_model::{Backing, Conflict, ErrorCode, Mapping, Refusal, SqlOptions, Table, WriteMode, limits};
 use shardine_proto::v1;
 use shardine_router::{FieldSpec, TableSpec};
 use shardine_service::{Failure, RecordService, Warm};
@@ -100,7 +100,7 @@ fn sql_options(given: v1::SqlOptions) -> Result<SqlOptions, Refusal> {
             v1::WriteMode::Through => WriteMode::Through,
             v1::WriteMode::OnEvict => WriteMode::OnEvict,
         },
-        delay_ms: given.delay_ms,
+        delay_ms: given.delay_ms.unwrap_or(limits::WRITE_DELAY_MS),
         batch: if given.batch == 0 { default.batch } else { given.batch },
         conflict: match v1::Conflict::try_from(given.conflict).map_err(|_| unknown("conflict"))? {
             v1::Conflict::CacheWins => Conflict::CacheWins,
@@ -147,7 +147,7 @@ fn sql_options_out(sql: &SqlOptions) -> v1::SqlOptions {
     });
     v1::SqlOptions {
         mode: mode.into(),
-        delay_ms: sql.delay_ms,
+        delay_ms: Some(sql.delay_ms),
         batch: sql.batch,
         conflict: conflict.into(),
         tombstone_keep_ms: sql.tombstone_keep_ms,

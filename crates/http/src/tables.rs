@@ -5,7 +5,7 @@ use axum::extract::State;
 use http::{StatusCode, request};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
-use shardine_model::{Backing, ErrorCode, Mapping, Refusal, SqlOptions, Table};
+use shardine_model::{Backing, ErrorCode, Mapping, Refusal, SqlOptions, Table, limits};
 use shardine_router::{FieldSpec, TableSpec};
 use shardine_service::text;
 use utoipa::ToSchema;
@@ -153,7 +153,7 @@ fn sql_options(body: SqlBody, names: Vec<String>) -> Result<SqlOptions, Refusal>
     });
     Ok(SqlOptions {
         mode: body.mode.as_deref().map(text::parse_write_mode).transpose()?.unwrap_or_default(),
-        delay_ms: body.delay_ms.unwrap_or(default.delay_ms),
+        delay_ms: body.delay_ms.unwrap_or(limits::WRITE_DELAY_MS),
         batch: body.batch.unwrap_or(default.batch),
         conflict: body.conflict.as_deref().map(text::parse_conflict).transpose()?.unwrap_or_default(),
         tombstone_keep_ms: body.tombstone_keep_ms.unwrap_or(default.tombstone_keep_ms),

@@ -73,6 +73,11 @@ pub const LOAD_ROWS_MAX: usize = 200;
 /// Rows of one SQL write, as one transaction. Measured: above 1,000 nothing is gained.
 pub const FLUSH_ROWS_MAX: usize = 1_000;
 
+/// How long a change waits for others of its row where the table says nothing else. So long that a row which is written ten
+/// times a second or more costs SQL less than it costs memory, and a burst makes whole batches; so short that nobody who looks
+/// into SQL notices.
+pub const WRITE_DELAY_MS: u32 = 100;
+
 /// How long a change may wait for others of its row. Longer, and a lost node would leave SQL far behind for nothing.
 pub const WRITE_DELAY_MS_MAX: u32 = 60_000;
 

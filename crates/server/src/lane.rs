@@ -12,6 +12,8 @@ mod suspicion;
 mod forward;
 mod definitions;
 
+mod load;
+mod memory;
 mod looks;
 mod scan;
 mod verify;
@@ -28,6 +30,8 @@ use shardine_model::{Catalogue, ShardId};
 
 pub(crate) use self::connections::{Connections, Population};
 pub(crate) use self::core::{Core, CoreParts};
+use self::load::Load;
+use self::memory::Memory;
 pub(crate) use self::peers::{Links, Neighbours};
 pub(crate) use self::sql::lane_of as sql_lane;
 pub(crate) use self::tally::PASSED_KEEP_MS;
@@ -60,6 +64,8 @@ pub(crate) struct Lane {
     exchange: Arc<Exchange>,
     clock: Clock,
     next_tick_ms: u64,
+    load: Load,
+    memory: Memory,
     stopping: bool,
 }
 
@@ -73,8 +79,21 @@ impl Lane {
         exchange: Arc<Exchange>,
         clock: Clock,
     ) -> Self {
-        let (listener, next_tick_ms, stopping) = (None, 0, false);
-        Self { poll, mailbox, core, connections, listener, links, exchange, clock, next_tick_ms, stopping }
+        let (listener, next_tick_ms, load, memory, stopping) = (None, 0, Load::begin(), Memory::default(), false);
+        Self {
+            poll,
+            mailbox,
+            core,
+            connections,
+            listener,
+            links,
+            exchange,
+            clock,
+            next_tick_ms,
+            load,
+            memory,
+            stopping,
+        }
     }
 
     /// Turns until every shard of the lane serves: what the disk held is applied by then. In a cluster that takes others, who are
@@ -134,7 +153,7 @@ impl Lane {
                 }
             }
         }
-        self.poll.poll(events, Some(patience))
+        self.load.sleep(|| self.poll.poll(events, Some(patience)))
     }
 
     fn turn(&mut self, events: &Events) {
@@ -295,6 +314,10 @@ impl Lane {
         if let Some(links) = &mut self.links {
             links.dial_missing(now, self.poll.registry());
         }
+        if self.load.was_busy(self.core.requests()) {
+            self.core.note_busy();
+        }
+        self.memory.give_back(now, self.core.requests());
         self.connections.close_idle(now);
         // A client that could not be let in for want of descriptors is still waiting outside.
         self.accept();

@@ -82,6 +82,8 @@ pub struct SqlWrite {
     pub rows: Vec<FlushRow>,
     /// By the host's monotonic clock: no statement of it may begin later, when the lease may be another's (write-back 78).
     pub begin_by_ms: u64,
+    /// Somebody waits for one of the rows, or one has waited for too long.
+    pub is_awaited: bool,
     pub progress: LogProgress,
 }
 

@@ -43,6 +43,8 @@ pub struct FlushJob {
     pub rows: Vec<FlushRow>,
     /// When its turn comes later than this, it is not begun, and after this no further transaction of it (write-back 78).
     pub begin_by: Option<Instant>,
+    /// Somebody waits for it, or it has waited for too long: it is written however busy others are.
+    pub is_awaited: bool,
     /// Kept in SQL beside the rows, where the backend has an [`crate::Owner`].
     pub progress: LogProgress,
 }
@@ -97,6 +99,17 @@ pub enum Change {
     Create,
     AddField(FieldId),
     Drop,
+}
+
+impl Job {
+    /// Until when it may be begun.
+    pub(crate) fn begin_by(&self) -> Option<Instant> {
+        match self {
+            Self::Flush(job) => job.begin_by,
+            Self::Purge(job) => job.begin_by,
+            Self::Load(_) | Self::Scan(_) | Self::Table(_) => None,
+        }
+    }
 }
 
 /// The outcome of a job. Every job accepted by `Handle::submit` has exactly one.

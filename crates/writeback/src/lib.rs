@@ -10,6 +10,7 @@ mod url;
 mod job;
 mod service;
 mod worker;
+mod pace;
 mod queue;
 
 mod owner;

@@ -3,9 +3,13 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::job::Job;
 use crate::service::{Rejected, Why};
+
+/// How often whoever rests looks whether it still should.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 pub(crate) struct Queue {
     jobs_max: usize,
@@ -33,7 +37,8 @@ impl Queue {
             () => {
                 state.jobs.push_back(job);
                 drop(state);
-                self.news.notify_one();
+                // All of them: the one that is woken may be resting, and this job not worth ending its rest.
+                self.news.notify_all();
                 return Ok(());
             }
         };
@@ -52,6 +57,20 @@ impl Queue {
             taken.push(next);
         }
         Some(taken)
+    }
+
+    /// Waits for so long, or until `ends` says of a job that waits, or of none, that there is no more time to rest.
+    pub(crate) fn rest(&self, length: Duration, mut ends: impl FnMut(Option<&Job>) -> bool) {
+        let until = Instant::now() + length;
+        let mut state = self.lock();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let is_over = left.is_zero() || state.is_closed || ends(None);
+            if is_over || state.jobs.iter().any(|job| ends(Some(job))) {
+                return;
+            }
+            (state, _) = self.news.wait_timeout(state, left.min(LOOK_EVERY)).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Takes no more jobs. Those that wait are still taken out.

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::job::{Change, Job, JobOutcome};
 use crate::mysql::Mysql;
 use crate::owner::{Guard, OnClaim, Owner};
+use crate::pace::Pace;
 use crate::postgres::Postgres;
 use crate::queue::Queue;
 use crate::sqlite::Sqlite;
@@ -73,8 +74,14 @@ impl Backend {
         let queue = || Arc::new(Queue::new(options.queue_jobs_max));
         let queues = Queues { writes: queue(), loads: queue(), scans: queue() };
         let guard = options.owner.clone().map(|owner| Arc::new(Guard::new(owner, options.on_claim.clone())));
-        let shared =
-            Shared { queues, threads: Mutex::default(), stopping: Arc::default(), counters: Arc::default(), guard };
+        let shared = Shared {
+            queues,
+            threads: Mutex::default(),
+            stopping: Arc::default(),
+            pace: Arc::default(),
+            counters: Arc::default(),
+            guard,
+        };
         let handle = Handle { shared: Arc::new(shared) };
         let notify: Arc<Notify> = Arc::new(notify);
         let writers = std::iter::repeat_n(Role::Writer, options.writers.max(1));
@@ -112,6 +119,7 @@ impl Handle {
             connection,
             jobs: Arc::clone(shared.queues.of(role)),
             stopping: Arc::clone(&shared.stopping),
+            pace: Arc::clone(&shared.pace),
             counters: Arc::clone(&shared.counters),
             notify: Arc::clone(notify),
         };
@@ -164,6 +172,7 @@ struct Shared {
     queues: Queues,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: Arc<AtomicBool>,
+    pace: Arc<Pace>,
     counters: Arc<Counters>,
     guard: Option<Arc<Guard>>,
 }
@@ -192,6 +201,11 @@ impl Handle {
     /// Queues a job. If it is accepted, `notify` will be called with its outcome exactly once.
     pub fn submit(&self, job: Job) -> Result<(), Rejected> {
         self.shared.queues.of(role_for(&job)).put(job)
+    }
+
+    /// Tells writers that those who answer requests have little time to spare. Holds for a quarter of a second.
+    pub fn note_busy(&self) {
+        self.shared.pace.note_busy();
     }
 
     /// Takes no more jobs, lets those under way finish, answers the waiting ones as failed, and returns when the threads

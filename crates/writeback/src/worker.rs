@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use shardine_model::sql::Class;
 use shardine_model::{RowKeyBuf, Table, limits};
@@ -15,6 +16,7 @@ use crate::flush;
 use crate::job::{Change, Drift, Found, Job, JobId, JobOutcome, LoadJob, TableJob};
 use crate::key;
 use crate::owner::Guard;
+use crate::pace::{self, Pace};
 use crate::queue::Queue;
 use crate::status::Counters;
 
@@ -28,6 +30,7 @@ pub(crate) struct Worker {
     pub(crate) connection: Option<Box<dyn Database>>,
     pub(crate) jobs: Arc<Queue>,
     pub(crate) stopping: Arc<AtomicBool>,
+    pub(crate) pace: Arc<Pace>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) notify: Arc<Notify>,
 }
@@ -36,13 +39,23 @@ impl Worker {
     /// Ends when the queue is closed and everything in it is answered.
     pub(crate) fn run(mut self) {
         let jobs = Arc::clone(&self.jobs);
+        if self.role == Role::Writer {
+            pace::step_back();
+        }
         while let Some(taken) = jobs.take(is_joined) {
+            let (began, may_rest) = (Instant::now(), !taken.iter().any(pace::is_awaited));
             match <[Job; 1]>::try_from(taken) {
                 Ok([job]) => {
                     let done = self.answer(&job);
                     self.finish(done);
                 }
                 Err(loads) => self.answer_loads(loads.into_iter().filter_map(Job::into_load).collect()),
+            }
+            if may_rest {
+                jobs.rest(pace::rest_after(began.elapsed()), |waiting| match waiting {
+                    Some(job) => pace::is_pressing(job, Instant::now()),
+                    None => !self.pace.is_busy(),
+                });
             }
         }
     }

@@ -200,6 +200,19 @@ impl Core {
         self.host.tick();
     }
 
+    /// Requests that were asked of this lane so far.
+    pub fn requests(&self) -> u64 {
+        let Counters { reads, writes, calls, .. } = self.counters;
+        reads + writes + calls
+    }
+
+    /// The lane has little time to spare: SQL may wait.
+    pub fn note_busy(&self) {
+        if let Some(sql) = &self.exchange.sql {
+            sql.note_busy();
+        }
+    }
+
     /// Cuts a snapshot of a shard out of turn, wherever it lives: the log is shared, and the shard that holds it back may be
     /// another lane's.
     pub fn snapshot_now(&mut self, shard: ShardId) {

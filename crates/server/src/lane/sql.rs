@@ -119,7 +119,8 @@ impl Core {
             let table = self.table_at(seat, write.table);
             let begin_by = Some(self.sql.clock.moment(write.begin_by_ms));
             let progress = self.progress(seat, write.table, write.progress);
-            let job = table.map(|table| Job::Flush(FlushJob { ticket, table, rows: write.rows, begin_by, progress }));
+            let (rows, is_awaited) = (write.rows, write.is_awaited);
+            let job = table.map(|table| Job::Flush(FlushJob { ticket, table, rows, begin_by, is_awaited, progress }));
             self.submit_sql(ticket, job);
         }
     }

@@ -145,6 +145,15 @@ impl Queue {
         urgent().or_else(put_off).or_else(patient)
     }
 
+    /// Whether somebody waits for a row with this mark.
+    pub fn is_awaited(&self, mark: &Mark) -> bool {
+        match mark.place {
+            Urgency::Urgent => true,
+            Urgency::Patient => Some(mark.since_ms) <= self.called_until_ms,
+            Urgency::PutOff { .. } => false,
+        }
+    }
+
     /// When the youngest of the due rows became dirty; those that were put off do not count.
     pub fn last_due_ms(&self, due_until_ms: Option<u64>) -> Option<u64> {
         let urgent = self.urgent.keys().next_back();

@@ -10,6 +10,17 @@ use crate::actions::{Actions, LogProgress, SqlWrite, Trouble};
 use crate::gather::Then;
 use crate::replica::Replica;
 
+/// How long a row that nobody waits for may wait because lanes are busy, beyond its delay. Longer, and SQL would fall behind
+/// without end where requests never cease.
+const PATIENCE_MS: u64 = 10_000;
+
+/// The next rows of a table.
+#[derive(Default)]
+struct Batch {
+    rows: Vec<FlushRow>,
+    is_awaited: bool,
+}
+
 impl Replica {
     /// Sends the next batch of every table that has rows due and none under way, if the lease is held.
     pub(crate) fn write_back(&mut self, actions: &mut Actions) {
@@ -29,12 +40,12 @@ impl Replica {
                 self.finish_waits(actions);
                 continue;
             }
-            let rows = self.next_batch(table, now);
+            let Batch { rows, is_awaited } = self.next_batch(table, now);
             if !rows.is_empty() {
                 self.writeback.health.sent();
                 let begin_by_ms = self.writeback.lease.trusted_until_ms();
                 let progress = self.log_progress();
-                actions.writes.push(SqlWrite { term: self.term(), table, rows, begin_by_ms, progress });
+                actions.writes.push(SqlWrite { term: self.term(), table, rows, begin_by_ms, is_awaited, progress });
             }
         }
     }
@@ -46,22 +57,23 @@ impl Replica {
     }
 
     /// The next rows of a table, within its batch and the limits of rows and bytes.
-    fn next_batch(&mut self, table: TableId, now: u64) -> Vec<FlushRow> {
-        let mut rows = Vec::new();
-        let Some(definition) = self.records.catalogue().get(table) else { return rows };
+    fn next_batch(&mut self, table: TableId, now: u64) -> Batch {
+        let mut batch = Batch { rows: Vec::new(), is_awaited: self.is_above_soft_limit() };
+        let Some(definition) = self.records.catalogue().get(table) else { return batch };
+        let late_since = now.checked_sub(u64::from(definition.sql.delay_ms) + PATIENCE_MS);
         let due_until = self.due_until_ms(definition);
         let parents_since = self.parents_since_ms(definition, now);
         let rows_max = self.writeback.health.rows_max().min(definition.sql.batch.max(1) as usize);
         let queue = self.writeback.tables.get_mut(&table).expect("named by the caller");
         if queue.under_way() > 0 || queue.pause.holds(now, definition.version) || definition.sql.is_read_only() {
-            return rows;
+            return batch;
         }
         let mut bytes = 0;
         let may_go = |queue: &Queue| match (parents_since, queue.next_due(now, due_until)) {
             (Some(parents), Some(row)) => queue.since_ms(row) < Some(parents),
             (_, next) => next.is_some(),
         };
-        while rows.len() < rows_max
+        while batch.rows.len() < rows_max
             && may_go(queue)
             && let Some((row, mark)) = queue.pop_due(now, due_until)
         {
@@ -71,15 +83,16 @@ impl Replica {
                 continue;
             }
             bytes += flush.fields.packed.len();
-            if bytes > limits::FLUSH_BYTES_MAX && !rows.is_empty() {
+            if bytes > limits::FLUSH_BYTES_MAX && !batch.rows.is_empty() {
                 queue.file(flush.row, mark.place, mark.since_ms);
                 break;
             }
             let sent = Sent { version: flush.version, place: mark.place, since_ms: mark.since_ms };
             queue.send(flush.row.clone(), sent);
-            rows.push(flush);
+            batch.is_awaited |= queue.is_awaited(&mark) || Some(mark.since_ms) <= late_since;
+            batch.rows.push(flush);
         }
-        rows
+        batch
     }
 
     /// Whether a row's time has come, so that the lease is worth asking for.

@@ -98,6 +98,7 @@ fn write_back_93_two_writers_never_take_a_row_backwards() {
                         table: Arc::clone(&users()),
                         rows,
                         begin_by: None,
+                        is_awaited: false,
                         progress: PROGRESS,
                     }))
                     .unwrap();

@@ -87,7 +87,8 @@ fn write_back_78_81_a_change_whose_time_is_over_is_not_begun() {
         rig.create(&users());
         rig.flush(&users(), vec![at(user("dead"), -1, aged(1))]);
         let (rows, begin_by) = (vec![at(user("lili"), 1, aged(1))], Some(Instant::now()));
-        let write = FlushJob { ticket: rig.ticket(), table: users(), rows, begin_by, progress: PROGRESS };
+        let write =
+            FlushJob { ticket: rig.ticket(), table: users(), rows, begin_by, is_awaited: false, progress: PROGRESS };
         let rows = vec![(user("dead"), Version(-1))];
         let purge = PurgeJob { ticket: rig.ticket(), table: users(), rows, begin_by };
 

@@ -63,7 +63,7 @@ fn write_back_134_a_start_that_is_not_the_newest_is_refused() {
 fn write(rig: &Rig, version: i64, applied: u64, inherited: u64) -> Result<FlushResult, Error> {
     let progress = LogProgress { shard: ShardId(3), applied, inherited };
     let rows = vec![at(user("lili"), version, aged(version)), at(user("bob"), 1, aged(1))];
-    let job = FlushJob { ticket: rig.ticket(), table: users(), rows, begin_by: None, progress };
+    let job = FlushJob { ticket: rig.ticket(), table: users(), rows, begin_by: None, is_awaited: false, progress };
     match rig.perform(Job::Flush(job)) {
         JobOutcome::Flushed { rows, .. } => Ok(rows[0].1.clone()),
         JobOutcome::Failed { error, .. } => Err(error),

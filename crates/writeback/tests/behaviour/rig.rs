@@ -175,6 +175,7 @@ impl Rig {
             table: Arc::clone(table),
             rows,
             begin_by: None,
+            is_awaited: false,
             progress: PROGRESS,
         }))
     }

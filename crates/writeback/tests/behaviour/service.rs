@@ -1,5 +1,6 @@
 //! The handle: limits, refusals, stopping, what it tells of itself.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use shardine_model::key::Interval;
 use shardine_model::limits;
 use shardine_model::sql::Class;
 use shardine_testkit::sql_server::Kind;
-use shardine_writeback::{Backend, FlushJob, Job, JobOutcome, LoadJob, Options, ScanJob, Scope, Url, Why};
+use shardine_writeback::{Backend, FlushJob, Job, JobId, JobOutcome, LoadJob, Options, ScanJob, Scope, Url, Why};
 
 use crate::rig::{PROGRESS, Rig, aged, at, messages, user, users};
 
@@ -18,7 +19,14 @@ fn load(rig: &Rig) -> Job {
 
 fn flush(rig: &Rig) -> Job {
     let rows = vec![at(user("lili"), 1, aged(1))];
-    Job::Flush(FlushJob { ticket: rig.ticket(), table: users(), rows, begin_by: None, progress: PROGRESS })
+    Job::Flush(FlushJob {
+        ticket: rig.ticket(),
+        table: users(),
+        rows,
+        begin_by: None,
+        is_awaited: false,
+        progress: PROGRESS,
+    })
 }
 
 #[test]
@@ -42,6 +50,64 @@ fn a_full_queue_gives_the_job_back() {
     for _ in 0..accepted {
         assert!(matches!(rig.outcome(), JobOutcome::Flushed { .. }));
     }
+}
+
+/// However long lanes are busy, and with whatever rows: each batch comes in the end.
+#[test]
+fn batches_that_nobody_waits_for_are_written_while_lanes_are_busy() {
+    let rig = Rig::sqlite(|_| {});
+    rig.create(&users());
+
+    for version in 1..=5 {
+        let rows = vec![at(user("lili"), version, aged(1))];
+        let job = FlushJob {
+            ticket: rig.ticket(),
+            table: users(),
+            rows,
+            begin_by: None,
+            is_awaited: false,
+            progress: PROGRESS,
+        };
+        rig.handle.note_busy();
+        rig.handle.submit(Job::Flush(job)).unwrap();
+    }
+
+    for _ in 0..5 {
+        rig.handle.note_busy();
+        assert!(matches!(rig.outcome(), JobOutcome::Flushed { .. }));
+    }
+}
+
+/// Outcomes are told on the thread that brings them.
+#[cfg(target_os = "linux")]
+#[test]
+fn who_writes_stands_back_for_those_who_answer_and_who_loads_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let url: Url = format!("sqlite:{}", dir.path().join("rows.db").display()).parse().unwrap();
+    let (give, take) = channel();
+    let usual = rustix::process::getpriority_process(None).unwrap();
+    let notify = move |done: JobOutcome| {
+        let _ = give.send((done.ticket(), rustix::process::getpriority_process(None).unwrap()));
+    };
+    let handle = Backend::start(&Options::new(url), notify).unwrap();
+    let rows = vec![user("lili")];
+    let (write, read) = (JobId(1), JobId(2));
+
+    let flush = FlushJob {
+        ticket: write,
+        table: users(),
+        rows: vec![at(user("lili"), 1, aged(1))],
+        begin_by: None,
+        is_awaited: true,
+        progress: PROGRESS,
+    };
+    handle.submit(Job::Flush(flush)).unwrap();
+    handle.submit(Job::Load(LoadJob { ticket: read, table: users(), rows })).unwrap();
+
+    let told: BTreeMap<JobId, i32> = take.iter().take(2).collect();
+    assert!(told[&write] > usual, "{told:?}");
+    assert_eq!(told[&read], usual);
+    handle.stop();
 }
 
 #[test]
@@ -72,6 +138,7 @@ fn every_accepted_job_is_answered_also_by_a_stop() {
                 table: users(),
                 rows: rows.clone(),
                 begin_by: None,
+                is_awaited: false,
                 progress: PROGRESS,
             };
             rig.handle.submit(Job::Flush(job)).unwrap();
