@@ -63,12 +63,14 @@ pub enum Mutant {
     QuietLane,
     /// A scan looks at a leader's memory without asking a majority.
     LocalScans,
+    /// Whatever the wall clock shows is believed. (Planted in the simulated clocks.)
+    BelievesAllClocks,
 }
 
 impl Mutant {
     /// Those that the simulator hunts. The others need what it does not do yet: changes of members, and scans. Tests of `shard`
     /// see them caught.
-    pub const ALL: [Mutant; 23] = [
+    pub const ALL: [Mutant; 24] = [
         Mutant::AnswerBeforeSync,
         Mutant::NoSqlFence,
         Mutant::KickDirty,
@@ -92,6 +94,7 @@ impl Mutant {
         Mutant::ForgottenProposal,
         Mutant::ResetBeforeRename,
         Mutant::QuietLane,
+        Mutant::BelievesAllClocks,
     ];
 }
 

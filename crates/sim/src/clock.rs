@@ -1,12 +1,17 @@
-//! Clocks of nodes: a monotonic one that runs a little fast or slow, and a wall clock that may be off and may jump.
+//! Clocks of nodes: a monotonic one that runs a little fast or slow, and a wall clock that may be off, may jump a little, and may
+//! for a while show another day. What a node makes of them is decided by the server's own [`BelievedClock`].
 
+use shardine_host::BelievedClock;
 use shardine_model::Timestamp;
 use shardine_shard::Time;
 
 use crate::chance::Chance;
+use crate::ground::SECOND;
 
 /// The wall clock's milliseconds when true time is zero.
 pub const WALL_START_MS: u64 = 1_700_000_000_000;
+
+const DAY_MS: i64 = 86_400_000;
 
 #[derive(Clone, Debug)]
 pub struct Clock {
@@ -14,13 +19,17 @@ pub struct Clock {
     drift_ppm: i64,
     offset_ms: i64,
     skew_ms: u64,
+    /// Another offset, and until when.
+    astray: Option<(i64, u64)>,
+    believed: BelievedClock,
 }
 
 impl Clock {
     #[must_use]
-    pub fn new(skew_ms: u64, chance: &mut Chance) -> Self {
+    pub fn new(skew_ms: u64, believes_all: bool, chance: &mut Chance) -> Self {
         let drift_ppm = chance.below(2_001) as i64 - 1_000;
-        let mut clock = Self { drift_ppm, offset_ms: 0, skew_ms };
+        let believed = BelievedClock::start(Timestamp(WALL_START_MS), 0).credulous(believes_all);
+        let mut clock = Self { drift_ppm, offset_ms: 0, skew_ms, astray: None, believed };
         clock.jump(chance);
         clock
     }
@@ -30,10 +39,31 @@ impl Clock {
         self.offset_ms = chance.below(2 * self.skew_ms + 1) as i64 - self.skew_ms as i64;
     }
 
-    #[must_use]
-    pub fn read(&self, now_us: u64) -> Time {
+    /// Sets it to another day, for some seconds.
+    pub fn go_astray(&mut self, now_us: u64, chance: &mut Chance) {
+        let offset_ms = chance.pick(&[DAY_MS, DAY_MS, -DAY_MS, 20_000, -20_000]);
+        self.astray = Some((offset_ms, now_us + chance.between((SECOND, 8 * SECOND))));
+    }
+
+    /// The process starts. It has nothing but the wall clock to believe, so somebody has set that right.
+    pub fn begin(&mut self, now_us: u64) {
+        self.astray = None;
+        let time = self.time(now_us);
+        self.believed.believe(time.wall, time.monotonic_ms);
+    }
+
+    /// What the node takes for the time.
+    pub fn read(&mut self, now_us: u64) -> Time {
+        let time = self.time(now_us);
+        Time { wall: self.believed.look(time.wall, time.monotonic_ms), ..time }
+    }
+
+    /// What its clocks show.
+    fn time(&self, now_us: u64) -> Time {
         let drifted = now_us as i64 + now_us as i64 / 1_000_000 * self.drift_ppm;
-        let wall = WALL_START_MS.saturating_add_signed(now_us as i64 / 1_000 + self.offset_ms);
+        let astray = self.astray.filter(|(_, until)| now_us < *until).map(|(offset_ms, _)| offset_ms);
+        let offset_ms = astray.unwrap_or(self.offset_ms);
+        let wall = WALL_START_MS.saturating_add_signed(now_us as i64 / 1_000 + offset_ms);
         Time { monotonic_ms: drifted as u64 / 1_000, wall: Timestamp(wall) }
     }
 }

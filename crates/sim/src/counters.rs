@@ -34,6 +34,7 @@ counters! {
     partitions: "partitions",
     one_way_cuts: "cuts in one direction",
     clock_jumps: "jumps of a wall clock",
+    clocks_astray: "of them to another day",
     snapshots_cut: "snapshots cut",
     snapshots_lost: "snapshots lost half-way",
     snapshots_torn: "snapshots whose last step was met by a crash",

@@ -40,6 +40,8 @@ pub struct Ground<F> {
     pub stages_snapshots: bool,
     /// A planted bug of what stands around replicas.
     pub planted: Option<Planted>,
+    /// Another: a node believes whatever its wall clock shows.
+    pub believes_all_clocks: bool,
     pub net: NetPlan,
     pub disk: DiskPlan,
     pub nemesis: NemesisPlan<F>,

@@ -18,6 +18,7 @@ impl<T: Tenant> World<T> {
     /// Starts a node from what its disk holds.
     pub fn start(&mut self, node: usize) {
         self.nodes[node].life += 1;
+        self.nodes[node].clock.begin(self.now);
         self.nodes[node].paused_until = 0;
         let life = self.nodes[node].life;
         self.note(&[1, node as u64, life], || format!("node {} starts, life {life}", node + 1));

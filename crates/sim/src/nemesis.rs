@@ -104,7 +104,12 @@ impl<T: Tenant> World<T> {
             }
             Fault::JumpClock => {
                 self.counters.clock_jumps += 1;
-                self.nodes[victim].clock.jump(&mut self.chance);
+                if self.chance.percent(50) {
+                    self.counters.clocks_astray += 1;
+                    self.nodes[victim].clock.go_astray(now, &mut self.chance);
+                } else {
+                    self.nodes[victim].clock.jump(&mut self.chance);
+                }
             }
             Fault::HandOver => {
                 // Half of the time nobody hears of it for a while.

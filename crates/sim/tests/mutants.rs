@@ -67,6 +67,11 @@ fn a_log_cut_before_its_snapshot_is_caught() {
 }
 
 #[test]
+fn a_node_that_believes_every_clock_is_caught() {
+    is_caught_within(Mutant::BelievesAllClocks, 100);
+}
+
+#[test]
 fn an_answer_of_sql_to_an_old_question_is_caught() {
     is_caught_within(Mutant::NoLoadTickets, 300);
 }

@@ -57,6 +57,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         is_watched: chance.percent(60),
         stages_snapshots: chance.percent(50),
         planted: mutant.and_then(planted),
+        believes_all_clocks: false,
         net: NetPlan::draw(chance),
         disk: DiskPlan::draw(chance),
         nemesis: NemesisPlan::draw(chance),

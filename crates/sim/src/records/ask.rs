@@ -16,8 +16,7 @@ pub enum Ask {
     Get,
     Set {
         value: i64,
-        /// In milliseconds of the true wall clock.
-        expires: Option<u64>,
+        expires: Option<Expiry>,
     },
     SetIf {
         value: i64,
@@ -36,8 +35,17 @@ pub enum Ask {
     },
     Delete,
     Touch {
-        expires: u64,
+        expires: Expiry,
     },
+}
+
+/// When a row's time shall be over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// In milliseconds of the true wall clock.
+    At(u64),
+    /// So many milliseconds after it is done.
+    After(u64),
 }
 
 impl Ask {
@@ -213,7 +221,12 @@ fn command<'a>(row: &'a Row, ask: Ask, texts: &'a [Vec<u8>; 2]) -> Command<'a> {
     match ask {
         Ask::SetIf { version, .. } => command.if_version = Some(version),
         Ask::Insert { .. } => command.existence = Existence::Absent,
-        Ask::Set { expires: Some(at), .. } | Ask::Touch { expires: at } => command.ttl = Ttl::At(Timestamp(at)),
+        Ask::Set { expires: Some(expires), .. } | Ask::Touch { expires } => {
+            command.ttl = match expires {
+                Expiry::At(at) => Ttl::At(Timestamp(at)),
+                Expiry::After(ms) => Ttl::After(ms),
+            };
+        }
         Ask::Get | Ask::Set { .. } | Ask::Incr { .. } | Ask::Cas { .. } | Ask::Delete => {}
     }
     command

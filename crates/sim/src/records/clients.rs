@@ -16,7 +16,7 @@ use crate::records::check::{flush_means_in_sql, told_sql_is_true};
 use crate::records::draw::draw;
 use crate::records::event::{Event, Input, arrive};
 use crate::records::history::{Attempt, Operation};
-use crate::records::model::{State, effect};
+use crate::records::model::{Moments, State, effect};
 use crate::records::plan::Plan;
 use crate::records::universe::{Content, Row, USERS, Universe, content_of};
 use crate::records::watch::Watch;
@@ -363,7 +363,10 @@ impl World<Records> {
 fn told_content(ask: Ask, saw: &Saw) -> Option<Option<Content>> {
     match *saw {
         Saw::Read { now, .. } => Some(now),
-        Saw::Changed { before, .. } => effect(State { live: before, expires: None }, ask).map(|after| after.live),
+        Saw::Changed { before, .. } => {
+            let moments = Moments { invoked: 0, returned: 0 };
+            effect(State { live: before, expires: None }, ask, moments).map(|after| after.live)
+        }
         Saw::Kept { .. } | Saw::Refused { code: ErrorCode::NotFound, .. } => Some(None),
         // What stood in the way, whole.
         Saw::Refused { code: ErrorCode::Exists | ErrorCode::VersionMismatch, now, .. } => Some(now),

@@ -1,7 +1,7 @@
 //! What a client does next.
 
 use crate::clock::wall_ms;
-use crate::records::ask::{Ask, Job};
+use crate::records::ask::{Ask, Expiry, Job};
 use crate::records::clients::Client;
 use crate::records::plan::{Operations, Plan};
 use crate::records::universe::Universe;
@@ -28,7 +28,8 @@ pub fn draw(client: &mut Client, plan: &Plan, universe: &Universe, now: u64, nex
     let kind = if client.only_reads { Kind::Get } else { draw_kind(client, &plan.operations) };
     let row = draw_row(client, plan, universe, kind);
     let (version, old) = client.known[row];
-    let soon = wall_ms(now) + client.chance.between((50, 2_500));
+    let ms = client.chance.between((50, 2_500));
+    let soon = if value % 4 == 0 { Expiry::At(wall_ms(now) + ms) } else { Expiry::After(ms) };
     let ask = match kind {
         Kind::Get => Ask::Get,
         Kind::Set => Ask::Set { value, expires: None },

@@ -2,20 +2,44 @@
 
 use shardine_model::ErrorCode;
 
-use crate::records::ask::{Ask, Saw};
+use crate::records::ask::{Ask, Expiry, Saw};
 use crate::records::universe::Content;
 
 /// A row between two operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     pub live: Option<Content>,
-    /// In milliseconds of the wall clock.
-    pub expires: Option<u64>,
+    pub expires: Option<End>,
+}
+
+/// Between which moments a row's time runs out, in milliseconds of the true wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct End {
+    pub earliest: u64,
+    pub latest: u64,
+}
+
+/// Between which moments an operation happened, in milliseconds of the true wall clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Moments {
+    pub invoked: u64,
+    pub returned: u64,
+}
+
+impl Expiry {
+    fn end(self, moments: Moments) -> End {
+        match self {
+            Self::At(at) => End { earliest: at, latest: at },
+            Self::After(ms) => {
+                End { earliest: moments.invoked.saturating_add(ms), latest: moments.returned.saturating_add(ms) }
+            }
+        }
+    }
 }
 
 /// The row after an operation that was told `saw`, or `None` if a row in this state could not have answered so.
 #[must_use]
-pub fn step(state: State, ask: Ask, saw: &Saw) -> Option<State> {
+pub fn step(state: State, ask: Ask, saw: &Saw, moments: Moments) -> Option<State> {
     match *saw {
         Saw::Undone => Some(state),
         Saw::Read { now, .. } => (now == state.live).then_some(state),
@@ -24,7 +48,7 @@ pub fn step(state: State, ask: Ask, saw: &Saw) -> Option<State> {
             if before != state.live {
                 return None;
             }
-            effect(state, ask)
+            effect(state, ask, moments)
         }
         Saw::Refused { code, now, .. } => refusal_fits(state, ask, code, now).then_some(state),
     }
@@ -32,12 +56,12 @@ pub fn step(state: State, ask: Ask, saw: &Saw) -> Option<State> {
 
 /// The row after an operation that took effect, or `None` if it could not have.
 #[must_use]
-pub fn effect(state: State, ask: Ask) -> Option<State> {
+pub fn effect(state: State, ask: Ask, moments: Moments) -> Option<State> {
     let before = state.live.unwrap_or(Content { value: 0, count: 0 });
     let with = |value, expires| Some(State { live: Some(Content { value, ..before }), expires });
     match ask {
         Ask::Get => Some(state),
-        Ask::Set { value, expires } => with(value, expires.or(state.expires)),
+        Ask::Set { value, expires } => with(value, expires.map(|expires| expires.end(moments)).or(state.expires)),
         Ask::SetIf { value, .. } => with(value, state.expires),
         Ask::Insert { value } if state.live.is_none() => with(value, None),
         Ask::Insert { .. } => None,
@@ -48,7 +72,7 @@ pub fn effect(state: State, ask: Ask) -> Option<State> {
         Ask::Cas { old, value } if state.live.is_some() && before.value == old => with(value, state.expires),
         Ask::Cas { .. } => None,
         Ask::Delete => state.live.map(|_| State { live: None, expires: None }),
-        Ask::Touch { expires } => state.live.map(|_| State { live: state.live, expires: Some(expires) }),
+        Ask::Touch { expires } => state.live.map(|_| State { live: state.live, expires: Some(expires.end(moments)) }),
     }
 }
 
@@ -74,6 +98,7 @@ mod tests {
     use super::*;
 
     const EMPTY: State = State { live: None, expires: None };
+    const NOW: Moments = Moments { invoked: 0, returned: 10 };
 
     fn live(value: i64, count: i64) -> State {
         State { live: Some(Content { value, count }), expires: None }
@@ -84,9 +109,9 @@ mod tests {
         let version = Version(2);
         let changed = |before| Saw::Changed { version, before };
 
-        assert_eq!(step(live(7, 1), Ask::Incr { value: 8 }, &changed(live(7, 1).live)), Some(live(8, 2)));
-        assert_eq!(step(live(7, 1), Ask::Incr { value: 8 }, &changed(None)), None);
-        assert_eq!(step(EMPTY, Ask::Insert { value: 8 }, &changed(None)), Some(live(8, 0)));
+        assert_eq!(step(live(7, 1), Ask::Incr { value: 8 }, &changed(live(7, 1).live), NOW), Some(live(8, 2)));
+        assert_eq!(step(live(7, 1), Ask::Incr { value: 8 }, &changed(None), NOW), None);
+        assert_eq!(step(EMPTY, Ask::Insert { value: 8 }, &changed(None), NOW), Some(live(8, 0)));
     }
 
     #[test]
@@ -94,8 +119,8 @@ mod tests {
         let refused = |code, now| Saw::Refused { version: Version(1), code, now };
         let cas = Ask::Cas { old: 3, value: 9 };
 
-        assert_eq!(step(EMPTY, cas, &refused(ErrorCode::NotFound, None)), Some(EMPTY));
-        assert_eq!(step(live(3, 0), cas, &refused(ErrorCode::NotFound, None)), None);
-        assert_eq!(step(live(3, 0), cas, &refused(ErrorCode::CasMismatch, live(3, 0).live)), None);
+        assert_eq!(step(EMPTY, cas, &refused(ErrorCode::NotFound, None), NOW), Some(EMPTY));
+        assert_eq!(step(live(3, 0), cas, &refused(ErrorCode::NotFound, None), NOW), None);
+        assert_eq!(step(live(3, 0), cas, &refused(ErrorCode::CasMismatch, live(3, 0).live), NOW), None);
     }
 }

@@ -122,6 +122,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         is_watched,
         stages_snapshots,
         planted: mutant.and_then(planted),
+        believes_all_clocks: mutant == Some(Mutant::BelievesAllClocks),
         net,
         disk,
         nemesis,

@@ -4,8 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::clock::wall_ms;
 use crate::records::ask::{Ask, Saw};
 use crate::records::history::Touch;
+use crate::records::model::Moments;
 use crate::records::universe::Content;
 
 /// One operation as the search takes it.
@@ -24,6 +26,13 @@ pub struct Item {
 }
 
 impl Item {
+    #[must_use]
+    pub fn moments(&self) -> Moments {
+        // What has not returned may happen at any time.
+        let returned = if self.returned == u64::MAX { u64::MAX } else { wall_ms(self.returned) };
+        Moments { invoked: wall_ms(self.invoked), returned }
+    }
+
     /// The value that the row had before it, as far as it tells.
     #[must_use]
     pub fn met(&self) -> Option<i64> {

@@ -10,8 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::Tolerance;
 use super::bits::Bits;
 use super::resolve::Item;
-use crate::clock::wall_ms;
-use crate::records::model::{State, effect, step};
+use crate::records::model::{Moments, State, effect, step};
 
 /// Items that last longer than this float: they are kept apart from the narrow window of the others.
 const FLOATS_ABOVE_US: u64 = 1_000_000;
@@ -250,12 +249,15 @@ impl<'a> Search<'a> {
     /// The row after the item, if it is as it was, and if its time ran out just before.
     fn outcomes(&self, state: State, item: &Item) -> [Option<State>; 2] {
         let apply = |state| match &item.saw {
-            Some(saw) => step(state, item.ask, saw),
-            None => effect(state, item.ask).map(|after| State { live: item.made.or(after.live), ..after }),
+            Some(saw) => step(state, item.ask, saw, item.moments()),
+            None => {
+                effect(state, item.ask, item.moments()).map(|after| State { live: item.made.or(after.live), ..after })
+            }
         };
         let Some(expires) = state.expires.filter(|_| state.live.is_some()) else { return [apply(state), None] };
-        let may_be_gone = expires <= wall_ms(item.returned.min(u64::MAX / 2)) + self.tolerance.early_ms;
-        let must_be_gone = expires + self.tolerance.late_ms < wall_ms(item.invoked);
+        let Moments { invoked, returned } = item.moments();
+        let may_be_gone = expires.earliest <= returned.saturating_add(self.tolerance.early_ms);
+        let must_be_gone = expires.latest.saturating_add(self.tolerance.late_ms) < invoked;
         let gone = State { live: None, expires: None };
         [if must_be_gone { None } else { apply(state) }, if may_be_gone { apply(gone) } else { None }]
     }

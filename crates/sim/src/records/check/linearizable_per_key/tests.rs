@@ -8,7 +8,7 @@ use super::resolve::{Item, items};
 use super::search::{Search, Verdict};
 use super::{Tolerance, check};
 use crate::clock::WALL_START_MS;
-use crate::records::ask::{Ask, Job, Saw};
+use crate::records::ask::{Ask, Expiry, Job, Saw};
 use crate::records::history::{Call, Touch};
 use crate::records::model::State;
 use crate::records::universe::{Content, Row};
@@ -111,12 +111,22 @@ fn an_unknown_delete_may_explain_an_absence() {
 
 #[test]
 fn a_row_leaves_when_its_time_is_over_and_not_before() {
-    let write = (Ask::Set { value: 7, expires: Some(WALL_START_MS + 100) }, 0, Some(10), changed(None));
+    let write = (Ask::Set { value: 7, expires: Some(Expiry::At(WALL_START_MS + 100)) }, 0, Some(10), changed(None));
 
     assert!(!verdict(&[write, (Ask::Get, 50, Some(51), read(None))]), "too early");
     assert!(verdict(&[write, (Ask::Get, 95, Some(96), read(None))]));
     assert!(verdict(&[write, (Ask::Get, 105, Some(106), read(live(7)))]));
     assert!(!verdict(&[write, (Ask::Get, 150, Some(151), read(live(7)))]), "too late");
+}
+
+#[test]
+fn a_time_to_live_counts_from_when_it_was_given() {
+    let write = (Ask::Set { value: 7, expires: Some(Expiry::After(100)) }, 20, Some(50), changed(None));
+
+    assert!(!verdict(&[write, (Ask::Get, 100, Some(101), read(None))]), "too early");
+    assert!(verdict(&[write, (Ask::Get, 111, Some(112), read(None))]));
+    assert!(verdict(&[write, (Ask::Get, 159, Some(160), read(live(7)))]));
+    assert!(!verdict(&[write, (Ask::Get, 170, Some(171), read(live(7)))]), "too late");
 }
 
 /// Two hundred writers of one row at the same time, all certain, each meeting the one before: more than any machine word has
@@ -141,10 +151,10 @@ fn a_crowd_with_a_lost_update_is_refuted() {
 
 #[test]
 fn many_that_may_never_have_happened_cost_little() {
-    let expires = |number| Some(WALL_START_MS + 100 * number);
+    let expires = |number| Some(Expiry::At(WALL_START_MS + 100 * number));
     let mut told = vec![(set(1), 0, Some(1), changed(None))];
     for number in 0..60 {
-        told.push((Ask::Touch { expires: WALL_START_MS + 100 * number }, 2 + number, None, changed(None)));
+        told.push((Ask::Touch { expires: Expiry::At(WALL_START_MS + 100 * number) }, 2 + number, None, changed(None)));
         told.push((
             Ask::Set { value: 1_000 + number as i64, expires: expires(number) },
             2 + number,

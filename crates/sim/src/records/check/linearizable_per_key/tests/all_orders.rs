@@ -5,11 +5,11 @@ use shardine_model::{ErrorCode, Version};
 use super::{TOLERANCE, live};
 use crate::chance::Chance;
 use crate::clock::{WALL_START_MS, wall_ms};
-use crate::records::ask::{Ask, Saw};
+use crate::records::ask::{Ask, Expiry, Saw};
 use crate::records::check::linearizable_per_key::resolve::{Item, items};
 use crate::records::check::linearizable_per_key::search::{Search, Verdict};
 use crate::records::history::Touch;
-use crate::records::model::{State, effect, step};
+use crate::records::model::{Moments, State, effect, step};
 use crate::records::universe::Content;
 
 const HISTORIES: u64 = 4_000;
@@ -48,16 +48,16 @@ fn has_order(state: State, rest: &[&Item]) -> bool {
 fn outcomes(state: State, item: &Item) -> Vec<State> {
     let mut from = vec![state];
     if let (Some(_), Some(expires)) = (state.live, state.expires) {
-        if expires + TOLERANCE.late_ms < wall_ms(item.invoked) {
+        if expires.latest.saturating_add(TOLERANCE.late_ms) < wall_ms(item.invoked) {
             from.clear();
         }
-        if expires <= wall_ms(item.returned.min(1 << 60)) + TOLERANCE.early_ms {
+        if expires.earliest <= wall_ms(item.returned.min(1 << 60)) + TOLERANCE.early_ms {
             from.push(EMPTY);
         }
     }
     let apply = |state| match &item.saw {
-        Some(saw) => step(state, item.ask, saw),
-        None => effect(state, item.ask).map(|after| State { live: item.made.or(after.live), ..after }),
+        Some(saw) => step(state, item.ask, saw, item.moments()),
+        None => effect(state, item.ask, item.moments()).map(|after| State { live: item.made.or(after.live), ..after }),
     };
     from.into_iter().filter_map(apply).collect()
 }
@@ -68,13 +68,14 @@ fn history(chance: &mut Chance) -> Vec<Touch> {
     let mut touches: Vec<Touch> = Vec::new();
     for operation in 0..OPERATIONS {
         let at = 20 * operation as u64;
-        if state.expires.is_some_and(|expires| expires <= WALL_START_MS + at) {
+        let now = Moments { invoked: WALL_START_MS + at, returned: WALL_START_MS + at };
+        if state.expires.is_some_and(|expires| expires.latest <= now.returned) {
             state = EMPTY;
         }
         let ask = draw(chance, operation as i64 + 1, at, state);
         let happens = chance.percent(85);
-        let saw = answer(state, ask);
-        if let (true, Some(after)) = (happens, step(state, ask, &saw)) {
+        let saw = answer(state, ask, now);
+        if let (true, Some(after)) = (happens, step(state, ask, &saw, now)) {
             state = after;
         }
         let (before, after) = (chance.below(50).min(at), chance.below(50));
@@ -85,14 +86,16 @@ fn history(chance: &mut Chance) -> Vec<Touch> {
     if chance.percent(50) {
         let (one, other) = (chance.index(OPERATIONS), chance.index(OPERATIONS));
         if let (Some(lie), Some(_)) = (touches[one].saw, touches[other].saw) {
-            touches[other].saw = Some(answer(State { live: told(&lie), expires: None }, touches[other].ask));
+            let now = Moments { invoked: 0, returned: 0 };
+            touches[other].saw = Some(answer(State { live: told(&lie), expires: None }, touches[other].ask, now));
         }
     }
     touches
 }
 
 fn draw(chance: &mut Chance, value: i64, at: u64, state: State) -> Ask {
-    let expires = WALL_START_MS + at + chance.below(80);
+    let ms = chance.below(80);
+    let expires = if chance.percent(50) { Expiry::At(WALL_START_MS + at + ms) } else { Expiry::After(ms) };
     let old = state.live.map_or(value, |content| content.value);
     match chance.below(9) {
         0 | 1 => Ask::Get,
@@ -115,10 +118,10 @@ fn told(saw: &Saw) -> Option<Content> {
 }
 
 /// What a row in this state answers.
-fn answer(state: State, ask: Ask) -> Saw {
+fn answer(state: State, ask: Ask, now: Moments) -> Saw {
     let version = Version(1);
     let refused = |code| Saw::Refused { version, code, now: state.live };
-    match (ask, effect(state, ask)) {
+    match (ask, effect(state, ask, now)) {
         (Ask::Get, _) => Saw::Read { version, now: state.live },
         (_, Some(_)) => Saw::Changed { version, before: state.live },
         (Ask::Delete, None) => Saw::Kept { version },
