@@ -257,7 +257,9 @@ impl Core {
         self.counters.log_writes += 1;
         self.stopwatch.begin_batch();
         self.counters.entries += batch.entries();
-        if let Written::Synced { receipt, took, too_large } = self.journal.write(batch, self.counters.reads, self.way.is_some()) {
+        if let Written::Synced { receipt, took, too_large } =
+            self.journal.write(batch, self.counters.reads, self.way.is_some())
+        {
             self.stopwatch.end_batch(took);
             self.host.finish_batch(receipt);
             if let Some(shard) = too_large {
