@@ -74,7 +74,12 @@ impl Row {
 
     /// Checks what the row holds after a crash, and takes it as the truth from here on.
     fn settle(&mut self, client: &mut Client) {
-        let held = match client.call(&["HGET", &self.key, self.field]).unwrap() {
+        // A counter of `kv` is a string.
+        let reply = match self.field {
+            "value" => client.call(&["GET", &self.key]),
+            field => client.call(&["HGET", &self.key, field]),
+        };
+        let held = match reply.unwrap() {
             Reply::Nil => 0,
             reply => reply.text().unwrap().parse().unwrap(),
         };

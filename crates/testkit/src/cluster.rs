@@ -69,7 +69,7 @@ impl Cluster {
             command.arg(flag).arg(port.address().to_string());
         }
         command.args(&self.args);
-        let output = self.dir.join(&format!("{}.log", node.name));
+        let output = self.dir.join(format!("{}.log", node.name));
         self.nodes[place].process = Some(Process::spawn(&node.name.clone(), &mut command, &output)?);
         Ok(())
     }

@@ -208,7 +208,8 @@ impl Control {
     fn dial(&mut self, node: NodeId) {
         let again_ms = self.now_ms + DIAL_EVERY_MS;
         let Some(address) = self.book.address(node).or_else(|| self.book.resolve(node)) else {
-            return drop(self.dialled.insert(node, Dialled { token: None, again_ms }));
+            self.dialled.insert(node, Dialled { token: None, again_ms });
+            return;
         };
         let token = self.next_token;
         self.next_token += 1;
@@ -218,7 +219,9 @@ impl Control {
                 self.links.insert(token, link);
                 self.dialled.insert(node, Dialled { token: Some(token), again_ms });
             }
-            Err(_) => drop(self.dialled.insert(node, Dialled { token: None, again_ms })),
+            Err(_) => {
+                self.dialled.insert(node, Dialled { token: None, again_ms });
+            }
         }
     }
 
