@@ -218,7 +218,7 @@ fn up_says_where_it_is_and_refuses_what_it_cannot_do() {
     let exposed = shardine(&["up", "--redis", "0.0.0.0:0", "--json"]);
     assert_eq!(exposed.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&exposed.stderr).contains("--insecure"));
-    assert_eq!(shardine(&["up", "--nodes", "3"]).status.code(), Some(2));
+    assert_eq!(shardine(&["up", "--nodes", "10"]).status.code(), Some(2));
     assert_eq!(shardine(&["up", "--shards", "0"]).status.code(), Some(2));
     assert_eq!(shardine(&["up", "--shards", "16385"]).status.code(), Some(2));
     assert!(String::from_utf8_lossy(&shardine(&["completions", "bash"]).stdout).contains("shardine"));
