@@ -1,4 +1,4 @@
-//! What can be typed. Every flag can also come from the environment: `SHARDINE_DATA` for flags of `up` and of
+//! What can be typed. Every flag can also come from the environment: `SHARDINE_DATA` for flags of `up`, `start` and of
 //! the connection, `SHARDINE_SCAN_LIMIT` for those of other commands.
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -147,7 +147,7 @@ fn with_environment(command: clap::Command, prefix: &str) -> clap::Command {
     });
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     names.into_iter().fold(command, |command, name| {
-        let inner = if name == "up" {
+        let inner = if name == "up" || name == "start" {
             prefix.to_owned()
         } else {
             format!("{prefix}_{}", name.replace('-', "_").to_ascii_uppercase())

@@ -13,7 +13,7 @@ use crate::up::{self, NodeArgs, NodeProcess};
 
 #[derive(Args)]
 #[command(
-    after_help = "Example, the same line on every machine with its own name:\n  shardine start --name a --data /var/lib/shardine --join a:7400,b:7400,c:7400 --advertise a --token \"$TOKEN\"\n  shardine init --server a:7400 --sql postgres://app:secret@db/app     (once, ever)"
+    after_help = "The same line on every machine, with its own name.\n\nExample:\n  shardine start --name a --data /var/lib/shardine --join a:7400,b:7400,c:7400 --advertise a --token \"$TOKEN\"\n  shardine init --server a:7400 --sql postgres://app:secret@db/app     (once, ever)"
 )]
 pub struct StartArgs {
     /// What the node is called; no two of a cluster are called alike
