@@ -116,7 +116,7 @@ mod tests {
     /// What tonic calls INTERNAL and OUT_OF_RANGE.
     #[tokio::test]
     async fn messages_that_cannot_be_taken_are_the_senders_mistake() {
-        let service = || crate::service(shardine_service::fake::FakeEngine::new(), crate::Options::default());
+        let service = || crate::service(shardine_fake::FakeEngine::new(), crate::Options::default());
         let status = async |message: &[u8]| {
             let request = http::Request::post("/shardine.v1.Records/Get").header("content-type", "application/grpc");
             let request = request.body(Body::from(message.to_vec())).unwrap();

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use shardine_fake::{FakeEngine, Mood};
 use shardine_grpc::Options;
 use shardine_model::ErrorCode;
 use shardine_proto::v1::cluster_client::ClusterClient;
@@ -16,7 +17,6 @@ use shardine_proto::v1::tables_client::TablesClient;
 use shardine_proto::v1::value::Kind;
 use shardine_proto::{CODE_METADATA, MESSAGE_BYTES_MAX, v1};
 use shardine_service::GateOptions;
-use shardine_service::fake::{FakeEngine, Mood};
 use tokio::net::TcpListener;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};

@@ -120,8 +120,8 @@ mod tests {
     use axum::body::{Body, to_bytes};
     use axum::routing::get;
     use http::StatusCode;
+    use shardine_fake::FakeEngine;
     use shardine_service::RecordService;
-    use shardine_service::fake::FakeEngine;
     use tower::ServiceExt;
 
     use super::*;

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
+use shardine_fake::{FakeEngine, Mood};
 use shardine_http::Options;
 use shardine_model::ErrorCode;
 use shardine_service::GateOptions;
-use shardine_service::fake::{FakeEngine, Mood};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -23,9 +23,6 @@ pub mod text;
 mod fit;
 mod failure;
 
-#[cfg(any(test, feature = "fake"))]
-pub mod fake;
-
 pub use failure::Failure;
 pub use gate::{Gate, GateOptions};
 pub use health::{serves, trouble};

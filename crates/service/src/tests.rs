@@ -8,11 +8,11 @@ use shardine_model::{AckAfter, Backing, ClientId, ErrorCode, FieldType, Value, V
 use shardine_router::{FieldSpec, TableSpec};
 use tokio::time::Instant;
 
-use crate::fake::{FakeEngine, Mood};
 use crate::{
     BatchOrder, Deed, Delivery, Edge, Failure, Get, Item, Order, RecordService, RowAddress, Scan, Step, StepOperator,
     Terms,
 };
+use shardine_fake::{FakeEngine, Mood};
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(5)

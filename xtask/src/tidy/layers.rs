@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Problem;
 
 /// A room and the rooms that it may depend on.
-const ROOMS: [(&str, &[&str]); 29] = [
+const ROOMS: [(&str, &[&str]); 30] = [
     ("model", &[]),
     ("proto", &[]),
     ("records", &["model"]),
@@ -34,9 +34,10 @@ const ROOMS: [(&str, &[&str]); 29] = [
     ("cli", &["server", "client", "model", "proto", "service"]),
     ("sim", &["model", "records", "coord", "meta", "consensus", "shard", "host", "transport", "store"]),
     ("story", &["model", "records"]),
+    ("fake", &["model", "records", "router"]),
     ("testkit", &[]),
     ("bench", &["client", "kit", "kit-examples", "model", "records", "store", "testkit"]),
-    ("fuzz-targets", &["model", "records", "meta", "consensus", "transport", "store", "resp", "router"]),
+    ("fuzz-targets", &["model", "records", "meta", "consensus", "transport", "store", "resp", "router", "fake"]),
     ("xtask", &["testkit"]),
 ];
 

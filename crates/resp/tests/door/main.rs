@@ -1,7 +1,6 @@
-//! The whole door against a engine made of a map: golden replies, order, transactions, limits. No server is started.
+//! The whole door against an engine of one shard: golden replies, order, transactions, limits. No server is started.
 
 mod engine;
-mod state;
 mod talk;
 
 mod hashes;

@@ -24,7 +24,7 @@ fn versions_travel_with_records() {
         ("REC.REPLACE users:lili age 5", "*2|:3|:0|"),
         ("HGET users:lili name", "$0||"),
         ("REC.CAS users:lili age 5 6", "*2|:4|:0|"),
-        ("REC.CAS users:lili age 5 6", "-ERR cas_mismatch: the record is at version 4|"),
+        ("REC.CAS users:lili age 5 6", "-ERR cas_mismatch: the record is at version 4, the field holds '6'|"),
         ("REC.CAS users:absent age 5 6", "-ERR not_found: the record does not exist, its version is 0|"),
         ("REC.CAS users:absent age 5 6 NX", "*2|:1|:0|"),
     ]);
@@ -50,7 +50,7 @@ fn updates_are_lists_of_operations() {
         ("REC.UPDATE users:lili age max 30 IFVERSION 1", "*3|:2|:0|*2|$3|age|$2|30|"),
         ("REC.UPDATE users:lili photo append ab", "*3|:3|:0|*2|$5|photo|$2|ab|"),
         ("REC.UPDATE users:lili photo splice 1 1 cd", "*3|:4|:0|*2|$5|photo|$3|acd|"),
-        ("REC.UPDATE users:lili photo unset", "*3|:5|:0|*0|"),
+        ("REC.UPDATE users:lili photo unset", "*3|:5|:0|*2|$5|photo|$0||"),
         ("REC.UPDATE users:lili age ? 3", "-ERR bad_request: there is no operation '?': …"),
         ("REC.UPDATE users:lili age +", "-ERR bad_request: the operation on 'age' is not complete…"),
         ("REC.UPDATE users:lili age + 1 photo splice 1", "-ERR bad_request: the operation on 'photo' is not complete…"),
@@ -68,12 +68,12 @@ fn a_write_may_wait_for_sql() {
 
     door.script(&[
         ("REC.SET users:lili age 1 ACK sql", "*3|:1|:1|$7|written|"),
-        ("REC.SET users:lili age 2 ACK raft", "*2|:2|:0|"),
+        ("REC.SET users:lili age 2 ACK raft", "*2|:2|:1|"),
     ]);
     door.script(&[("REC.SET lili value 1 ACK sql", "-ERR bad_request: the table has no SQL behind it to wait for|")]);
-    door.engine.flush_failure = Some(ErrorCode::BackendUnavailable);
+    door.engine.shard.sql_failure = Some(ErrorCode::BackendUnavailable);
 
-    door.script(&[("REC.SET users:lili age 3 ACK sql", "*3|:3|:0|$7|pending|")]);
+    door.script(&[("REC.SET users:lili age 3 ACK sql", "*3|:3|:1|$7|pending|")]);
     assert!(
         door.engine.calls.iter().all(|call| call.starts_with("Row(Submit")),
         "records 32, write-back 108: {:?}",
@@ -84,6 +84,9 @@ fn a_write_may_wait_for_sql() {
 #[test]
 fn kick_flush_and_explain_reach_the_hall() {
     let mut door = Door::open();
+    for age in 1..=3 {
+        door.say(&format!("HSET users:lili age {age}"));
+    }
     door.script(&[
         ("REC.KICK users:lili", "+OK|"),
         ("REC.KICK users:lili NOWAIT", "+OK|"),

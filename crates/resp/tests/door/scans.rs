@@ -68,8 +68,8 @@ fn records_are_scanned_with_their_versions() {
         door.say(&format!("HSET messages:chat@{number} text t{number}"));
     }
     door.script(&[
-        ("REC.SCAN messages:chat LIMIT 1 DESC", "*2|$8|…"),
-        ("REC.SCAN messages:chat FROM 1 TO (3", "*2|$-1|*3|*4|$15|messages:chat@1|:1|:0|*2|$4|text|$2|t1|…"),
+        ("REC.SCAN messages:chat LIMIT 1 DESC", "*2|$16|…"),
+        ("REC.SCAN messages:chat FROM 1 TO (3", "*2|$-1|*2|*4|$15|messages:chat@1|:1|:0|*2|$4|text|$2|t1|…"),
         ("REC.SCAN messages", "*2|$-1|*3|…"),
         ("REC.SCAN nope", "-ERR unknown_table: there is no table 'nope'|"),
         ("REC.SCAN users:lili", "-ERR bad_request: a key of users is one row, it has no sort key: use REC.GET|"),

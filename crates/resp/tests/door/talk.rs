@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use shardine_fake::LocalFake;
 use shardine_resp::{Flow, Options, Peer, Received, RespConnection};
 
-use crate::engine::FakeHall;
+use crate::engine::engine;
 
 pub struct Door {
     pub connection: RespConnection,
-    pub engine: FakeHall,
+    pub engine: LocalFake,
     pub out: Vec<u8>,
 }
 
@@ -36,7 +37,7 @@ impl Door {
     pub fn with(options: Options) -> Self {
         Self {
             connection: RespConnection::new(7, Peer { id: 7, ..Peer::default() }, Arc::new(options)),
-            engine: FakeHall::new(),
+            engine: engine(),
             out: Vec::new(),
         }
     }
