@@ -51,7 +51,7 @@ enum Chore {
     Advisories,
     /// Tell which promises of today have no test that names them.
     Statements(statements::Options),
-    /// Treat real processes badly at random. Example: cargo xtask chaos --kit --minutes 10 --seed 7
+    /// Treat real processes badly at random. Example: cargo xtask chaos --minutes 10 --seed 7
     Chaos(chaos::Options),
     /// Run the Python tests against a fresh server each.
     Python(python::Options),

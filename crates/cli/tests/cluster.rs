@@ -208,6 +208,24 @@ fn tables_and_sql_belong_to_the_cluster() {
     assert_eq!(text.matches("\"table\":\"users\"").count(), 30, "{text}");
 }
 
+/// A node that has just started lets nobody in before it knows the tables: it would take `users:1` for a key of `kv`.
+#[test]
+fn a_node_knows_the_tables_before_it_lets_anybody_in() {
+    let mut cluster = Cluster::form(3, &[], &[]).unwrap();
+    let table = ["table", "create", "users", "--field", "age:int64", "--backing", "none"];
+    let made = cluster.command(1, &table).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut client = cluster.client(0).unwrap();
+    assert_eq!(client.call(&["HSET", "users:1", "age", "7"]).unwrap(), Reply::Int(1));
+
+    for victim in [2, 1, 2, 1] {
+        cluster.kill9(victim).unwrap();
+        cluster.start(victim).unwrap();
+        let mut client = wait_for("the door", PATIENCE, || Ok(cluster.client(victim).ok())).unwrap();
+        assert_eq!(client.call(&["HGET", "users:1", "age"]).unwrap(), Reply::bulk("7"));
+    }
+}
+
 /// A node that was away for so long that the others no longer have what it lacks in their logs gets a snapshot, on a link of its
 /// own, in pieces: the values together are larger than any message.
 #[test]

@@ -197,6 +197,8 @@ impl Exchange {
         }
         let catalogue = Arc::new(catalogue);
         *guard = Arc::clone(&catalogue);
+        // Before anybody else finds no news in it: what comes behind may build on it.
+        self.tell_lanes(|| LaneMessage::Catalogue(Arc::clone(&catalogue)));
         drop(guard);
         if let Some(cluster) = &self.cluster {
             cluster.board.note_definitions(NodeId(self.node), catalogue.weight());
@@ -204,7 +206,6 @@ impl Exchange {
                 control.send(ControlMessage::Definitions(catalogue.weight()));
             }
         }
-        self.tell_lanes(|| LaneMessage::Catalogue(Arc::clone(&catalogue)));
     }
 
     /// Waits until every node that lives knows what this one knows.

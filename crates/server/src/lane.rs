@@ -59,6 +59,9 @@ pub(crate) struct Lane {
     core: Core,
     connections: Connections,
     listener: Option<TcpListener>,
+    /// Clients wait in it until the tables are known.
+    closed_door: Option<std::net::TcpListener>,
+    knows_tables: bool,
     /// Absent on a node that is alone.
     links: Option<Links>,
     exchange: Arc<Exchange>,
@@ -79,20 +82,21 @@ impl Lane {
         exchange: Arc<Exchange>,
         clock: Clock,
     ) -> Self {
-        let (listener, next_tick_ms, load, memory, stopping) = (None, 0, Load::begin(), Memory::default(), false);
         Self {
             poll,
             mailbox,
             core,
             connections,
-            listener,
+            listener: None,
+            closed_door: None,
+            knows_tables: false,
             links,
             exchange,
             clock,
-            next_tick_ms,
-            load,
-            memory,
-            stopping,
+            next_tick_ms: 0,
+            load: Load::begin(),
+            memory: Memory::default(),
+            stopping: false,
         }
     }
 
@@ -118,12 +122,21 @@ impl Lane {
         self.core.catalogues()
     }
 
-    /// Serves new Redis connections from now on, dealing them out to all lanes.
-    fn listen(&mut self, listener: std::net::TcpListener) -> std::io::Result<()> {
+    /// Serves new Redis connections from now on, dealing them out to all lanes. A name is a table's or else the beginning of a key
+    /// of `kv`, so nobody is let in before the tables are known.
+    fn open_door(&mut self) -> std::io::Result<()> {
+        let Some(listener) = self.closed_door.take_if(|_| self.knows_tables) else { return Ok(()) };
         let mut listener = TcpListener::from_std(listener);
         self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         self.listener = Some(listener);
         Ok(())
+    }
+
+    fn open_door_or_stop(&mut self) {
+        if let Err(error) = self.open_door() {
+            tracing::error!(%error, "the Redis door cannot be opened: stopping");
+            std::process::exit(71);
+        }
     }
 
     pub fn run(mut self) {
@@ -232,10 +245,12 @@ impl Lane {
     fn read_message(&mut self, message: LaneMessage) {
         match message {
             LaneMessage::Listen(listener) => {
-                if let Err(error) = self.listen(listener) {
-                    tracing::error!(%error, "the Redis door cannot be opened: stopping");
-                    std::process::exit(71);
-                }
+                self.closed_door = Some(listener);
+                self.open_door_or_stop();
+            }
+            LaneMessage::TablesKnown => {
+                self.knows_tables = true;
+                self.open_door_or_stop();
             }
             LaneMessage::Connection(stream) => self.connections.add(stream, self.poll.registry()),
             LaneMessage::Response { ticket, response } => self.connections.complete(ticket, response, &mut self.core),
@@ -243,7 +258,7 @@ impl Lane {
             LaneMessage::DeadLetters { table, done } => done(self.core.dead_letters(table)),
             LaneMessage::Writeback { done } => done(self.core.writeback()),
             LaneMessage::CloseDoor => {
-                self.listener = None;
+                (self.listener, self.closed_door) = (None, None);
                 self.connections.close_door();
             }
             LaneMessage::Stop => self.stopping = true,
@@ -311,6 +326,7 @@ impl Lane {
         self.core.tick();
         self.core.tick_forwards();
         self.core.teach();
+        self.core.look_for_tables();
         if let Some(links) = &mut self.links {
             links.dial_missing(now, self.poll.registry());
         }

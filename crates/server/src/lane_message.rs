@@ -22,6 +22,8 @@ pub(crate) type ShardDone = Box<dyn FnOnce(Result<u64, ErrorCode>) + Send>;
 pub(crate) enum LaneMessage {
     /// The Redis door opens: this lane lets clients in from now on.
     Listen(std::net::TcpListener),
+    /// The catalogues that came before this message hold every table that was there when the node started.
+    TablesKnown,
     /// A new Redis client.
     Connection(TcpStream),
     /// A call whose row lives on this lane. Those of one source keep their order.

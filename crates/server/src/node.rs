@@ -212,6 +212,10 @@ impl Node {
         });
         let doors = Doors::open(&engine, coord.engine(), formation, options)?;
         exchange.inboxes[0].send(LaneMessage::Listen(listener));
+        // Alone, the disk has told; without replicas there is nothing that will.
+        if topology.map.is_none() || held.is_empty() {
+            exchange.tell_lanes(|| LaneMessage::TablesKnown);
+        }
         let addresses = Addresses { redis, grpc: doors.grpc, http: doors.http, sql: sql_url };
         Ok(Self { addresses, exchange, lanes: threads, coord, doors, control, _data: data })
     }

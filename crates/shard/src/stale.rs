@@ -58,6 +58,12 @@ impl Replica {
         self.as_of_ms().is_some_and(|as_of_ms| self.time.monotonic_ms.saturating_sub(as_of_ms) <= max_age_ms)
     }
 
+    /// Whether this replica has had, at some moment since its start, all that was committed then.
+    #[must_use]
+    pub fn has_caught_up(&self) -> bool {
+        self.as_of_ms().is_some()
+    }
+
     /// As of when what this replica has applied was all that was committed anywhere, if that is known.
     fn as_of_ms(&self) -> Option<u64> {
         match self.member.group.role() {

@@ -2,6 +2,7 @@
 //! a user types them.
 
 use std::{
+    fs,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     path::PathBuf,
@@ -12,6 +13,9 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{Client, Dir, PATIENCE, Port, Process, find_binary, wait_for};
+
+/// How much of a node's output tells what went wrong.
+const TAIL_LINES: usize = 30;
 
 /// A node: its process, if it runs, and its ports and data, which stay.
 pub struct ClusterNode {
@@ -121,6 +125,26 @@ impl Cluster {
         let mut command = Command::new(&self.binary);
         command.args(args).env("SHARDINE_SERVER", self.nodes[place].grpc.address().to_string());
         command
+    }
+
+    /// Fails if a node has ended that nobody ended.
+    pub fn ensure_running(&mut self) -> Result<()> {
+        for node in &mut self.nodes {
+            if node.process.as_mut().is_some_and(|process| !process.is_running()) {
+                bail!("{} has ended by itself", node.name);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the nodes have printed last, in all their runs.
+    pub fn tails(&self) -> String {
+        let tail = |node: &ClusterNode| {
+            let text = fs::read_to_string(self.dir.join(format!("{}.log", node.name))).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            format!("--- {}\n{}\n", node.name, lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n"))
+        };
+        self.nodes.iter().map(tail).collect()
     }
 
     /// What the nodes have printed, for an error message.

@@ -3,6 +3,7 @@
 //! a server: everything here is what a user could do from a shell.
 
 mod certificate;
+pub mod chaos;
 mod cluster;
 mod dir;
 mod port;

@@ -6,6 +6,7 @@ mod reply;
 use std::{
     io::{BufReader, BufWriter, Read, Write},
     net::{SocketAddr, TcpStream},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
@@ -23,10 +24,16 @@ pub struct Client {
 impl Client {
     /// Connects. A read that gets no answer within [`PATIENCE`] fails, so that a silent server fails a test.
     pub fn connect(address: SocketAddr) -> Result<Client> {
-        let stream = TcpStream::connect(address).with_context(|| format!("connect to {address}"))?;
+        Client::connect_for(address, PATIENCE)
+    }
+
+    /// The same with another patience, for a client that goes on without an answer.
+    pub fn connect_for(address: SocketAddr, patience: Duration) -> Result<Client> {
+        let stream = TcpStream::connect_timeout(&address, patience);
+        let stream = stream.with_context(|| format!("connect to {address}"))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
         Ok(Client { input: BufReader::new(stream.try_clone()?), output: BufWriter::new(stream) })
     }
 

@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use shardine_host::SeatId;
 use shardine_model::{Catalogue, Entry, Table};
 use shardine_router::ShardAsk;
+use shardine_shard::Replica;
 
 use super::core::Core;
+use crate::lane_message::LaneMessage;
 
 #[derive(Default)]
 pub(crate) struct Definitions {
@@ -15,6 +17,8 @@ pub(crate) struct Definitions {
     seen: BTreeMap<SeatId, u64>,
     /// Seats that may lack something.
     owed: BTreeSet<SeatId>,
+    /// One of this lane's shards has told the tables that were there when the node started.
+    are_known: bool,
 }
 
 impl Definitions {
@@ -33,6 +37,23 @@ impl Core {
         let held = replica.records().catalogue();
         if self.definitions.seen.insert(seat, held.changes()) != Some(held.changes()) {
             self.exchange.learn(held);
+        }
+    }
+
+    /// After a start in a cluster, a definition in a replica's log counts when the leader says that it is committed; one that was
+    /// made meanwhile comes from there as well. Every shard has each definition before its table is said to be there, so one
+    /// that has caught up is enough.
+    pub fn look_for_tables(&mut self) {
+        if self.definitions.are_known || self.exchange.cluster.is_none() {
+            return;
+        }
+        let mut seats = self.host.seats().filter_map(|seat| self.host.seat_of(seat.shard));
+        let caught_up = seats.find(|seat| self.host.replica(*seat).is_some_and(Replica::has_caught_up));
+        drop(seats);
+        if let Some(seat) = caught_up {
+            self.note_definitions(seat);
+            self.definitions.are_known = true;
+            self.exchange.tell_lanes(|| LaneMessage::TablesKnown);
         }
     }
 
