@@ -9,6 +9,7 @@ use crate::config::ConfigArgs;
 use crate::coord::CoordArgs;
 use crate::doctor::DoctorArgs;
 use crate::init::InitArgs;
+use crate::node::{NodeArgs, NodesArgs};
 use crate::reads::{GetArgs, ScanArgs};
 use crate::sql::{VerifyArgs, WritebackArgs};
 use crate::start::StartArgs;
@@ -78,9 +79,14 @@ pub enum Command {
     /// Wait until SQL has everything of a table, or of all
     #[command(after_help = "Example:\n  shardine flush users")]
     Flush(FlushArgs),
-    /// The node on one screen
+    /// The cluster on one screen
     #[command(after_help = "Example:\n  shardine status")]
     Status(StatusArgs),
+    /// All nodes: where they are, whether they live, how many groups each leads
+    #[command(after_help = "Example:\n  shardine nodes")]
+    Nodes(NodesArgs),
+    /// Look at the nodes of a cluster
+    Node(NodeArgs),
     /// All shards with their leaders and sizes
     #[command(after_help = "Example:\n  shardine shards\n  shardine shards suspend 2")]
     Shards(ShardsArgs),

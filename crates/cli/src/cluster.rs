@@ -1,4 +1,4 @@
-//! `status`, `shards` and `explain`.
+//! `status`, `shards` and `explain`: what they say is meant for the cluster, whichever node is asked.
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value as Json, json};
@@ -8,7 +8,7 @@ use crate::args::ServerArgs;
 use crate::complaint::Complaint;
 use crate::connection::Connection;
 use crate::show::{self, Output};
-use crate::{address, value};
+use crate::{address, node, value};
 
 #[derive(Args)]
 pub struct StatusArgs {
@@ -99,8 +99,41 @@ pub async fn explain(args: ExplainArgs, output: Output) -> Result<(), Complaint>
     let request = v1::ExplainRequest { what: Some(what) };
     let reply = connection.cluster.explain(request).await.map_err(|status| Complaint::from_status(&status))?;
     let reply = reply.into_inner();
-    output.print(|| explain_text(&args.what, args.scan, &reply), || explain_json(args.scan, &reply));
+    let status = connection.cluster.status(v1::StatusRequest {}).await;
+    let status = status.map_err(|status| Complaint::from_status(&status))?.into_inner();
+    let way = if args.scan { None } else { way(&reply, &status) };
+    output.print(
+        || explain_text(&args.what, args.scan, way.as_ref(), &reply),
+        || explain_json(args.scan, way.as_ref(), &reply),
+    );
     Ok(())
+}
+
+/// Who is asked and who answers, in a cluster.
+struct Way {
+    asked: String,
+    /// The leader; none has one that nobody leads.
+    answers: Option<String>,
+}
+
+fn way(reply: &v1::ExplainReply, status: &v1::StatusReply) -> Option<Way> {
+    let asked = status.nodes.iter().find(|node| node.id == status.node)?.name.clone();
+    let leader = reply.shards.first()?.leader_name.clone();
+    Some(Way { asked, answers: Some(leader).filter(|leader| !leader.is_empty()) })
+}
+
+impl Way {
+    fn is_here(&self) -> bool {
+        self.answers.as_ref() == Some(&self.asked)
+    }
+
+    fn text(&self) -> String {
+        match &self.answers {
+            None => format!("held at {} until somebody leads", self.asked),
+            Some(_) if self.is_here() => format!("here, by {}, which leads", self.asked),
+            Some(leader) => format!("by {leader}, which leads; {} forwards to it", self.asked),
+        }
+    }
 }
 
 /// A shard that serves has a leader and has not stopped.
@@ -110,12 +143,13 @@ pub fn is_well(shard: &v1::Shard) -> bool {
 
 fn status_text(status: &v1::StatusReply) -> String {
     let well = status.shards.iter().filter(|shard| is_well(shard)).count();
-    let health = health(status);
+    let name = status.nodes.iter().find(|node| node.id == status.node);
+    let name = name.map_or_else(|| status.node.to_string(), |node| node.name.clone());
     let records: u64 = status.shards.iter().map(|shard| shard.records).sum();
     let bytes: u64 = status.shards.iter().map(|shard| shard.bytes).sum();
     let mut text = format!(
-        "node {}   {health}   shardine {}   up {}   {} lanes   {} connections\n",
-        status.node,
+        "node {name}   {}   shardine {}   up {}   {} lanes   {} connections\n",
+        health(status),
         status.version,
         duration(status.uptime_ms),
         status.lanes,
@@ -133,9 +167,13 @@ fn status_text(status: &v1::StatusReply) -> String {
     text.push_str(&clock_text(status.wall_ahead_ms));
     text.push_str(&writeback_text(status.writeback.as_ref()));
     for group in &status.coordination {
-        text.push_str(&group_text(group));
+        text.push_str(&group_text(group, &status.nodes));
     }
     text.push_str("\n\n");
+    if !status.nodes.is_empty() {
+        text.push_str(&node::nodes_text(&status.nodes));
+        text.push_str("\n\n");
+    }
     text.push_str(&shards_text(&status.shards));
     text
 }
@@ -152,11 +190,12 @@ fn clock_text(wall_ahead_ms: Option<i64>) -> String {
     format!("CLOCK not believed: it is {off} {place} the time that this node goes by; set it, or restart the node\n")
 }
 
-fn group_text(group: &v1::CoordGroup) -> String {
+fn group_text(group: &v1::CoordGroup, nodes: &[v1::Node]) -> String {
+    let name = |leader| nodes.iter().find(|node| node.id == leader).map(|node| node.name.clone());
     let state = match (group.stopped.is_empty(), group.leader) {
         (false, _) => format!("STOPPED: {}", group.stopped),
         (true, None) => "NO LEADER".to_owned(),
-        (true, Some(leader)) => format!("led by {leader}"),
+        (true, Some(leader)) => format!("led by {}", name(leader).unwrap_or_else(|| leader.to_string())),
     };
     format!(
         "\ncoordination {state}   {} nodes   {} sessions ({} connected)   {} semaphores   {} waiting   applied {}",
@@ -192,12 +231,14 @@ fn shards_text(shards: &[v1::Shard]) -> String {
             (false, _) => "STOPPED".to_owned(),
             (true, None) => "NO LEADER".to_owned(),
             (true, Some(_)) if shard.suspended => "SUSPENDED".to_owned(),
-            (true, Some(leader)) => format!("led by {leader}"),
+            (true, Some(leader)) if shard.leader_name.is_empty() => format!("led by {leader}"),
+            (true, Some(_)) => format!("led by {}", shard.leader_name),
         };
         [
             shard.id.to_string(),
             format!("{:016x}..{hi}", shard.lo),
             state,
+            replicas_text(shard),
             shard.term.to_string(),
             shard.lane.to_string(),
             shard.records.to_string(),
@@ -207,12 +248,37 @@ fn shards_text(shards: &[v1::Shard]) -> String {
             shard.snapshot.to_string(),
         ]
     });
-    let header = ["SHARD", "POSITIONS", "STATE", "TERM", "LANE", "RECORDS", "MEMORY", "DIRTY", "APPLIED", "SNAPSHOT"];
+    let header = [
+        "SHARD",
+        "POSITIONS",
+        "STATE",
+        "REPLICAS",
+        "TERM",
+        "LANE",
+        "RECORDS",
+        "MEMORY",
+        "DIRTY",
+        "APPLIED",
+        "SNAPSHOT",
+    ];
     let mut text = show::table(header, rows.collect());
     for shard in shards.iter().filter(|shard| !shard.stopped.is_empty()) {
         text.push_str(&format!("\n! shard {}: {}", shard.id, shard.stopped));
     }
     text
+}
+
+/// `n1 n2* n3!`: the leader has a star, one that does not live an exclamation mark. A node that is alone has one replica.
+fn replicas_text(shard: &v1::Shard) -> String {
+    let name = |replica: &v1::Replica| {
+        let star = if shard.leader == Some(replica.node) { "*" } else { "" };
+        let dead = if replica.lives { "" } else { "!" };
+        format!("{}{star}{dead}", replica.name)
+    };
+    match &shard.replicas[..] {
+        [] => "1".to_owned(),
+        replicas => replicas.iter().map(name).collect::<Vec<_>>().join(" "),
+    }
 }
 
 fn access(reply: &v1::ExplainReply) -> &'static str {
@@ -231,15 +297,22 @@ fn residence(reply: &v1::ExplainReply) -> &'static str {
     }
 }
 
-fn explain_text(what: &str, scan: bool, reply: &v1::ExplainReply) -> String {
+fn explain_text(what: &str, scan: bool, way: Option<&Way>, reply: &v1::ExplainReply) -> String {
     let shards = shards_text(&reply.shards);
     if scan {
         return format!("scan {what}   {}\n\n{shards}", access(reply));
     }
     let dirty = if reply.version == reply.sql_version { "" } else { " (SQL is behind)" };
+    let way = way.map(|way| format!("\nanswered    {}", way.text())).unwrap_or_default();
+    let epoch = reply.shards.first().filter(|shard| !shard.replicas.is_empty());
+    let epoch = epoch.map(|shard| {
+        let (generation, range, conf) = (shard.generation, shard.range_version, shard.conf_version);
+        format!("\nepoch       generation {generation}, range {range}, members {conf}")
+    });
+    let epoch = epoch.unwrap_or_default();
     let expiry = reply.expires_at_ms.map(|at| format!("\nexpires     {at} ms since 1970")).unwrap_or_default();
     format!(
-        "{what}   {}\npartition   {}\nposition    {:016x}\nresidence   {}\nversion     {}, in SQL {}{dirty}{expiry}\n\n{shards}",
+        "{what}   {}\npartition   {}\nposition    {:016x}\nresidence   {}\nversion     {}, in SQL {}{dirty}{expiry}{way}{epoch}\n\n{shards}",
         access(reply),
         value::bytes_text(&reply.partition_key),
         reply.position,
@@ -249,8 +322,13 @@ fn explain_text(what: &str, scan: bool, reply: &v1::ExplainReply) -> String {
     )
 }
 
-fn explain_json(scan: bool, reply: &v1::ExplainReply) -> Json {
+fn explain_json(scan: bool, way: Option<&Way>, reply: &v1::ExplainReply) -> Json {
     let mut object = Map::new();
+    if let Some(way) = way {
+        object.insert("node".into(), json!(way.asked));
+        object.insert("answered_by".into(), json!(way.answers));
+        object.insert("answered_here".into(), json!(way.is_here()));
+    }
     object.insert("access".into(), json!(access(reply)));
     object.insert("table".into(), json!(reply.table));
     object.insert("shards".into(), reply.shards.iter().map(shard_json).collect());
@@ -282,6 +360,7 @@ fn status_json(status: &v1::StatusReply) -> Json {
         })
     });
     json!({
+        "nodes": status.nodes.iter().map(node::node_json).collect::<Vec<_>>(),
         "node": value::unsigned(status.node),
         "version": status.version,
         "uptime_ms": value::unsigned(status.uptime_ms),
@@ -332,7 +411,18 @@ fn shard_json(shard: &v1::Shard) -> Json {
         "dirty": value::unsigned(shard.dirty),
         "stopped": Some(&shard.stopped).filter(|stopped| !stopped.is_empty()),
         "suspended": shard.suspended,
+        "leader_name": Some(&shard.leader_name).filter(|name| !name.is_empty()),
+        "replicas": shard.replicas.iter().map(replica_json).collect::<Vec<_>>(),
+        "epoch": {
+            "generation": value::unsigned(shard.generation),
+            "range": value::unsigned(shard.range_version),
+            "conf": value::unsigned(shard.conf_version),
+        },
     })
+}
+
+fn replica_json(replica: &v1::Replica) -> Json {
+    json!({ "node": value::unsigned(replica.node), "name": replica.name, "lives": replica.lives })
 }
 
 /// `1.5 MiB`.
@@ -348,7 +438,7 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// `2d 3h`, `5m 12s`: the two largest units.
-fn duration(ms: u64) -> String {
+pub fn duration(ms: u64) -> String {
     let seconds = ms / 1_000;
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {

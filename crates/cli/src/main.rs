@@ -17,6 +17,7 @@ mod config;
 mod coord;
 mod doctor;
 mod init;
+mod node;
 mod nodes;
 mod reads;
 mod sql;
@@ -96,6 +97,8 @@ fn run_plain(command: Command, output: Output) -> Result<(), Complaint> {
         Command::Kick(kick) => talk(upkeep::kick(kick, output)),
         Command::Flush(flush) => talk(upkeep::flush(flush, output)),
         Command::Status(status) => talk(cluster::status(status, output)),
+        Command::Nodes(nodes) => talk(node::list(nodes, output)),
+        Command::Node(command) => talk(node::run(command, output)),
         Command::Shards(shards) => talk(cluster::shards(shards, output)),
         Command::Explain(explain) => talk(cluster::explain(explain, output)),
         Command::Writeback(command) => talk(sql::writeback(command, output)),

@@ -144,6 +144,9 @@ fn writeback_text(reply: &v1::WritebackStatusReply) -> String {
     if !database.last_error.is_empty() {
         text.push_str(&format!("last error, {}\n", show::ago(&database.last_error, database.last_error_ago_ms)));
     }
+    for node in &reply.unheard {
+        text.push_str(&format!("! node {node} did not answer: what it leads is not counted\n"));
+    }
     for table in reply.tables.iter().filter(|table| !table.ahead.is_empty()) {
         text.push_str(&format!("{}: {}\n", table.table, table.ahead));
     }
@@ -192,7 +195,7 @@ fn writeback_json(reply: &v1::WritebackStatusReply) -> Json {
             "ahead": word(&table.ahead),
         })
     });
-    json!({ "database": database, "tables": tables.collect::<Vec<_>>() })
+    json!({ "database": database, "tables": tables.collect::<Vec<_>>(), "unheard": reply.unheard })
 }
 
 #[derive(Args)]

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use shardine_testkit::sql_server::{Kind, Shared};
 use shardine_testkit::{Client, Cluster, PATIENCE, Reply, wait_for};
 
 #[test]
@@ -312,4 +313,127 @@ fn a_cluster_starts_again_in_any_order() {
     for key in 0..50 {
         assert_eq!(client.call(&["GET", &format!("k{key}")]).unwrap(), Reply::bulk("v"));
     }
+}
+
+/// What a command prints for machines.
+fn json(cluster: &Cluster, place: usize, args: &[&str]) -> serde_json::Value {
+    let output = cluster.command(place, args).arg("--json").output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The sum of a number over the items of a list.
+fn sum(list: &serde_json::Value, number: &str) -> u64 {
+    list.as_array().unwrap().iter().map(|item| item[number].as_u64().unwrap()).sum()
+}
+
+/// Every node says the same of the cluster, whatever it leads itself.
+fn look(cluster: &Cluster, place: usize, rows: u64) {
+    let name = format!("n{}", place + 1);
+    // Nodes are ready before every coordination group has its first leader.
+    let status = wait_for("a healthy cluster", PATIENCE, || {
+        let status = json(cluster, place, &["status"]);
+        Ok((status["health"] == "HEALTHY").then_some(status))
+    })
+    .unwrap();
+    let nodes = status["nodes"].as_array().unwrap();
+    assert_eq!(nodes.iter().map(|node| node["name"].as_str().unwrap()).collect::<Vec<_>>(), ["n1", "n2", "n3"]);
+    for node in nodes {
+        assert_eq!(node["state"], if node["name"] == *name { "here" } else { "up" }, "{node:#}");
+        assert!(node["protocol"].as_u64().unwrap() > 0);
+    }
+    let shards = status["shards"].as_array().unwrap();
+    let groups = shards.len() + status["coordination"].as_array().unwrap().len();
+    assert_eq!(sum(&status["nodes"], "leads"), groups as u64, "{status:#}");
+    assert_eq!(sum(&status["shards"], "records"), rows, "each record once");
+    for shard in shards {
+        assert_eq!(shard["replicas"].as_array().unwrap().len(), 3);
+        assert!(shard["leader_name"].as_str().is_some_and(|name| name.starts_with('n')), "{shard:#}");
+    }
+
+    let writeback = json(cluster, place, &["writeback", "status"]);
+    assert_eq!(writeback["database"]["dirty"], 0, "{writeback:#}");
+    assert_eq!(writeback["unheard"], serde_json::json!([]));
+    let verified = json(cluster, place, &["verify", "users"]);
+    assert_eq!(sum(&verified["tables"], "equal"), rows, "{verified:#}");
+    let explained = json(cluster, place, &["explain", "users:u1"]);
+    assert_eq!(explained["node"], name);
+    assert_eq!(explained["answered_here"], explained["answered_by"] == name, "{explained:#}");
+    assert_eq!(explained["shards"][0]["replicas"].as_array().unwrap().len(), 3);
+    let shown = json(cluster, place, &["node", "show", "n2"]);
+    assert_eq!(shown["shards"].as_array().unwrap().len(), shards.len());
+}
+
+/// `status`, `shards`, `nodes`, `explain`, `verify` and `writeback status` speak of the cluster at every node of it, also at one that
+/// leads nothing, and go on to do so when a node is lost.
+#[test]
+fn status_means_the_cluster() {
+    let rows = shardine_testkit::Dir::new().unwrap();
+    let url = format!("sqlite:{}", rows.join("rows.db").display());
+    let mut cluster = Cluster::form(3, &["--sql", &url], &[]).unwrap();
+    let made = cluster.command(1, &["table", "create", "users", "--field", "age:int64"]).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut client = cluster.client(0).unwrap();
+    for key in 0..30 {
+        assert_eq!(client.call(&["HSET", &format!("users:u{key}"), "age", "7"]).unwrap(), Reply::Int(1));
+    }
+    json(&cluster, 2, &["flush", "users"]);
+    for place in 0..3 {
+        look(&cluster, place, 30);
+        let writeback = json(&cluster, place, &["writeback", "status"]);
+        assert_eq!(sum(&writeback["tables"], "written_rows"), 30, "{writeback:#}");
+    }
+
+    cluster.kill9(2).unwrap();
+    let status = wait_for("somebody to lead every shard", PATIENCE, || {
+        let status = json(&cluster, 0, &["status"]);
+        let led = status["shards"].as_array().unwrap().iter().all(|shard| shard["leader"].is_u64());
+        Ok((led && status["nodes"][2]["state"] == "silent").then_some(status))
+    })
+    .unwrap();
+    assert_eq!(status["health"], "DEGRADED");
+    let troubles = status["trouble"].to_string();
+    assert!(troubles.contains("node n3 has been silent") && troubles.contains("2 of 3 replicas"), "{troubles}");
+    assert_eq!(status["shards"][0]["replicas"][2]["lives"], false);
+    assert_eq!(sum(&status["shards"], "records"), 30);
+
+    cluster.start(2).unwrap();
+    cluster.wait_until_serving().unwrap();
+    wait_for("the node to be up again", PATIENCE, || {
+        Ok((json(&cluster, 0, &["status"])["health"] == "HEALTHY").then_some(()))
+    })
+    .unwrap();
+    json(&cluster, 2, &["flush", "users"]);
+    look(&cluster, 2, 30);
+}
+
+/// write-back 113: rows that SQL does not take are listed whole at every node, whichever of them lead their shards.
+#[test]
+fn dead_letters_of_all_nodes_are_listed_at_each() {
+    const ROWS: usize = 8;
+    let shared = Shared::database(Kind::Postgres).unwrap();
+    let cluster = Cluster::form(3, &["--sql", &shared.database.url()], &[]).unwrap();
+    let made = cluster.command(0, &["table", "create", "users", "--field", "age:int64"]).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    shared.database.sql("ALTER TABLE users ADD CONSTRAINT young CHECK (age < 100)").unwrap();
+    let mut client = cluster.client(0).unwrap();
+    for key in 0..ROWS {
+        assert_eq!(client.call(&["HSET", &format!("users:u{key}"), "age", "200"]).unwrap(), Reply::Int(1));
+    }
+
+    for place in 0..3 {
+        wait_for("all dead letters", PATIENCE, || {
+            let letters = json(&cluster, place, &["writeback", "dead-letters", "users"]);
+            Ok((letters["dead_letters"].as_array().unwrap().len() == ROWS).then_some(()))
+        })
+        .unwrap();
+        let writeback = json(&cluster, place, &["writeback", "status"]);
+        assert_eq!(sum(&writeback["tables"], "dead_letters"), ROWS as u64, "{writeback:#}");
+        assert_eq!(writeback["database"]["dirty"], ROWS, "{writeback:#}");
+    }
+    shared.database.sql("ALTER TABLE users DROP CONSTRAINT young").unwrap();
+    json(&cluster, 1, &["writeback", "retry", "users"]);
+    let count = json(&cluster, 2, &["writeback", "dead-letters"]);
+    assert_eq!(count["dead_letters"], serde_json::json!([]));
+    assert_eq!(shared.database.sql("SELECT count(*) FROM users WHERE age = 200").unwrap(), format!("{ROWS}\n"));
 }

@@ -21,6 +21,8 @@ impl FakeShard {
             node: NodeId(1),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             wall_ahead_ms: None,
+            protocol: 1,
+            nodes: Vec::new(),
             uptime_ms: 61_000,
             lanes: 1,
             connections: 2,
@@ -64,7 +66,7 @@ impl FakeShard {
             last_error: Some(SqlError { message: "SQL refused lili: too long".into(), ago_ms: 12_000 }),
             ..TableWriteback::default()
         };
-        WritebackReport { database: self.status().writeback, tables: vec![users] }
+        WritebackReport { database: self.status().writeback, tables: vec![users], unheard: Vec::new() }
     }
 
     fn shard(&self) -> ShardStatus {

@@ -140,7 +140,7 @@ impl FakeShard {
             Call::Row(call) => self.answer_row(call),
             Call::Shards(call) => self.answer_shards(&call),
             Call::Table(call) => self.answer_table(call),
-            Call::Node(NodeCall::Status) => Response::Status(Box::new(self.status())),
+            Call::Node(NodeCall::Status | NodeCall::Cluster) => Response::Status(Box::new(self.status())),
             Call::Node(NodeCall::Coord(look)) => looks::coord(&look),
         }
     }

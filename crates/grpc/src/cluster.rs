@@ -4,7 +4,8 @@ use shardine_model::ShardId;
 use shardine_proto::v1;
 use shardine_router::{
     CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, DifferenceKind, EngineStatus,
-    Explanation, Residence, SemaphoreRange, ShardStatus, Switch, TableWriteback, WritebackStatus,
+    Explanation, NodeState, NodeStatus, ReplicaStatus, Residence, SemaphoreRange, ShardStatus, Switch, TableWriteback,
+    WritebackStatus,
 };
 use shardine_service::{DeadLetter, Failure, Found, RecordService, Verified, Verify};
 use tonic::{Request, Response, Status};
@@ -33,14 +34,14 @@ impl Cluster {
 impl v1::cluster_server::Cluster for Cluster {
     async fn status(&self, request: Request<v1::StatusRequest>) -> Answer<v1::StatusReply> {
         let until = deadline(&request);
-        let status = self.record_service.status(until).await.map_err(status_of)?;
+        let status = self.record_service.cluster(until).await.map_err(status_of)?;
         let tables = self.record_service.writeback(until).await.map_err(status_of)?.tables;
         let trouble = shardine_service::trouble(&status, &tables);
         Ok(Response::new(v1::StatusReply { trouble, ..status_out(status) }))
     }
 
     async fn shards(&self, request: Request<v1::ShardsRequest>) -> Answer<v1::ShardsReply> {
-        let status = self.record_service.status(deadline(&request)).await.map_err(status_of)?;
+        let status = self.record_service.cluster(deadline(&request)).await.map_err(status_of)?;
         Ok(Response::new(v1::ShardsReply { shards: status.shards.into_iter().map(shard_out).collect() }))
     }
 
@@ -59,7 +60,8 @@ impl v1::cluster_server::Cluster for Cluster {
     async fn writeback_status(&self, request: Request<v1::WritebackStatusRequest>) -> Answer<v1::WritebackStatusReply> {
         let report = self.record_service.writeback(deadline(&request)).await.map_err(status_of)?;
         let tables = report.tables.into_iter().map(table_writeback_out).collect();
-        Ok(Response::new(v1::WritebackStatusReply { database: report.database.map(writeback_out), tables }))
+        let (database, unheard) = (report.database.map(writeback_out), report.unheard);
+        Ok(Response::new(v1::WritebackStatusReply { database, tables, unheard }))
     }
 
     async fn dead_letters(&self, request: Request<v1::DeadLettersRequest>) -> Answer<v1::DeadLettersReply> {
@@ -159,6 +161,7 @@ impl v1::cluster_server::Cluster for Cluster {
 fn status_out(status: EngineStatus) -> v1::StatusReply {
     v1::StatusReply {
         trouble: Vec::new(),
+        nodes: status.nodes.into_iter().map(node_out).collect(),
         node: status.node.0,
         version: status.version,
         uptime_ms: status.uptime_ms,
@@ -170,6 +173,32 @@ fn status_out(status: EngineStatus) -> v1::StatusReply {
         coordination: status.coordination.into_iter().map(group_out).collect(),
         counters: status.counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
         wall_ahead_ms: status.wall_ahead_ms,
+    }
+}
+
+fn node_out(node: NodeStatus) -> v1::Node {
+    let (state, silent_ms) = match node.state {
+        NodeState::Here => (v1::NodeState::Here, 0),
+        NodeState::Up => (v1::NodeState::Up, 0),
+        NodeState::Silent { for_ms } => (v1::NodeState::Silent, for_ms),
+        NodeState::Mute => (v1::NodeState::Mute, 0),
+    };
+    v1::Node {
+        id: node.node.0,
+        name: node.name,
+        zone: node.zone,
+        grpc: node.addresses.grpc,
+        redis: node.addresses.redis,
+        http: node.addresses.http,
+        peer: node.addresses.peer,
+        state: state.into(),
+        silent_ms,
+        replicas: node.replicas,
+        leads: node.leads,
+        version: node.version,
+        protocol: node.protocol,
+        uptime_ms: node.uptime_ms,
+        connections: node.connections,
     }
 }
 
@@ -314,7 +343,16 @@ fn shard_out(shard: ShardStatus) -> v1::Shard {
         stopped: shard.stopped.unwrap_or_default(),
         suspended: shard.suspended,
         bytes_max: shard.bytes_max,
+        leader_name: shard.leader_name,
+        replicas: shard.replicas.into_iter().map(replica_out).collect(),
+        generation: shard.epoch.generation.0,
+        range_version: shard.epoch.range.0,
+        conf_version: shard.epoch.conf.0,
     }
+}
+
+fn replica_out(replica: ReplicaStatus) -> v1::Replica {
+    v1::Replica { node: replica.node.0, name: replica.name, lives: replica.lives }
 }
 
 fn explanation_out(explanation: Explanation) -> v1::ExplainReply {

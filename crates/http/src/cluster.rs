@@ -6,7 +6,10 @@ use http::request;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use shardine_model::ErrorCode;
-use shardine_router::{CoordStatus, Explanation, Residence, ShardStatus, TableWriteback, WritebackStatus};
+use shardine_router::{
+    CoordStatus, Explanation, NodeState, NodeStatus, ReplicaStatus, Residence, ShardStatus, TableWriteback,
+    WritebackStatus,
+};
 use shardine_service::{RowAddress, address, trouble};
 
 use crate::gate::deadline;
@@ -14,13 +17,14 @@ use crate::problem::Problem;
 use crate::{Door, body, json, query, schemas};
 
 #[utoipa::path(get, path = "/v1/status", tag = "cluster",
-    responses((status = 200, description = "the node, its shards, write-back and counters", body = schemas::StatusView)))]
+    responses((status = 200, description = "the cluster: its health, nodes, shards and write-back, and the counters of the node that is asked", body = schemas::StatusView)))]
 pub(crate) async fn status(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
-    let status = door.record_service.status(deadline(&parts)).await?;
+    let status = door.record_service.cluster(deadline(&parts)).await?;
     let trouble = trouble(&status, &door.record_service.writeback(deadline(&parts)).await?.tables);
     let counters: Map<String, Json> =
         status.counters.iter().map(|(name, count)| ((*name).to_owned(), json::unsigned(*count))).collect();
     Ok(JsonReply(json!({
+        "nodes": status.nodes.iter().map(node_out).collect::<Vec<_>>(),
         "node": json::unsigned(status.node.0),
         "version": status.version,
         "uptime_ms": json::unsigned(status.uptime_ms),
@@ -40,8 +44,15 @@ pub(crate) async fn status(State(door): State<Door>, parts: request::Parts) -> R
 #[utoipa::path(get, path = "/v1/shards", tag = "cluster",
     responses((status = 200, description = "all shards with their intervals of positions", body = schemas::ShardsView)))]
 pub(crate) async fn shards(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
-    let status = door.record_service.status(deadline(&parts)).await?;
+    let status = door.record_service.cluster(deadline(&parts)).await?;
     Ok(JsonReply(json!({ "shards": status.shards.iter().map(shard_out).collect::<Vec<_>>() })))
+}
+
+#[utoipa::path(get, path = "/v1/nodes", tag = "cluster",
+    responses((status = 200, description = "the nodes of the cluster; none for a node that is alone", body = serde_json::Value)))]
+pub(crate) async fn nodes(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
+    let status = door.record_service.cluster(deadline(&parts)).await?;
+    Ok(JsonReply(json!({ "nodes": status.nodes.iter().map(node_out).collect::<Vec<_>>() })))
 }
 
 #[utoipa::path(get, path = "/v1/writeback", tag = "cluster",
@@ -49,7 +60,8 @@ pub(crate) async fn shards(State(door): State<Door>, parts: request::Parts) -> R
 pub(crate) async fn writeback(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let report = door.record_service.writeback(deadline(&parts)).await?;
     let tables: Vec<Json> = report.tables.iter().map(table_writeback_out).collect();
-    Ok(JsonReply(json!({ "writeback": report.database.as_ref().map(writeback_out), "tables": tables })))
+    let database = report.database.as_ref().map(writeback_out);
+    Ok(JsonReply(json!({ "writeback": database, "tables": tables, "unheard": report.unheard })))
 }
 
 #[derive(Deserialize)]
@@ -106,6 +118,43 @@ fn shard_out(shard: &ShardStatus) -> Json {
         "stopped": shard.stopped,
         "suspended": shard.suspended,
         "bytes_max": json::unsigned(shard.bytes_max),
+        "leader_name": shard.leader_name,
+        "replicas": shard.replicas.iter().map(replica_out).collect::<Vec<_>>(),
+        "epoch": json!({
+            "generation": json::unsigned(shard.epoch.generation.0),
+            "range": json::unsigned(shard.epoch.range.0),
+            "conf": json::unsigned(shard.epoch.conf.0),
+        }),
+    })
+}
+
+fn replica_out(replica: &ReplicaStatus) -> Json {
+    json!({ "node": json::unsigned(replica.node.0), "name": replica.name, "lives": replica.lives })
+}
+
+fn node_out(node: &NodeStatus) -> Json {
+    let silent_ms = match node.state {
+        NodeState::Silent { for_ms } => Some(json::unsigned(for_ms)),
+        NodeState::Here | NodeState::Up | NodeState::Mute => None,
+    };
+    json!({
+        "id": json::unsigned(node.node.0),
+        "name": node.name,
+        "zone": node.zone,
+        "addresses": json!({
+            "grpc": node.addresses.grpc,
+            "redis": node.addresses.redis,
+            "http": node.addresses.http,
+            "peer": node.addresses.peer,
+        }),
+        "state": node.state.name(),
+        "silent_ms": silent_ms,
+        "replicas": json::unsigned(node.replicas),
+        "leads": json::unsigned(node.leads),
+        "version": node.version,
+        "protocol": json::unsigned(node.protocol),
+        "uptime_ms": json::unsigned(node.uptime_ms),
+        "connections": json::unsigned(node.connections),
     })
 }
 

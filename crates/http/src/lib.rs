@@ -92,6 +92,7 @@ pub fn router(engine: Arc<dyn RemoteEngine>, options: Options) -> Router {
         .route("/v1/batch", post(batch::batch))
         .route("/v1/tables/{table}/partitions/{key}", get(scans::partition))
         .route("/v1/status", get(cluster::status))
+        .route("/v1/nodes", get(cluster::nodes))
         .route("/v1/shards", get(cluster::shards))
         .route("/v1/explain", get(cluster::explain))
         .route("/v1/writeback", get(cluster::writeback))

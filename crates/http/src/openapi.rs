@@ -40,6 +40,7 @@ const TIMEOUT_MS_SHOWN_MIN: u32 = 1_000;
         tables::add_field,
         tables::remove,
         cluster::status,
+        cluster::nodes,
         cluster::shards,
         cluster::explain,
         cluster::writeback,

@@ -19,7 +19,7 @@ pub enum Call {
     Shards(ShardsCall),
     /// To the schema manager.
     Table(TableCall),
-    /// About this node.
+    /// About this node, or about all of them as it sees them.
     Node(NodeCall),
 }
 
@@ -105,7 +105,10 @@ pub enum TableCall {
 
 #[derive(Clone, Debug)]
 pub enum NodeCall {
+    /// This node alone.
     Status,
+    /// The whole cluster, of which this node asks the others.
+    Cluster,
     /// A look at coordination.
     Coord(CoordLook),
 }

@@ -10,6 +10,7 @@ mod call;
 mod response;
 mod histogram;
 mod coord;
+mod cluster_status;
 mod shard_map;
 
 mod formation;
@@ -22,6 +23,7 @@ pub use call::{
     Bound, Call, FieldSpec, NodeCall, RowCall, ScanCall, ShardsCall, SortRange, Switch, TableCall, TableSpec,
     VerifyCall, one_position, scattered,
 };
+pub use cluster_status::{Heard, NodeState, NodeStatus, ReplicaStatus, join, join_writeback, newest};
 pub use coord::{
     CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, SemaphoreRange,
 };

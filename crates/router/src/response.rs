@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use shardine_model::{
-    Answer, ErrorCode, NodeId, Position, Refusal, Reply, RowImage, RowKeyBuf, ShardId, Table, Timestamp, Version,
+    Answer, Epoch, ErrorCode, NodeId, Position, Refusal, Reply, RowImage, RowKeyBuf, ShardId, Table, Timestamp, Version,
 };
 
+use crate::cluster_status::{NodeStatus, ReplicaStatus};
 use crate::coord::{CoordStatus, CoordView};
 use crate::histogram::Histogram;
 
@@ -49,11 +50,13 @@ pub struct ScannedRow {
     pub in_memory: bool,
 }
 
-/// The node as a person wants to see it.
+/// The node as a person wants to see it, or, with what the others say, the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct EngineStatus {
     pub node: NodeId,
     pub version: String,
+    /// What it speaks with other nodes.
+    pub protocol: u64,
     pub uptime_ms: u64,
     /// Set while the machine's clock is not believed: how far it is ahead of the time that is, or behind it if negative.
     pub wall_ahead_ms: Option<i64>,
@@ -62,7 +65,9 @@ pub struct EngineStatus {
     pub log_bytes: u64,
     pub shards: Vec<ShardStatus>,
     pub writeback: Option<WritebackStatus>,
-    /// Coordination groups of this node.
+    /// All nodes; empty for one that is alone, or that speaks of itself only.
+    pub nodes: Vec<NodeStatus>,
+    /// Coordination groups.
     pub coordination: Vec<CoordStatus>,
     /// Counters since start, by name, for `INFO` and `/metrics`.
     pub counters: Vec<(&'static str, u64)>,
@@ -123,6 +128,10 @@ pub struct ShardStatus {
     pub hi: Option<Position>,
     pub lane: usize,
     pub leader: Option<NodeId>,
+    /// Of these three whoever has the map knows more than the shard itself, and fills them in.
+    pub leader_name: String,
+    pub replicas: Vec<ReplicaStatus>,
+    pub epoch: Epoch,
     pub term: u64,
     pub applied: u64,
     pub committed: u64,
@@ -213,6 +222,8 @@ pub struct WritebackReport {
     pub database: Option<WritebackStatus>,
     /// Every table that lives in SQL, by name.
     pub tables: Vec<TableWriteback>,
+    /// Nodes that have not answered: what they lead is not in it.
+    pub unheard: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

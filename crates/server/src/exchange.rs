@@ -1,17 +1,21 @@
 //! Where calls from other threads find their lane, and calls that concern several shards are gathered.
 
+mod cluster;
+
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use shardine_model::{Catalogue, ClusterMap, ErrorCode, GroupKind, NodeId, Position, Refusal, ShardId, TableId};
+use shardine_model::{
+    Catalogue, ClusterMap, ErrorCode, GroupKind, NodeId, Position, Refusal, ReplicaId, ShardId, TableId,
+};
 use shardine_router::{
     Call, EngineStatus, HistogramStatus, NodeCall, RemoteEngine, Response, RowCall, ShardAsk, ShardMap, ShardsCall,
-    SqlError, Switch, TableCall, TableWriteback, WritebackReport, WritebackStatus,
+    SqlError, Switch, TableCall, TableWriteback, WritebackReport, WritebackStatus, newest,
 };
 use shardine_shard::Message;
 use shardine_store::Storage;
-use shardine_transport::LeaderNews;
+use shardine_transport::{LeaderNews, PROTOCOL_VERSION};
 
 use crate::baseline::Baseline;
 use crate::clock::Clock;
@@ -73,6 +77,7 @@ impl Exchange {
             }
             Call::Table(call) => self.change_table(call, done),
             Call::Node(NodeCall::Status) => self.status(done),
+            Call::Node(NodeCall::Cluster) => self.cluster_status(done),
             Call::Node(NodeCall::Coord(look)) => match self.coord.get() {
                 Some(window) => window.look(look, done),
                 None => done(refused(ErrorCode::NoLeader)),
@@ -101,8 +106,8 @@ impl Exchange {
                 self.ask_all(|| ShardAsk::Propose { entry: entry.clone() }, done_only(done));
             }
             ShardsCall::Suspend { shard, switch } => self.suspend(shard, switch, done),
-            ShardsCall::Writeback => self.writeback(done),
-            ShardsCall::DeadLetters { table } => self.dead_letters(table, done),
+            ShardsCall::Writeback => self.cluster_writeback(done),
+            ShardsCall::DeadLetters { table } => self.cluster_dead_letters(table, done),
             ShardsCall::RetryDeadLetters { table } => {
                 self.ask_all(|| ShardAsk::RetryDeadLetters { table }, done_only(done));
             }
@@ -248,8 +253,16 @@ impl Exchange {
         let finish = move |lanes| {
             let mut status = exchange.join_status(lanes);
             let Some(window) = exchange.coord.get() else { return done(Response::Status(Box::new(status))) };
+            let exchange = Arc::clone(&exchange);
             window.status(Box::new(move |coordination| {
                 status.coordination = coordination;
+                if let Some(cluster) = &exchange.cluster {
+                    // Groups know replicas, people nodes.
+                    for group in &mut status.coordination {
+                        let node_of = |leader: NodeId| cluster.map.node_of(ShardId(group.group), ReplicaId(leader.0));
+                        group.leader = group.leader.and_then(node_of);
+                    }
+                }
                 done(Response::Status(Box::new(status)));
             }));
         };
@@ -278,24 +291,9 @@ impl Exchange {
     }
 
     fn join_writeback(&self, lanes: Vec<Vec<TableWriteback>>) -> WritebackReport {
-        let mut tables: BTreeMap<String, TableWriteback> = BTreeMap::new();
-        for line in lanes.into_iter().flatten() {
-            let sum = tables
-                .entry(line.table.clone())
-                .or_insert_with(|| TableWriteback { table: line.table.clone(), ..TableWriteback::default() });
-            sum.dirty_rows += line.dirty_rows;
-            sum.dirty_bytes += line.dirty_bytes;
-            sum.oldest_dirty_ms = sum.oldest_dirty_ms.max(line.oldest_dirty_ms);
-            sum.paused_ms = sum.paused_ms.max(line.paused_ms);
-            sum.conflicts += line.conflicts;
-            sum.dead_letters += line.dead_letters;
-            sum.written_rows += line.written_rows;
-            sum.written_per_second += line.written_per_second;
-            sum.last_error = newest(sum.last_error.take(), line.last_error);
-            sum.ahead = line.ahead.or(sum.ahead.take());
-        }
-        let dirty = tables.values().map(|table| table.dirty_rows).sum();
-        WritebackReport { database: self.database(dirty), tables: tables.into_values().collect() }
+        let tables = join_tables(lanes.into_iter().flatten());
+        let dirty = tables.iter().map(|table| table.dirty_rows).sum();
+        WritebackReport { database: self.database(dirty), tables, unheard: Vec::new() }
     }
 
     fn database(&self, dirty: u64) -> Option<WritebackStatus> {
@@ -326,6 +324,7 @@ impl Exchange {
         let mut status = EngineStatus {
             node: shardine_model::NodeId(self.node),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: u64::from(PROTOCOL_VERSION),
             uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             wall_ahead_ms: self.clock.doubt().map(|doubt| doubt.wall_ahead_ms),
             lanes: self.inboxes.len(),
@@ -428,7 +427,23 @@ impl RemoteEngine for ExchangeHandle {
     }
 }
 
-/// Of what several lanes say, what was said last.
-fn newest(one: Option<SqlError>, other: Option<SqlError>) -> Option<SqlError> {
-    one.into_iter().chain(other).min_by_key(|error| error.ago_ms)
+/// What lanes or nodes say of each table, put together by name.
+fn join_tables(lines: impl Iterator<Item = TableWriteback>) -> Vec<TableWriteback> {
+    let mut tables: BTreeMap<String, TableWriteback> = BTreeMap::new();
+    for line in lines {
+        let sum = tables
+            .entry(line.table.clone())
+            .or_insert_with(|| TableWriteback { table: line.table.clone(), ..TableWriteback::default() });
+        sum.dirty_rows += line.dirty_rows;
+        sum.dirty_bytes += line.dirty_bytes;
+        sum.oldest_dirty_ms = sum.oldest_dirty_ms.max(line.oldest_dirty_ms);
+        sum.paused_ms = sum.paused_ms.max(line.paused_ms);
+        sum.conflicts += line.conflicts;
+        sum.dead_letters += line.dead_letters;
+        sum.written_rows += line.written_rows;
+        sum.written_per_second += line.written_per_second;
+        sum.last_error = newest(sum.last_error.take(), line.last_error);
+        sum.ahead = line.ahead.or(sum.ahead.take());
+    }
+    tables.into_values().collect()
 }

@@ -10,6 +10,7 @@ mod numbered;
 mod peers;
 mod suspicion;
 mod forward;
+mod questions;
 mod definitions;
 
 mod load;
@@ -287,6 +288,7 @@ impl Lane {
                 self.core.call_from_outside(source, call, position, done);
             }
             LaneMessage::Respond { caller, response } => self.core.respond_to(caller, response),
+            LaneMessage::AskNode { node, call, done } => self.core.ask_node(node, &call, done),
             LaneMessage::Table { call, done } => self.core.table_call(call, done),
             LaneMessage::ToShard { shard, what, done } => self.core.ask_shard(shard, what, done),
             LaneMessage::Persisted(synced) => self.core.persisted(synced),
@@ -325,6 +327,7 @@ impl Lane {
         self.next_tick_ms = now + if self.links.is_some() { TICK_MS } else { LONE_TICK_MS };
         self.core.tick();
         self.core.tick_forwards();
+        self.core.tick_questions();
         self.core.teach();
         self.core.look_for_tables();
         if let Some(links) = &mut self.links {

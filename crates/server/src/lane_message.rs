@@ -8,7 +8,8 @@ use mio::Waker;
 use mio::net::TcpStream;
 use shardine_model::{Catalogue, ErrorCode, NodeId, Position, ShardId, TableId};
 use shardine_router::{
-    DeadLetterLine, HistogramStatus, Response, RowCall, ShardAsk, ShardStatus, TableCall, TableWriteback, Ticket,
+    DeadLetterLine, HistogramStatus, RemoteCall, Response, RowCall, ShardAsk, ShardStatus, TableCall, TableWriteback,
+    Ticket,
 };
 use shardine_shard::{Caller, Message};
 use shardine_transport::{Change, LeaderNews};
@@ -65,6 +66,12 @@ pub(crate) enum LaneMessage {
     Respond {
         caller: Caller,
         response: Response,
+    },
+    /// A question to another node about itself.
+    AskNode {
+        node: NodeId,
+        call: RemoteCall,
+        done: Respond,
     },
     /// A change of definitions; this lane has their home.
     Table {

@@ -81,7 +81,7 @@ pub(crate) fn report(exchange: &Arc<Exchange>) -> Stopped {
     if rows_left(exchange) == 0 {
         return Stopped::default();
     }
-    let tables = match ask(exchange, ShardsCall::Writeback).recv_timeout(PATIENCE) {
+    let tables = match own_writeback(exchange).recv_timeout(PATIENCE) {
         Ok(Response::Writeback(report)) => report.tables,
         Ok(_) | Err(_) => Vec::new(),
     };
@@ -98,6 +98,12 @@ fn rows_left(exchange: &Arc<Exchange>) -> u64 {
         Ok(Response::Status(status)) => status.writeback.map_or(0, |writeback| writeback.dirty),
         Ok(_) | Err(_) => 0,
     }
+}
+
+fn own_writeback(exchange: &Arc<Exchange>) -> Receiver<Response> {
+    let (give, take) = channel();
+    exchange.writeback(Box::new(move |response| drop(give.send(response))));
+    take
 }
 
 fn ask(exchange: &Arc<Exchange>, call: impl Into<Call>) -> Receiver<Response> {

@@ -36,6 +36,7 @@ pub fn trouble(status: &EngineStatus, tables: &[TableWriteback]) -> Vec<String> 
     if full > 0 {
         trouble.push(format!("memory is full in {full} of {} shards", status.shards.len()));
     }
+    trouble.extend(status.absences());
     trouble
 }
 

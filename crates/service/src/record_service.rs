@@ -217,8 +217,18 @@ impl RecordService {
         settled(self.ask(TableCall::Drop { table }, Effect::Changes, deadline, &what).await?, &what)
     }
 
+    /// This node.
     pub async fn status(&self, deadline: Instant) -> Result<EngineStatus, Failure> {
-        match self.ask(NodeCall::Status, Effect::Reads, deadline, "the status").await? {
+        self.status_of(NodeCall::Status, deadline).await
+    }
+
+    /// The cluster, with what every node of it says.
+    pub async fn cluster(&self, deadline: Instant) -> Result<EngineStatus, Failure> {
+        self.status_of(NodeCall::Cluster, deadline).await
+    }
+
+    async fn status_of(&self, call: NodeCall, deadline: Instant) -> Result<EngineStatus, Failure> {
+        match self.ask(call, Effect::Reads, deadline, "the status").await? {
             Response::Status(status) => Ok(*status),
             other => Err(unexpected(&other)),
         }
@@ -309,7 +319,7 @@ impl RecordService {
                 let row = RowKeyBuf { table: table.id, key: key.into(), sort: Box::default() };
                 vec![self.explain_row(row, &table.name, deadline).await?.shard]
             }
-            None => self.status(deadline).await?.shards,
+            None => self.cluster(deadline).await?.shards,
         };
         Ok(ScanPlan { table: table.name.clone(), single: partition.is_some(), shards })
     }

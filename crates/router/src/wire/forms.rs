@@ -80,6 +80,17 @@ impl Wire for u64 {
     }
 }
 
+impl Wire for u32 {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(*self));
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let value = reader.varint("number")?;
+        u32::try_from(value).map_err(|_| DecodeError::Unknown { what: "number", value })
+    }
+}
+
 impl Wire for usize {
     fn put(&self, out: &mut Vec<u8>) {
         put_varint(out, *self as u64);

@@ -1,9 +1,11 @@
 //! What comes back. A response that only the node itself can make use of does not travel.
 
 use shardine_model::codec::{DecodeError, Reader};
-use shardine_model::{Answer, Reply, Table};
+use shardine_model::{Answer, Epoch, Reply, Table};
 
 use super::forms::Wire;
+use crate::cluster_status::ReplicaStatus;
+use crate::coord::CoordStatus;
 use crate::response::{
     DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, Residence, Response, ScanPage, ScannedRow,
     ShardStatus, SqlError, TableWriteback, VerifiedPage, WritebackReport, WritebackStatus,
@@ -99,7 +101,23 @@ record!(ScanPage { rows, next });
 record!(ScannedRow { row, version, sql_version, expires_at, fields, in_memory });
 record!(VerifiedPage { equal, dirty, not_in_memory, changing, differences, next });
 record!(Difference { row, kind, memory, sql });
-record!(WritebackReport { database, tables });
+record!(WritebackReport { database, tables, unheard });
+record!(ReplicaStatus { node, name, lives });
+record!(CoordStatus {
+    group,
+    leader,
+    term,
+    applied,
+    snapshot,
+    nodes,
+    sessions,
+    semaphores,
+    bytes,
+    streams,
+    watches,
+    waiters,
+    stopped,
+});
 record!(WritebackStatus { url, connected, dirty, last_error, tables_ahead });
 record!(SqlError { message, ago_ms });
 record!(DeadLetterLine { row, version, error, tries, first_at, last_at });
@@ -123,6 +141,9 @@ record!(ShardStatus {
     hi,
     lane,
     leader,
+    leader_name,
+    replicas,
+    epoch,
     term,
     applied,
     committed,
@@ -135,7 +156,7 @@ record!(ShardStatus {
     stopped,
 });
 
-listed!(ScannedRow, Difference, TableWriteback, DeadLetterLine, ShardStatus);
+listed!(ScannedRow, Difference, TableWriteback, DeadLetterLine, ShardStatus, ReplicaStatus, CoordStatus);
 
 choice!(DifferenceKind, "difference" {
     1 => Missing,
@@ -151,23 +172,43 @@ choice!(Residence, "residence" {
     3 => NotInMemory,
 });
 
-/// Counters and coordination are each node's own, and are asked of it.
+/// Counters are each node's own, and of the others it speaks only to whoever asked it.
 impl Wire for EngineStatus {
     fn put(&self, out: &mut Vec<u8>) {
         self.node.put(out);
         self.version.put(out);
-        for number in [self.uptime_ms, self.connections, self.log_bytes] {
+        for number in [self.protocol, self.uptime_ms, self.connections, self.log_bytes] {
             number.put(out);
         }
         self.lanes.put(out);
         self.shards.put(out);
         self.writeback.put(out);
+        self.coordination.put(out);
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (node, version) = (Wire::get(reader)?, Wire::get(reader)?);
-        let (uptime_ms, connections, log_bytes) = (Wire::get(reader)?, Wire::get(reader)?, Wire::get(reader)?);
-        let (lanes, shards, writeback) = (Wire::get(reader)?, Wire::get(reader)?, Wire::get(reader)?);
-        Ok(Self { node, version, uptime_ms, lanes, connections, log_bytes, shards, writeback, ..Self::default() })
+        Ok(Self {
+            node: Wire::get(reader)?,
+            version: Wire::get(reader)?,
+            protocol: Wire::get(reader)?,
+            uptime_ms: Wire::get(reader)?,
+            connections: Wire::get(reader)?,
+            log_bytes: Wire::get(reader)?,
+            lanes: Wire::get(reader)?,
+            shards: Wire::get(reader)?,
+            writeback: Wire::get(reader)?,
+            coordination: Wire::get(reader)?,
+            ..Self::default()
+        })
+    }
+}
+
+impl Wire for Epoch {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.encode(out);
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Self::decode(reader)
     }
 }

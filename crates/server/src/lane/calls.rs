@@ -154,6 +154,12 @@ impl Core {
             sql_version: Default::default(),
             expires_at: None,
         };
+        if let Some(cluster) = &self.exchange.cluster {
+            explanation.shard.place(&cluster.map);
+            for replica in &mut explanation.shard.replicas {
+                replica.lives = cluster.board.silent_for(replica.node).is_none();
+            }
+        }
         if let Some(replica) = self.host.replica(seat) {
             match replica.records().get(position, key) {
                 Lookup::Live(view) => {

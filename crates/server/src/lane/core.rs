@@ -20,6 +20,7 @@ use super::definitions::Definitions;
 use super::forward::{Departure, Foreign, Way};
 use super::looks::Look;
 use super::numbered::Numbered;
+use super::questions::Questions;
 use super::sql::SqlJobs;
 use super::stopwatch::{Kind, Stopwatch};
 use super::suspicion::Campaigns;
@@ -118,6 +119,7 @@ pub(crate) struct Core {
     /// Absent on a node that is alone.
     pub(super) way: Option<Way>,
     pub(super) departures: Vec<Departure>,
+    pub(super) questions: Questions,
     pub(super) definitions: Definitions,
 }
 
@@ -162,6 +164,7 @@ impl Core {
             campaigns: Campaigns::default(),
             way,
             departures: Vec::new(),
+            questions: Questions::default(),
             definitions: Definitions::default(),
         }
     }
@@ -386,9 +389,15 @@ impl Core {
         }
     }
 
+    /// Replicas that speak for their shards: in a cluster those that lead, and on a node that is alone all.
+    fn leading(&self) -> impl Iterator<Item = &Replica> {
+        let is_alone = self.way.is_none();
+        self.host.replicas().filter(move |replica| is_alone || replica.is_serving())
+    }
+
     /// How far SQL is behind with this lane's rows.
     pub fn writeback(&self) -> Vec<TableWriteback> {
-        let lines = self.host.replicas().flat_map(Replica::writeback_status).filter_map(|status| {
+        let lines = self.leading().flat_map(Replica::writeback_status).filter_map(|status| {
             Some(TableWriteback {
                 table: self.catalogue.get(status.table)?.name.clone(),
                 dirty_rows: status.dirty_rows,
@@ -417,7 +426,7 @@ impl Core {
 
     /// Rows that SQL does not take.
     pub fn dead_letters(&self, table: Option<TableId>) -> Vec<DeadLetterLine> {
-        let letters = self.host.replicas().flat_map(|replica| replica.records().dead_letters());
+        let letters = self.leading().flat_map(|replica| replica.records().dead_letters());
         let meant = letters.filter(|(row, _)| table.is_none_or(|table| row.table == table));
         let line = |(row, letter): (RowKey<'_>, &shardine_records::DeadLetter)| DeadLetterLine {
             row: row.to_owned(),

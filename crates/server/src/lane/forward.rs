@@ -16,6 +16,7 @@ use shardine_transport as transport;
 use shardine_transport::Outcome;
 
 use super::core::{Core, Outside, ticket_of};
+use super::questions::is_question;
 use crate::exchange::refused;
 use crate::lane_message::{LaneMessage, Respond, ShardDone};
 
@@ -42,6 +43,12 @@ pub(crate) enum Departure {
     Answer {
         to: Foreign,
         response: Response,
+    },
+    /// What a node is asked about itself.
+    Question {
+        node: NodeId,
+        id: u64,
+        body: Bytes,
     },
     Refusal {
         to: Foreign,
@@ -145,6 +152,7 @@ impl Core {
 
     /// A link to a node is gone, with everything that was asked on it.
     pub(super) fn link_down(&mut self, node: NodeId) {
+        self.drop_questions_to(node);
         self.with_forwards(|forwards, routes, now_ms, actions| forwards.link_down(node, now_ms, routes, actions));
     }
 
@@ -322,6 +330,10 @@ impl Core {
 
     /// A peer has answered.
     pub(super) fn hear_answer(&mut self, answer: &transport::Answer<'_>) {
+        if is_question(answer.id) {
+            let Outcome::Done(bytes) = answer.outcome else { return self.hear_reply(answer.id, None) };
+            return self.hear_reply(answer.id, Response::from_bytes(bytes).ok());
+        }
         match answer.outcome {
             Outcome::Done(bytes) => {
                 let response = Response::from_bytes(bytes).unwrap_or_else(|_| refused(ErrorCode::InDoubt));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Registry, Token};
-use shardine_model::{ClusterMap, ErrorCode, NodeId, ShardId};
+use shardine_model::{ClusterMap, ErrorCode, NodeId, RequestEpoch, ShardId};
 use shardine_router::forward::Attempt;
 use shardine_router::{Nature, Refused};
 use shardine_shard::Message;
@@ -15,6 +15,7 @@ use shardine_transport::{Answer, Body, Change, Forward, ForwardFlags, Item, Link
 
 use super::core::Core;
 use super::forward::{Departure, Foreign};
+use super::questions::PATIENCE_MS;
 use crate::peers::{Book, BulkSender, Closed, Link, Parcel};
 
 /// This bit in a token tells a link from a client's connection.
@@ -221,6 +222,23 @@ impl Links {
                 };
                 if link.outbox().push_forward(&forward).is_err() {
                     core.not_taken(id);
+                }
+            }
+            Departure::Question { node, id, body } => {
+                let token = self.dialled.get(&node).and_then(|dialled| dialled.token);
+                let link = token.and_then(|token| self.links.get_mut(&token)).filter(|link| link.is_open());
+                let question = Forward {
+                    id,
+                    stream: 0,
+                    generation: 0,
+                    shard: ShardId(0),
+                    epoch: RequestEpoch::FIRST,
+                    flags: ForwardFlags { is_read: true, is_numbered: false },
+                    within_ms: PATIENCE_MS,
+                    body: Body::Call(&body),
+                };
+                if link.is_none_or(|link| link.outbox().push_forward(&question).is_err()) {
+                    core.hear_reply(id, None);
                 }
             }
             Departure::Answer { to, response } => {

@@ -1,7 +1,7 @@
 //! What the nodes have told each other: who leads which group, where the highest term wins, how far each is with definitions, and
 //! who is silent. None of it is in the map: it changes without anybody's leave.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,8 @@ struct Told {
     leads: BTreeMap<ShardId, LeaderNews>,
     /// How many definitions, in all their versions, each node knows.
     definitions: BTreeMap<NodeId, u64>,
-    silent: BTreeSet<NodeId>,
+    /// Since when.
+    silent: BTreeMap<NodeId, Instant>,
 }
 
 impl Board {
@@ -37,7 +38,7 @@ impl Board {
     pub fn leader(&self, shard: ShardId) -> Option<NodeId> {
         let told = self.lock();
         let node = told.leads.get(&shard)?.node;
-        (!told.silent.contains(&node)).then_some(node)
+        (!told.silent.contains_key(&node)).then_some(node)
     }
 
     /// What this node itself has to tell: the groups that it leads, and how many definitions it knows.
@@ -55,11 +56,20 @@ impl Board {
     pub fn note(&self, change: Change) {
         let mut told = self.lock();
         match change {
-            Change::Suspected(node) => told.silent.insert(node),
-            Change::Cleared(node) => told.silent.remove(&node),
-        };
+            Change::Suspected(node) => {
+                told.silent.entry(node).or_insert_with(Instant::now);
+            }
+            Change::Cleared(node) => {
+                told.silent.remove(&node);
+            }
+        }
         drop(told);
         self.changed.notify_all();
+    }
+
+    /// For how long a node has been silent, if it is.
+    pub fn silent_for(&self, node: NodeId) -> Option<Duration> {
+        self.lock().silent.get(&node).map(Instant::elapsed)
     }
 
     /// Waits until all of these nodes know so many definitions. One that is silent is not waited for: it learns before it serves.
@@ -68,7 +78,7 @@ impl Board {
         let mut told = self.lock();
         loop {
             let knows = |node: &&NodeId| told.definitions.get(*node).is_some_and(|known| *known >= count);
-            if nodes.iter().all(|node| knows(&node) || told.silent.contains(node)) {
+            if nodes.iter().all(|node| knows(&node) || told.silent.contains_key(node)) {
                 return true;
             }
             let left = until.saturating_duration_since(Instant::now());

@@ -1,0 +1,142 @@
+//! What only all nodes together can tell. A node that does not answer takes nothing from what the others say.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shardine_model::{ErrorCode, NodeId, Refusal, TableId};
+use shardine_router::{Heard, RemoteCall, Response, WritebackReport, join, join_writeback};
+
+use super::{Exchange, Neighbourhood, join_tables};
+use crate::lane_message::{LaneMessage, Respond};
+
+/// The lane on whose links other nodes are asked.
+const ASKING_LANE: usize = 0;
+
+/// What each node has said, this one first.
+type Told = Vec<(NodeId, Response)>;
+
+/// Gathers until everybody has said something, or is known to say nothing.
+struct Round<F> {
+    left: usize,
+    told: Told,
+    finish: Option<F>,
+}
+
+impl<F: FnOnce(Told)> Round<F> {
+    fn add(round: &Mutex<Self>, node: NodeId, response: Response) {
+        let mut this = round.lock().unwrap_or_else(PoisonError::into_inner);
+        this.told.push((node, response));
+        this.left -= 1;
+        if this.left > 0 {
+            return;
+        }
+        let (told, finish) = (std::mem::take(&mut this.told), this.finish.take());
+        drop(this);
+        if let Some(finish) = finish {
+            finish(told);
+        }
+    }
+}
+
+impl Exchange {
+    /// Has this node and every other one that is not silent answer a question about itself.
+    fn ask_nodes(
+        self: &Arc<Self>,
+        cluster: &Neighbourhood,
+        call: &RemoteCall,
+        here: impl FnOnce(Respond),
+        finish: impl FnOnce(Told) + Send + 'static,
+    ) {
+        let own = NodeId(self.node);
+        let others = cluster.map.nodes.iter().map(|entry| entry.node).filter(|node| *node != own);
+        let others: Vec<NodeId> = others.filter(|node| cluster.board.silent_for(*node).is_none()).collect();
+        let round = Arc::new(Mutex::new(Round { left: others.len() + 1, told: Vec::new(), finish: Some(finish) }));
+        let answer = |node: NodeId| -> Respond {
+            let round = Arc::clone(&round);
+            Box::new(move |response| Round::add(&round, node, response))
+        };
+        for node in others {
+            let (call, done) = (call.clone(), answer(node));
+            self.inboxes[ASKING_LANE].send(LaneMessage::AskNode { node, call, done });
+        }
+        here(answer(own));
+    }
+
+    /// The cluster as this node and all that answer it see it.
+    pub fn cluster_status(self: &Arc<Self>, done: Respond) {
+        let Some(cluster) = &self.cluster else { return self.status(done) };
+        let exchange = Arc::clone(self);
+        let finish = move |told: Told| {
+            let own = NodeId(exchange.node);
+            let (mut here, mut others) = (None, Vec::new());
+            for (node, response) in told {
+                match response {
+                    Response::Status(status) if node == own => here = Some(*status),
+                    Response::Status(status) => others.push((node, Heard::Status(status))),
+                    _ => others.push((node, Heard::Nothing)),
+                }
+            }
+            let (Some(here), Some(cluster)) = (here, &exchange.cluster) else {
+                return done(super::refused(ErrorCode::Internal));
+            };
+            for entry in cluster.map.nodes.iter().filter(|entry| entry.node != own) {
+                // What came from a node that fell silent meanwhile still counts.
+                let heard = others.iter().any(|(node, heard)| *node == entry.node && matches!(heard, Heard::Status(_)));
+                if let Some(silent) = cluster.board.silent_for(entry.node).filter(|_| !heard) {
+                    others.retain(|(node, _)| *node != entry.node);
+                    let for_ms = u64::try_from(silent.as_millis()).unwrap_or(u64::MAX);
+                    others.push((entry.node, Heard::Silent { for_ms }));
+                }
+            }
+            done(Response::Status(Box::new(join(&cluster.map, here, others))));
+        };
+        let this = Arc::clone(self);
+        self.ask_nodes(cluster, &RemoteCall::Status, |done| this.status(done), finish);
+    }
+
+    /// How far SQL is behind, in the words of every shard's leader.
+    pub fn cluster_writeback(self: &Arc<Self>, done: Respond) {
+        let Some(cluster) = &self.cluster else { return self.writeback(done) };
+        let exchange = Arc::clone(self);
+        let finish = move |told: Told| {
+            let (mut reports, mut unheard) = (Vec::new(), Vec::new());
+            for (node, response) in told {
+                match response {
+                    Response::Writeback(report) => reports.push(*report),
+                    _ => unheard.push(exchange.name_of(node)),
+                }
+            }
+            let tables = join_tables(reports.iter_mut().flat_map(|report| std::mem::take(&mut report.tables)));
+            let dirty = tables.iter().map(|table| table.dirty_rows).sum();
+            let database = join_writeback(reports.into_iter().filter_map(|report| report.database), dirty);
+            done(Response::Writeback(Box::new(WritebackReport { database, tables, unheard })));
+        };
+        let this = Arc::clone(self);
+        self.ask_nodes(cluster, &RemoteCall::Writeback, |done| this.writeback(done), finish);
+    }
+
+    /// Rows that SQL does not take, of every shard. All of them or none: a list without what one node has would say that it has
+    /// nothing.
+    pub fn cluster_dead_letters(self: &Arc<Self>, table: Option<TableId>, done: Respond) {
+        let Some(cluster) = &self.cluster else { return self.dead_letters(table, done) };
+        let exchange = Arc::clone(self);
+        let finish = move |told: Told| {
+            let mut letters = Vec::new();
+            for (node, response) in told {
+                match response {
+                    Response::DeadLetters(more) => letters.extend(more),
+                    _ => {
+                        let message = format!("node {} does not answer; try again", exchange.name_of(node));
+                        return done(Response::Refused(Refusal::new(ErrorCode::Busy, message)));
+                    }
+                }
+            }
+            done(Response::DeadLetters(letters));
+        };
+        self.ask_nodes(cluster, &RemoteCall::DeadLetters { table }, |done| self.dead_letters(table, done), finish);
+    }
+
+    fn name_of(&self, node: NodeId) -> String {
+        let entry = self.cluster.as_ref().and_then(|cluster| cluster.map.node(node));
+        entry.map(|entry| entry.name.clone()).unwrap_or_default()
+    }
+}
