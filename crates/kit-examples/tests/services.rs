@@ -26,6 +26,8 @@ async fn listen() -> (TcpListener, String) {
 struct Matcher {
     shard: Shard,
     takes: Duration,
+    /// Goals of a hit.
+    goals: usize,
 }
 
 #[tonic::async_trait]
@@ -34,7 +36,8 @@ impl GoalsMatcher for Matcher {
         let hits = batch.into_inner().hits;
         let read = async |hits: &[Hit]| {
             tokio::time::sleep(self.takes).await;
-            let reaches = |hit: &Hit| GoalReaches { watch_id: hit.watch_id, goal_ids: vec![hit.counter_id] };
+            let reaches =
+                |hit: &Hit| GoalReaches { watch_id: hit.watch_id, goal_ids: vec![hit.counter_id; self.goals] };
             Ok(hits.iter().map(reaches).collect())
         };
         let answer = self.shard.get(&hits, |hit| hit.counter_id.into(), read).await?;
@@ -44,10 +47,14 @@ impl GoalsMatcher for Matcher {
 }
 
 async fn goals_host(interval: Interval, takes: Duration) -> (String, Shard) {
+    goals_host_with(interval, takes, 1).await
+}
+
+async fn goals_host_with(interval: Interval, takes: Duration, goals: usize) -> (String, Shard) {
     let (listener, address) = listen().await;
     let shard = Shard::new(Identity::new("vla", &address));
     shard.serve(interval);
-    let door = GoalsMatcherServer::new(Matcher { shard: shard.clone(), takes });
+    let door = GoalsMatcherServer::new(Matcher { shard: shard.clone(), takes, goals });
     tokio::spawn(Server::builder().add_service(door).serve_with_incoming(TcpListenerStream::new(listener)));
     (address, shard)
 }
@@ -71,6 +78,24 @@ async fn a_server_answers_all_keys_or_none_and_always_says_what_it_serves() {
         assert_eq!((reply.all_matched, reply.reaches.len()), (all_matched, values));
         assert_eq!(reply.shard.as_ref().unwrap().interval(), Interval::new(10, 20));
     }
+}
+
+/// A reply has tonic's limit of 4 MiB: what it was, and whose, is told; smaller requests get through.
+#[tokio::test]
+async fn a_reply_that_is_too_large_is_told_and_smaller_parts_are_not() {
+    let (address, _shard) = goals_host_with(Interval::WHOLE, Duration::ZERO, 100_000).await;
+    let hits: Vec<Hit> = (0..20).map(|number| hit(number, 1_000_000)).collect();
+    let client = |request_keys_max| {
+        let (host_timeout, deadline) = (Duration::from_secs(20), Duration::from_secs(60));
+        let options = Options { request_keys_max, host_timeout, deadline, ..Options::default() };
+        Client::start(GoalsRequest, Fixed::new([address.clone()]), options)
+    };
+
+    let told = client(10_000).get(&hits).await.unwrap_err().to_string();
+    let found = client(10).get(&hits).await.unwrap();
+
+    assert!(told.contains(&format!("from {address} (OutOfRange:")), "{told}");
+    assert!(found.len() == 20 && found.values().all(|goals| goals.len() == 100_000));
 }
 
 /// kit A-36: over a real connection, which has to carry the news.
@@ -111,7 +136,7 @@ async fn a_call_finds_a_host_that_comes_up_while_it_waits() {
     let listener = TcpListener::bind(&address).await.unwrap();
     let shard = Shard::new(Identity::new("vla", &address));
     shard.serve(Interval::WHOLE);
-    let door = GoalsMatcherServer::new(Matcher { shard, takes: Duration::ZERO });
+    let door = GoalsMatcherServer::new(Matcher { shard, takes: Duration::ZERO, goals: 1 });
     tokio::spawn(Server::builder().add_service(door).serve_with_incoming(TcpListenerStream::new(listener)));
 
     assert_eq!(calling.await.unwrap().unwrap(), [(1, vec![5])].into());

@@ -20,7 +20,7 @@ use crate::goals::load::random_hits;
 use crate::goals::request::GoalsRequest;
 
 /// Between two proofs of a claim; it times out after six.
-const PING_MS: u64 = 500;
+const PING_MS: u64 = 1_000;
 const BOUNDS: [u64; SHARDS - 1] = [1_000, 2_000];
 /// How long everything may take to be well again.
 const HEALING: Duration = Duration::from_secs(90);
@@ -74,7 +74,7 @@ pub async fn run(plan: &Plan, kind: Kind, program: &Path, tell: &dyn Fn(&str)) -
 
 fn options() -> Options {
     Options {
-        ping_period: Duration::from_millis(PING_MS),
+        ping_period: Duration::from_millis(500),
         search_period: Duration::from_millis(100),
         host_timeout: Duration::from_secs(2),
         deadline: Duration::from_secs(8),

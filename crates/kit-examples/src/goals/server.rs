@@ -73,18 +73,26 @@ pub async fn run(options: Options) -> Result<()> {
     let cut = Cut::at(&options.bounds);
     match claims::open(&options.claims, cut.shards(), options.timeout())? {
         Claims::Postgres(store) => {
-            store.prepare(&options.dc).await?;
+            prepare(async || store.prepare(&options.dc).await, &options).await;
             serve(*store, cut, options).await
         }
         Claims::Mysql(store) => {
-            store.prepare(&options.dc).await?;
+            prepare(async || store.prepare(&options.dc).await, &options).await;
             serve(store, cut, options).await
         }
         Claims::Sqlite(store) => {
-            store.prepare(&options.dc).await?;
+            prepare(async || store.prepare(&options.dc).await, &options).await;
             serve(store, cut, options).await
         }
         Claims::Shardine(store) => serve(*store, cut, options).await,
+    }
+}
+
+/// Makes the table and its rows. A store that does not answer yet is waited for, as it is later on.
+async fn prepare(make: impl AsyncFn() -> Result<(), shardine_kit::claim::Error>, options: &Options) {
+    while let Err(error) = make().await {
+        eprintln!("waiting for the claims: {error}");
+        tokio::time::sleep(options.ping()).await;
     }
 }
 
