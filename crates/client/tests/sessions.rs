@@ -9,6 +9,8 @@ use shardine_client::{
     Watch,
 };
 use shardine_testkit::{Options, PATIENCE, Shardine};
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 const NODE: &str = "/local/tests";
@@ -280,4 +282,36 @@ async fn an_absent_server_is_named() {
     let Err(error) = client.start_session(NODE, SessionOptions::default()).await else { panic!("nobody is there") };
 
     assert!(error.to_string().contains("127.0.0.1:1 cannot be reached"), "{error}");
+}
+
+/// A machine that has vanished does not say so.
+#[tokio::test]
+async fn who_gives_up_early_does_not_wait_on_the_same_connection_again() {
+    let vanished = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::new(&vanished.local_addr().unwrap().to_string()).unwrap();
+    let start = || client.start_session("/local/x", SessionOptions::default());
+
+    let mut first = tokio::select! {
+        started = start() => panic!("{started:?}, and nobody answers"),
+        socket = async {
+            let mut socket = vanished.accept().await.unwrap().0;
+            is_asked(&mut socket).await;
+            socket
+        } => socket,
+    };
+
+    tokio::select! {
+        biased;
+        second = vanished.accept() => drop(second),
+        () = is_asked(&mut first) => panic!("asked where nobody answers"),
+        started = start() => panic!("{started:?}, and nobody answers"),
+    }
+}
+
+/// Waits until a session was asked for.
+async fn is_asked(socket: &mut TcpStream) {
+    let mut heard = Vec::new();
+    while !heard.windows(8).any(|word| word == b"/local/x") {
+        assert_ne!(socket.read_buf(&mut heard).await.unwrap(), 0, "it is left open");
+    }
 }

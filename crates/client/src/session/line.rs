@@ -77,12 +77,10 @@ impl Line {
         let dial = self.connections.dial();
         let silence = |_| dial.unreachable(format!("no answer in {ATTEMPT_MAX:?}"));
         let connection = timeout_at(until, self.connections.join()).await.map_err(silence)??;
-        let opened = timeout_at(until, open(dial, &connection, self.start.clone())).await.map_err(silence);
-        let (stream, session_id) = opened.flatten().inspect_err(|error| {
-            if matches!(error, Error::Unreachable { .. }) {
-                connection.lose();
-            }
-        })?;
+        let mut attempt = Attempt { connection: &connection, is_answered: false };
+        let opened = timeout_at(until, open(dial, &connection, self.start.clone())).await.map_err(silence).flatten();
+        attempt.is_answered = !matches!(opened, Err(Error::Unreachable { .. }));
+        let (stream, session_id) = opened?;
         self.start.session_id = session_id;
         self.prove(sent_at);
         Ok(stream)
@@ -103,6 +101,21 @@ impl Line {
             }
         };
         timeout_at(deadline, attempts).await.ok().flatten()
+    }
+}
+
+/// An attempt on a connection. One without an answer, also if whoever waited for it has given up early, leaves the connection
+/// to itself: it may lead to a machine that has vanished, where the next attempt would wait in vain too.
+struct Attempt<'a> {
+    connection: &'a Connection,
+    is_answered: bool,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.connection.lose();
+        }
     }
 }
 
