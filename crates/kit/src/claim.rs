@@ -208,7 +208,7 @@ impl<S: Store> Keeper<S> {
         }
     }
 
-    /// A store that does not answer within a period is asked anew.
+    /// A store that does not answer in time is asked anew.
     async fn perform(&self, request: StoreRequest) -> Outcome {
         let who = &self.identity;
         // A store that panics has said nothing, like one that is down.
@@ -225,7 +225,7 @@ impl<S: Store> Keeper<S> {
             }
         });
         let answer = async { answer.await.unwrap_or_else(|panic| Err(Error::new("the store", panic))) };
-        match timeout(self.options.times.ping, answer).await {
+        match timeout(self.options.times.patience(self.store.timeout()), answer).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => {
                 tracing::warn!(host = %who.host, %error, ?request, "no word about the claim");

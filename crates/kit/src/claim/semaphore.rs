@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use shardine_client::{Acquire, Client, Include, NodeSettings, Semaphore, Session, SessionOptions, Status};
 use tokio::sync::Mutex;
 
@@ -21,13 +22,25 @@ pub struct Semaphores {
     dcs: Vec<String>,
     shards: u32,
     timeout: Duration,
-    session: Mutex<Option<Session>>,
+    kept: Mutex<Kept>,
+}
+
+/// What this server has on the node. Whoever asks may give up at any step, so that it is written down before the next one.
+#[derive(Debug, Default)]
+struct Kept {
+    /// The session that holds whatever is held.
+    session: Option<Session>,
+    /// What is being claimed anew: the semaphore may be this session's already, under a generation that nobody has.
+    anew: Option<Hold>,
 }
 
 type Outcome<T> = Result<T, shardine_client::Error>;
 
 /// What a session's key may have.
 const KEY_BYTES_MAX: usize = 16;
+
+/// Semaphores that are looked at beside each other.
+const LOOKS_MAX: usize = 32;
 
 const OWNERS: Include = Include { owners: true, waiters: false };
 
@@ -40,7 +53,7 @@ impl Semaphores {
         shards: u32,
     ) -> Self {
         let dcs = dcs.into_iter().map(Into::into).collect();
-        Self { client, node: node.into(), dcs, shards, timeout: TIMEOUT, session: Mutex::new(None) }
+        Self { client, node: node.into(), dcs, shards, timeout: TIMEOUT, kept: Mutex::default() }
     }
 
     /// The same with another timeout, which is that of its sessions.
@@ -50,22 +63,21 @@ impl Semaphores {
     }
 
     /// The session that holds whatever is held; a new one if the last is over.
-    async fn session(&self, kept: &mut Option<Session>, who: &Identity) -> Outcome<Session> {
-        if let Some(session) = kept.as_ref().filter(|session| !session.state().is_over()) {
+    async fn session(&self, kept: &mut Kept, who: &Identity) -> Outcome<Session> {
+        if let Some(session) = kept.session.as_ref().filter(|session| !session.state().is_over()) {
             return Ok(session.clone());
         }
         self.client.create_node(&self.node, NodeSettings::default()).await?;
         let session = self.client.start_session(&self.node, self.options(who, None)).await?;
-        *kept = Some(session.clone());
+        kept.session = Some(session.clone());
         Ok(session)
     }
 
     async fn take_one(&self, who: &Identity) -> Outcome<Option<Hold>> {
-        let mut kept = self.session.lock().await;
+        let mut kept = self.kept.lock().await;
         let session = self.session(&mut kept, who).await?;
         let mut free = Vec::new();
-        for shard in 0..self.shards {
-            let found = look(&session, &name(&who.dc, shard)).await?;
+        for (shard, found) in (0..).zip(self.look_at_all(&session, &who.dc).await?) {
             let note = Note::read(&found.data);
             match owner(&found) {
                 // Its own from before a restart, or from a claim whose answer was lost.
@@ -89,10 +101,16 @@ impl Semaphores {
         Ok(None)
     }
 
+    /// The semaphores of a data centre in their order. Beside each other: many shards take no longer than a few.
+    async fn look_at_all(&self, session: &Session, dc: &str) -> Outcome<Vec<Semaphore>> {
+        let looks = (0..self.shards).map(|shard| async move { look(session, &name(dc, shard)).await });
+        stream::iter(looks).buffered(LOOKS_MAX).try_collect().await
+    }
+
     /// Takes over the session of this host's process before. If that one still lives, it hears that its session is over.
-    async fn come_back(&self, kept: &mut Option<Session>, who: &Identity, id: u64) -> Outcome<Session> {
+    async fn come_back(&self, kept: &mut Kept, who: &Identity, id: u64) -> Outcome<Session> {
         let session = self.client.start_session(&self.node, self.options(who, Some(id))).await?;
-        *kept = Some(session.clone());
+        kept.session = Some(session.clone());
         Ok(session)
     }
 
@@ -105,53 +123,77 @@ impl Semaphores {
     }
 
     async fn prove(&self, who: &Identity, hold: Hold) -> Outcome<Option<Hold>> {
-        let mut kept = self.session.lock().await;
+        let mut kept = self.kept.lock().await;
         // Without a session nothing was ever claimed from here.
-        let Some(session) = kept.clone() else { return Ok(None) };
+        let Some(session) = kept.session.clone() else { return Ok(None) };
         if session.state().is_over() {
             return self.find_again(&mut kept, who, hold, &session).await;
         }
-        match session.describe(&name(&who.dc, hold.shard), OWNERS).await {
-            Err(error) if error.status() == Some(Status::NotFound) => self.claim_again(&session, who, hold).await,
+        match look(&session, &name(&who.dc, hold.shard)).await {
             Err(shardine_client::Error::Expired) => self.find_again(&mut kept, who, hold, &session).await,
-            Ok(found) if owner(&found).is_none() => self.claim_again(&session, who, hold).await,
-            found => found.map(|found| is_ours(&found, session.id(), hold).then_some(hold)),
+            found => self.judge(&mut kept, &session, who, hold, &found?).await,
         }
     }
 
     /// Looks whether a claim is still held although its session is over. It may be over because the server was silent for
     /// longer than it lives, on this machine's clock: that says nothing about the claim. Whoever claims a shard writes down a
     /// new generation, so as long as it is this one nobody else has had it.
-    async fn find_again(
-        &self,
-        kept: &mut Option<Session>,
-        who: &Identity,
-        hold: Hold,
-        before: &Session,
-    ) -> Outcome<Option<Hold>> {
+    async fn find_again(&self, kept: &mut Kept, who: &Identity, hold: Hold, before: &Session) -> Outcome<Option<Hold>> {
         // By a session of its own: whoever has come back to the old one, under this host's name, is not to be disturbed.
         let session = self.client.start_session(&self.node, self.options(who, None)).await?;
         let found = look(&session, &name(&who.dc, hold.shard)).await?;
+        let is_same = Note::read(&found.data).generation == hold.generation || kept.anew == Some(hold);
         match owner(&found) {
-            Some((id, _)) if id == before.id() && Note::read(&found.data).generation == hold.generation => {
+            Some((id, _)) if id == before.id() && is_same => {
                 let session = self.come_back(kept, who, id).await?;
                 let found = look(&session, &name(&who.dc, hold.shard)).await?;
-                Ok(is_ours(&found, session.id(), hold).then_some(hold))
+                self.judge(kept, &session, who, hold, &found).await
             }
             Some(_) => Ok(None),
             None => {
-                let held = self.claim_again(&session, who, hold).await?;
-                *kept = Some(session);
-                Ok(held)
+                kept.session = Some(session.clone());
+                self.claim_again(kept, &session, who, hold).await
             }
         }
     }
 
-    /// Takes a shard that nobody holds, and that was this server's: under the generation that it had if nobody has claimed it
-    /// meanwhile, or else (it was claimed and is free again, or deleted, or is an older one from a backup) under a new one.
-    async fn claim_again(&self, session: &Session, who: &Identity, hold: Hold) -> Outcome<Option<Hold>> {
+    /// What a look at its semaphore says about a claim.
+    async fn judge(
+        &self,
+        kept: &mut Kept,
+        session: &Session,
+        who: &Identity,
+        hold: Hold,
+        found: &Semaphore,
+    ) -> Outcome<Option<Hold>> {
+        let is_ours = match owner(found) {
+            None => return self.claim_again(kept, session, who, hold).await,
+            Some((id, _)) => id == session.id(),
+        };
+        if is_ours && kept.anew == Some(hold) {
+            return self.claim_again(kept, session, who, hold).await;
+        }
+        Ok((is_ours && Note::read(&found.data).generation == hold.generation).then_some(hold))
+    }
+
+    /// Takes a shard that nobody holds, and that was this server's, and goes on with that where it was given up.
+    async fn claim_again(
+        &self,
+        kept: &mut Kept,
+        session: &Session,
+        who: &Identity,
+        hold: Hold,
+    ) -> Outcome<Option<Hold>> {
+        kept.anew = Some(hold);
+        let held = self.claim_anew(session, who, hold).await?;
+        kept.anew = None;
+        Ok(held)
+    }
+
+    /// Under the generation that it had if nobody has claimed it meanwhile, or else (it was claimed and is free again, or
+    /// deleted, or is an older one from a backup) under a new one.
+    async fn claim_anew(&self, session: &Session, who: &Identity, hold: Hold) -> Outcome<Option<Hold>> {
         let semaphore = name(&who.dc, hold.shard);
-        look(session, &semaphore).await?;
         if !session.acquire(&semaphore, at_once(who)).await? {
             return Ok(None);
         }
@@ -165,13 +207,12 @@ impl Semaphores {
     }
 
     async fn list(&self) -> Outcome<Vec<Holder>> {
-        let mut kept = self.session.lock().await;
+        let mut kept = self.kept.lock().await;
         let nobody = Identity::new("", "");
         let session = self.session(&mut kept, &nobody).await?;
         let mut holders = Vec::new();
         for dc in &self.dcs {
-            for shard in 0..self.shards {
-                let found = look(&session, &name(dc, shard)).await?;
+            for (shard, found) in (0..).zip(self.look_at_all(&session, dc).await?) {
                 if let Some((_, host)) = owner(&found) {
                     let (dc, generation) = (dc.clone(), Note::read(&found.data).generation);
                     holders.push(Holder { dc, shard, host, generation });
@@ -231,11 +272,6 @@ async fn look(session: &Session, name: &str) -> Outcome<Semaphore> {
     }
 }
 
-/// Whether this session holds it under this generation.
-fn is_ours(found: &Semaphore, session: u64, hold: Hold) -> bool {
-    owner(found).is_some_and(|(id, _)| id == session) && Note::read(&found.data).generation == hold.generation
-}
-
 /// Whose it is: session and host.
 fn owner(found: &Semaphore) -> Option<(u64, String)> {
     let claim = found.owners.first()?;
@@ -261,7 +297,7 @@ impl Store for Semaphores {
 
     async fn release(&self, who: &Identity, hold: Hold) -> Result<(), Error> {
         // With the session, so that nothing is found again that was given back.
-        match self.session.lock().await.take() {
+        match self.kept.lock().await.session.take() {
             Some(session) => session.release(&name(&who.dc, hold.shard)).await.map(drop).map_err(error),
             None => Ok(()),
         }

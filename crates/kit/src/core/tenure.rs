@@ -39,6 +39,13 @@ impl Times {
             Some(_) => None,
         }
     }
+
+    /// How long a store's answer is waited for before it is asked anew: half of the time that a proof gives. A store that is
+    /// slow takes several steps for an answer, and one that is given up too early never gets to the last of them; a question
+    /// that was lost still leaves time for a second one.
+    pub(crate) fn patience(&self, timeout: Duration) -> Duration {
+        (timeout.saturating_sub(self.margin) / 2).max(self.ping)
+    }
 }
 
 /// What a holder does while the store is silent, for whatever reason: the store is down, or the way to it is.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use shardine_kit::claim::{Error, Holder, OnLoss, Store};
 use shardine_kit::{Claim, ClaimOptions, Hold, Identity, Interval, Shard, Times, WhileSilent};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 #[derive(Default)]
 struct Script {
@@ -18,6 +18,8 @@ struct Script {
     /// Takes the question and never answers.
     is_stuck: bool,
     panics: bool,
+    /// What an answer takes.
+    takes: Duration,
     claims: u32,
     renewals: u32,
 }
@@ -31,14 +33,15 @@ impl Scripted {
     }
 
     async fn answer<T>(&self, make: impl FnOnce(&mut Script) -> T) -> Result<T, Error> {
-        let (is_stuck, is_down, panics) = {
+        let (is_stuck, is_down, panics, takes) = {
             let script = self.0.lock().unwrap();
-            (script.is_stuck, script.is_down, script.panics)
+            (script.is_stuck, script.is_down, script.panics, script.takes)
         };
         assert!(!panics, "this panic is part of the test");
         if is_stuck {
             std::future::pending::<()>().await;
         }
+        sleep(takes).await;
         match is_down {
             true => Err(Error::new("script", "down")),
             false => Ok(make(&mut self.0.lock().unwrap())),
@@ -123,6 +126,21 @@ async fn kit_a_46_a_holder_proves_itself_every_period() {
 
     assert_eq!(store.0.lock().unwrap().renewals, 12);
     assert!(claim.is_proven() && !shard.interval().is_empty());
+}
+
+/// A store that is slow, but not too slow for its claims, is as good as a quick one: an answer that takes longer than a period
+/// is waited for, and not asked for anew and anew.
+#[tokio::test(start_paused = true)]
+async fn kit_a_46_an_answer_may_take_longer_than_a_period() {
+    let store = Arc::new(Scripted::default());
+    store.say(|script| script.takes = Duration::from_secs(9));
+    let hour = Duration::from_secs(3_600);
+    let (claim, shard) = timeout(hour, served(&store)).await.expect("a shard in the end");
+
+    for _ in 0..600 {
+        pass(1).await;
+        assert!(claim.is_proven() && !shard.interval().is_empty());
+    }
 }
 
 #[tokio::test(start_paused = true)]

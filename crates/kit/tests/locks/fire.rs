@@ -1,6 +1,9 @@
 //! What must not end a service: a store that is silent for longer than a claim lives, rows that are missing, servers in
 //! numbers, names that are too long, and a client that looks in the wrong place.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use shardine_client::{Delete, NodeSettings, SessionOptions};
@@ -38,6 +41,56 @@ async fn silence_of_shardine_is_no_loss_however_long_it_is() {
     };
     assert_eq!(word, Some(hold), "nobody else has claimed it");
     assert_eq!(store.renew(&me, hold).await.unwrap(), Some(hold));
+}
+
+/// How a holder's semaphore or session goes while nobody else takes its shard.
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    Deleted,
+    Stopped,
+    Left,
+}
+
+/// kit: whoever asks for a proof may give up at any of its steps, and what was done until then is not taken for
+/// somebody else's by the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proof_that_is_given_up_at_any_step_is_no_loss() {
+    let rig = Coordination::new().await;
+    let (store, me) = (rig.store().await, who("a", "h0"));
+    let mut hold = store.claim(&me).await.unwrap().unwrap();
+
+    for ending in [Ending::Deleted, Ending::Stopped, Ending::Left] {
+        for steps in 1.. {
+            match ending {
+                Ending::Deleted => rig.session().await.delete("a/shard-0", Delete::Force).await.unwrap(),
+                Ending::Stopped => rig.takes_session(&me, "a/shard-0").await.stop().await.unwrap(),
+                Ending::Left => drop(rig.takes_session(&me, "a/shard-0").await.leave().await),
+            }
+            let begun = within(steps, store.renew(&me, hold)).await;
+            let is_done = begun.is_some();
+            let word = match begun {
+                Some(word) => word,
+                None => store.renew(&me, hold).await,
+            };
+            hold = word.unwrap().unwrap_or_else(|| panic!("lost after {ending:?} and {steps} steps"));
+            if is_done {
+                break;
+            }
+        }
+    }
+}
+
+/// What comes of it in so many steps; without an end by then it is given up.
+async fn within<F: Future>(steps: usize, future: F) -> Option<F::Output> {
+    let (mut future, mut taken) = (pin!(future), 0);
+    poll_fn(|context| {
+        if taken == steps {
+            return Poll::Ready(None);
+        }
+        taken += 1;
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
 }
 
 /// kit A-44: whoever waits for a shard makes the rows that are missing.

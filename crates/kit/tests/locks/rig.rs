@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use shardine_client::{Acquire, Client, Delete, NodeSettings, Session, SessionOptions};
+use shardine_client::{Acquire, Client, Delete, Include, NodeSettings, Session, SessionOptions};
 use shardine_kit::Identity;
 use shardine_kit::claim::{MysqlTable, PostgresTable, Semaphores, SqliteTable, Store, Table};
 use shardine_testkit::sql_server::{Database, Kind, Shared};
@@ -211,6 +211,15 @@ impl Coordination {
         let client = self.client();
         client.create_node(NODE, NodeSettings::default()).await.unwrap();
         client.start_session(NODE, SessionOptions::default()).await.unwrap()
+    }
+
+    /// The session that holds a semaphore, taken away from the server of this name.
+    pub async fn takes_session(&self, who: &Identity, semaphore: &str) -> Session {
+        let owners = Include { owners: true, waiters: false };
+        let found = self.session().await.describe(semaphore, owners).await.unwrap();
+        let (resume, protection_key) = (Some(found.owners[0].session_id), Some(who.host.clone().into_bytes()));
+        let options = SessionOptions { timeout: TIMEOUT, resume, protection_key, ..SessionOptions::default() };
+        self.client().start_session(NODE, options).await.unwrap()
     }
 
     /// As a server has it, with claims that live for so long.
