@@ -1,3 +1,5 @@
+//! What each node says of the cluster is put together as one picture.
+
 use shardine_model::{Bounds, Epoch, NodeEntry, Placement, ReplicaId, ShardState};
 
 use super::*;
