@@ -254,7 +254,7 @@ pub(crate) struct Settled {
     own: NodeId,
     map: ClusterMap,
     /// Whom this node has told who they are: the start that was told. A node is told once; a second start with an empty
-    /// directory would have forgotten its votes.
+    /// directory would have forgotten its votes. In memory only: docs/limits.md says what that leaves open.
     told: Mutex<std::collections::BTreeMap<NodeId, u64>>,
 }
 
