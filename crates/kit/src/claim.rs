@@ -16,6 +16,7 @@ mod sqlite;
 mod table;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -68,6 +69,8 @@ pub struct Claim<S: Store> {
     store: Arc<S>,
     identity: Identity,
     lease: Lease,
+    /// How long the store's answer is waited for.
+    patience: Duration,
     state: watch::Receiver<State>,
     keeper: JoinHandle<()>,
 }
@@ -99,7 +102,8 @@ impl<S: Store> Claim<S> {
             tenure: Tenure::new(options.times, timeout, options.while_silent, lease.now().moment),
             tell,
         };
-        Self { store, identity, lease, state, keeper: tokio::spawn(keeper.run()) }
+        let patience = options.times.patience(timeout);
+        Self { store, identity, lease, patience, state, keeper: tokio::spawn(keeper.run()) }
     }
 
     /// Waits until a shard is held, and says which.
@@ -153,14 +157,14 @@ impl<S: Store> Claim<S> {
     ///
     /// # Errors
     ///
-    /// If the store could not be told; the claim times out then.
+    /// If the store could not be told, or does not answer in time; the claim times out then.
     pub async fn release(self) -> Result<(), Error> {
         self.keeper.abort();
-        self.lease.end();
-        match self.hold() {
-            Some(hold) => self.store.release(&self.identity, hold).await,
-            None => Ok(()),
-        }
+        self.lease.close();
+        let Some(hold) = self.hold() else { return Ok(()) };
+        // A server that stops is not to hang on a store that does.
+        let told = timeout(self.patience, self.store.release(&self.identity, hold)).await;
+        told.unwrap_or_else(|_| Err(Error::new("the store", "no answer in time")))
     }
 }
 
@@ -168,7 +172,7 @@ impl<S: Store> Drop for Claim<S> {
     fn drop(&mut self) {
         self.keeper.abort();
         // Nobody renews it any more: nothing may be answered under it.
-        self.lease.end();
+        self.lease.close();
     }
 }
 

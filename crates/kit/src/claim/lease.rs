@@ -1,7 +1,7 @@
 //! Until when a holder may answer, and under which generation.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::time::Instant;
@@ -24,6 +24,8 @@ struct State {
     until: AtomicU64,
     wall_until: AtomicU64,
     generation: AtomicU64,
+    /// Nobody renews it any more, for ever.
+    is_closed: AtomicBool,
 }
 
 /// Both clocks at one moment.
@@ -57,14 +59,21 @@ impl Lease {
         self.state.until.store(until.micros(), Ordering::Release);
     }
 
-    /// Nothing may be answered any more.
+    /// Nothing may be answered until the next proof.
     pub fn end(&self) {
         self.state.until.store(0, Ordering::Release);
     }
 
+    /// Nothing may be answered any more, whatever comes of a proof that is on its way: whoever takes that in may do so on
+    /// another thread after this.
+    pub fn close(&self) {
+        self.state.is_closed.store(true, Ordering::Release);
+    }
+
     pub fn is_proven(&self) -> bool {
         let now = self.now();
-        now.moment.micros() < self.state.until.load(Ordering::Acquire)
+        !self.state.is_closed.load(Ordering::Acquire)
+            && now.moment.micros() < self.state.until.load(Ordering::Acquire)
             && now.wall < self.state.wall_until.load(Ordering::Acquire)
     }
 
@@ -107,6 +116,17 @@ mod tests {
         wall_at(1_000 + 20_000);
 
         assert!(!lease.is_proven() && lease.generation() == 4);
+    }
+
+    #[test]
+    fn a_proof_that_was_on_its_way_does_not_open_what_was_given_back() {
+        let lease = Lease::new();
+        let sent = lease.now();
+
+        lease.close();
+        lease.extend(Hold { shard: 1, generation: 3 }, sent, Moment::from_micros(u64::MAX));
+
+        assert!(!lease.is_proven());
     }
 
     /// kit A-49: whoever serves on while the store is silent does so by any clock.

@@ -244,12 +244,13 @@ impl<'a, R: Request> Fetch<'a, R> {
         }
     }
 
-    /// Keeps the first value of each key, and says which keys the reply had.
+    /// Keeps the first value of each key, and says which keys the reply had, in ascending order.
     fn keep(&mut self, ask: AskId, reply: Reply<R::Id, R::Value>) -> Vec<u32> {
         let mut found = Vec::with_capacity(reply.values.len());
         for (id, value) in reply.values {
-            // An id that nobody asked for is no answer to anything.
-            let Some(number) = self.numbers.get(&id).copied() else { continue };
+            // What this host was not asked for is no answer to anything: it need not be a key of its own.
+            let is_asked = |number: &u32| self.call.ask(ask).keys.binary_search(number).is_ok();
+            let Some(number) = self.numbers.get(&id).copied().filter(is_asked) else { continue };
             let place = &mut self.values[number as usize];
             match place {
                 None => {
@@ -261,6 +262,8 @@ impl<'a, R: Request> Fetch<'a, R> {
             }
             found.push(number);
         }
+        found.sort_unstable();
+        found.dedup();
         found
     }
 
@@ -358,16 +361,19 @@ async fn listen<R: Request>(inner: Arc<Inner<R>>, mut asks: Asks<R>, mut waiting
             let Ok(done) = done else { continue };
             waiting.remove(&done.ask);
             inner.count(&done.host, End::Late);
-            if let Heard::Reply(reply) = inner.learn(&done.host, done.sent, done.outcome)
-                && reply.all_matched
-            {
-                done.host.took(done.took);
+            match inner.learn(&done.host, done.sent, done.outcome) {
+                Heard::Reply(reply) if reply.all_matched => done.host.took(done.took),
+                Heard::Reply(_) => {}
+                Heard::Failed(_) => done.host.fell_short(inner.now()),
             }
         }
     };
     // Whoever needs longer than a request may take is not waited for.
     let _ = tokio::time::timeout(inner.options.host_timeout, hearing).await;
-    waiting.values().for_each(|host| inner.count(host, End::TimedOut));
+    for host in waiting.values() {
+        inner.count(host, End::TimedOut);
+        host.doubt(inner.now());
+    }
 }
 
 /// A call that waits for a host: as long as there is one, hosts are asked more often.

@@ -254,6 +254,18 @@ async fn times_that_cannot_work_are_refused_at_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_stops_does_not_hang_on_a_store_that_does() {
+    let store = Arc::new(Scripted::default());
+    let (claim, shard) = served(&store).await;
+    store.say(|script| script.is_stuck = true);
+
+    let told = timeout(Duration::from_secs(30), claim.release()).await.unwrap();
+
+    assert_eq!(told.unwrap_err().to_string(), "the store: no answer in time");
+    assert!(shard.interval().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_claim_that_is_dropped_serves_nothing() {
     let store = Arc::new(Scripted::default());
     let (claim, shard) = served(&store).await;

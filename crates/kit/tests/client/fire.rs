@@ -259,3 +259,49 @@ async fn a_fast_host_without_values_is_not_the_best_one() {
     let to_a1 = stage.world.sent().iter().filter(|(host, _)| host == "a1").count();
     assert!(to_a1 <= 20, "{to_a1} of 100 calls began with the host that has nothing");
 }
+
+/// kit A-18: a host is believed about the keys that it was asked for.
+#[tokio::test(start_paused = true)]
+async fn a_value_that_a_host_was_not_asked_for_is_no_answer() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(10, 20))]).await;
+    stage.world.host("a1", |host| host.mood = Mood::Confused { also: 15_000 });
+    stage.world.host("b1", |host| host.reads = Duration::from_millis(5));
+
+    let (found, trace) = stage.client.get_traced(&[5_000, 15_000], how(Mode::All)).await;
+
+    assert_eq!(found.unwrap(), values(&[5_000, 15_000]));
+    assert_eq!(&*trace.unwrap().answered[&15_000], "b1");
+    assert_eq!(stage.client.metrics().divergent_replies, 0);
+}
+
+/// A value that is there twice does not stand for one that is not there.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_repeats_a_value_and_leaves_one_out_is_not_the_best_one() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
+    stage.world.host("a1", |host| (host.mood, host.reads) = (Mood::Confused { also: 1 }, Duration::from_micros(10)));
+    let keys = [5_000, 6_000];
+    for _ in 0..200 {
+        assert_eq!(stage.client.get_how(&keys, how(Mode::One)).await.unwrap(), values(&keys));
+    }
+
+    let to_a1 = stage.world.sent().iter().filter(|(host, _)| host == "a1").count();
+    assert!(to_a1 <= 40, "{to_a1} of 200 calls began with the host that has not everything");
+}
+
+/// Whoever lets a call wait is avoided, also if that call had its answer from somebody else and waits no more.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_silent_where_all_are_asked_is_avoided_where_one_is() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
+    stage.world.host("b1", |host| host.reads = Duration::from_millis(5));
+    for _ in 0..10 {
+        stage.client.get(&[5_000]).await.unwrap();
+    }
+    stage.world.host("a1", |host| host.mood = Mood::Silent);
+    stage.client.get(&[5_000]).await.unwrap();
+    stage.pass(0.51).await;
+    stage.world.forget();
+
+    stage.client.get_how(&[5_000], how(Mode::One)).await.unwrap();
+
+    assert_eq!(stage.world.sent(), [("b1".to_owned(), vec![5_000])]);
+}

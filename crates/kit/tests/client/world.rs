@@ -24,6 +24,8 @@ pub enum Mood {
     Garbled,
     /// Says that all keys are its own, and has no value of any.
     Empty,
+    /// Has the first key's value twice, and one of a key that it was not asked for, and none of any other.
+    Confused { also: u64 },
 }
 
 /// How the list of hosts treats whoever reads it.
@@ -111,13 +113,14 @@ impl Request for Letters {
         match fake.mood {
             Mood::Silent => std::future::pending().await,
             Mood::Down => return Err(Status::unavailable("nobody listens")),
-            Mood::Well | Mood::Broken | Mood::Garbled | Mood::Empty => {}
+            Mood::Well | Mood::Broken | Mood::Garbled | Mood::Empty | Mood::Confused { .. } => {}
         }
         let read = async |keys: &[u64]| {
             sleep(fake.reads).await;
             match fake.mood {
                 Mood::Broken => Err(Status::internal("no disk")),
                 Mood::Empty => Ok(Vec::new()),
+                Mood::Confused { also } => Ok(vec![(keys[0], keys[0] * 10), (keys[0], keys[0] * 10), (also, 1)]),
                 _ => Ok(keys.iter().map(|key| (*key, key * 10 + fake.bias)).collect()),
             }
         };
