@@ -3,7 +3,9 @@
 
 mod args;
 mod behind;
+mod cluster;
 mod coord;
+mod etcd;
 mod kit;
 mod machine;
 mod memory;
@@ -15,6 +17,7 @@ mod row;
 mod server;
 mod sql;
 mod throughput;
+mod together;
 mod workplace;
 
 pub use args::Options;

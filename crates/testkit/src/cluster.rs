@@ -39,6 +39,11 @@ impl Cluster {
     /// Starts so many nodes, makes a cluster of them and waits until every one of them serves. `init` are further arguments of
     /// `init`, `start` those of every node.
     pub fn form(count: usize, init: &[&str], start: &[&str]) -> Result<Cluster> {
+        Cluster::form_in(Dir::new()?, find_binary()?, count, init, start)
+    }
+
+    /// The same of another binary and in another folder, for measurements that care about the disk below them.
+    pub fn form_in(dir: Dir, binary: PathBuf, count: usize, init: &[&str], start: &[&str]) -> Result<Cluster> {
         let node = |place: usize| {
             let name = format!("n{}", place + 1);
             let (redis, grpc, http, peer) = (Port::free()?, Port::free()?, Port::free()?, Port::free()?);
@@ -46,7 +51,7 @@ impl Cluster {
         };
         let nodes = (0..count).map(node).collect::<Result<_>>()?;
         let args = start.iter().map(|arg| (*arg).to_owned()).collect();
-        let mut cluster = Cluster { nodes, binary: find_binary()?, args, dir: Dir::new()? };
+        let mut cluster = Cluster { nodes, binary, args, dir };
         for place in 0..count {
             cluster.start(place)?;
         }
@@ -113,6 +118,15 @@ impl Cluster {
 
     pub fn redis(&self, place: usize) -> SocketAddr {
         self.nodes[place].redis.address()
+    }
+
+    pub fn grpc(&self, place: usize) -> SocketAddr {
+        self.nodes[place].grpc.address()
+    }
+
+    /// The process of a node, if it runs.
+    pub fn pid(&self, place: usize) -> Option<u32> {
+        self.nodes[place].process.as_ref().map(Process::pid)
     }
 
     /// The folder of everything that the cluster has on disk.

@@ -108,8 +108,13 @@ impl Process {
 
     /// Asks the child to stop (SIGTERM) and waits until it has.
     pub fn terminate(&mut self, within: Duration) -> Result<ExitStatus> {
-        self.signal(Signal::TERM)?;
+        self.ask_to_stop()?;
         self.wait(within)
+    }
+
+    /// Asks the child to stop (SIGTERM), without waiting for it.
+    pub fn ask_to_stop(&self) -> Result<()> {
+        self.signal(Signal::TERM)
     }
 
     /// Stops the child without its knowledge (SIGSTOP), as a long pause of the machine would.

@@ -21,10 +21,10 @@ pub struct Options {
     pub subject_bin: Option<PathBuf>,
 
     /// Rows to measure.
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "typed", "behind", "large", "groups", "memory", "restart", "sql", "coord", "kit"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["hget", "hset", "typed", "behind", "large", "groups", "memory", "restart", "sql", "coord", "kit", "cluster"])]
     pub only: Vec<Work>,
 
-    /// Of the rows in front of SQL, and of those behind, only those whose name holds this text, such as `read-through PostgreSQL`.
+    /// Of the rows in front of SQL, of those behind and of those of a cluster, only those whose name holds this text, such as `read-through PostgreSQL`.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub row: String,
 
@@ -115,4 +115,6 @@ pub enum Work {
     Coord,
     /// The kit for sharded services: stopped replicas, the client's own cost, large maps.
     Kit,
+    /// Three nodes against etcd with three members: throughput, forwarding, locks, failover, idle groups.
+    Cluster,
 }

@@ -1,22 +1,20 @@
 //! Coordination: locks against etcd's, how quickly one changes hands, and what sessions cost that only wait.
 
-mod etcd;
-
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use shardine_client::{Acquire, Client, NodeSettings, Session, SessionOptions};
 use shardine_testkit::{Doors, Shardine, Sql};
 use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
 
 use super::args::Options;
+use super::etcd::{Etcd, Lessee};
 use super::procfs;
 use super::row::{Row, Target, Unit, median};
+use super::together::count;
 use super::workplace::Workplace;
-use etcd::{Etcd, Lessee};
 
-const NODE: &str = "/local/bench";
+pub const NODE: &str = "/local/bench";
 /// Times that a contended semaphore changes hands in one round.
 const HANDS: usize = 400;
 const IDLE_SESSIONS: usize = 10_000;
@@ -51,12 +49,17 @@ async fn start(place: &Workplace, options: &Options) -> Result<(Shardine, Client
 
 /// Each client takes its own lock and gives it back, over and over: two synced changes a time.
 async fn locks(place: &Workplace, options: &Options) -> Result<Row> {
-    let clients = options.connections as usize;
-    let etcd = Etcd::start(place.dir()?)?;
+    let etcd = Etcd::start(place.dir()?, 1).await?;
     let (_server, client) = start(place, options).await?;
+    locks_of(&etcd, &client, options).await
+}
+
+/// The same on servers that run.
+pub async fn locks_of(etcd: &Etcd, client: &Client, options: &Options) -> Result<Row> {
+    let clients = options.connections as usize;
     let mut sessions = Vec::new();
     let mut lessees = Vec::new();
-    let channel = etcd.connect().await?;
+    let channel = etcd.connect(etcd.leader().await?).await?;
     for number in 0..clients {
         let session = client.start_session(NODE, SessionOptions::default()).await?;
         session.create(&lock(number), 1, "").await?;
@@ -85,35 +88,6 @@ async fn locks(place: &Workplace, options: &Options) -> Result<Row> {
 
 fn lock(number: usize) -> String {
     format!("lock-{number}")
-}
-
-/// How often all clients together did something before the time was up.
-async fn count<C, F>(
-    clients: Vec<C>,
-    until: Instant,
-    act: impl Fn(C, usize) -> F + Clone + Send + 'static,
-) -> Result<f64>
-where
-    C: Send + 'static,
-    F: Future<Output = Result<C>> + Send,
-{
-    let mut running = JoinSet::new();
-    for (number, mut client) in clients.into_iter().enumerate() {
-        let act = act.clone();
-        running.spawn(async move {
-            let mut times = 0;
-            while Instant::now() < until {
-                client = act(client, number).await?;
-                times += 1;
-            }
-            anyhow::Ok(times)
-        });
-    }
-    let mut all = 0;
-    for times in running.join_all().await {
-        all += times?;
-    }
-    Ok(f64::from(all))
 }
 
 /// From the moment at which the owner lets go to the moment at which the next one knows that it owns.

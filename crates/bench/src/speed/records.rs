@@ -11,9 +11,12 @@ const SAMPLES: u64 = 64;
 
 const CITIES: [&str; 8] = ["london", "paris", "lima", "oslo", "tokyo", "accra", "quito", "perth"];
 
+/// What the keys of most rows begin with.
+const PREFIX: &str = "user:";
+
 /// The key as redis-benchmark writes it: twelve digits.
-fn key(number: u64) -> String {
-    format!("user:{number:012}")
+fn key(prefix: &str, number: u64) -> String {
+    format!("{prefix}{number:012}")
 }
 
 /// The fields of a record, in the order name, age, city.
@@ -24,10 +27,15 @@ fn fields(number: u64) -> [String; 3] {
 
 /// Writes records `0..count`, none of which may exist.
 pub fn load(client: &mut Client, count: u64) -> Result<()> {
+    load_under(PREFIX, client, count)
+}
+
+/// The same under keys that begin otherwise.
+pub fn load_under(prefix: &str, client: &mut Client, count: u64) -> Result<()> {
     let mut answered = 0;
     for number in 0..count {
         let [name, age, city] = fields(number);
-        client.send(&["HSET", &key(number), "name", &name, "age", &age, "city", &city])?;
+        client.send(&["HSET", &key(prefix, number), "name", &name, "age", &age, "city", &city])?;
         if number - answered >= WINDOW {
             answered = expect(3, client, answered, number)?;
         }
@@ -40,7 +48,7 @@ pub fn load(client: &mut Client, count: u64) -> Result<()> {
 pub fn remove(client: &mut Client, count: u64) -> Result<()> {
     let mut answered = 0;
     for number in 0..count {
-        client.send(&["DEL", &key(number)])?;
+        client.send(&["DEL", &key(PREFIX, number)])?;
         if number - answered >= WINDOW {
             answered = expect(1, client, answered, number)?;
         }
@@ -54,7 +62,7 @@ fn expect(reply: i64, client: &mut Client, from: u64, to: u64) -> Result<u64> {
     for number in from..to {
         match client.receive()? {
             Reply::Int(given) if given == reply => {}
-            other => bail!("{} was answered with {other:?}", key(number)),
+            other => bail!("{} was answered with {other:?}", key(PREFIX, number)),
         }
     }
     Ok(to)
@@ -66,7 +74,7 @@ pub fn are_loaded(client: &mut Client, count: u64) -> Result<bool> {
     let step = ((count - 1) / SAMPLES.min(count)).max(1);
     let numbers: Vec<u64> = (0..count).step_by(usize::try_from(step)?).chain([count - 1]).collect();
     for number in &numbers {
-        client.send(&["HGET", &key(*number), "city"])?;
+        client.send(&["HGET", &key(PREFIX, *number), "city"])?;
     }
     let mut all_there = true;
     for number in &numbers {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Options, Work},
-    behind, coord, kit, machine, memory,
+    behind, cluster, coord, kit, machine, memory,
     procfs::Bystanders,
     restart,
     row::{Row, Target, Unit, median},
@@ -42,6 +42,7 @@ impl Report {
                 Work::Sql => sql::measure(&place, &options)?,
                 Work::Coord => coord::measure(&place, &options)?,
                 Work::Kit => kit::measure(&options)?,
+                Work::Cluster => cluster::measure(&place, &options)?,
             });
         }
         facts.push(("cores taken by others during the run", format!("{:.2}", bystanders.cores_taken()?)));
@@ -106,6 +107,7 @@ fn amount(unit: Unit, value: f64) -> String {
         Unit::BytesPerRecord => format!("{value:.1} B"),
         Unit::Megabytes => format!("{value:.1} MB"),
         Unit::Millis => format!("{} ms", thousands(value)),
+        Unit::FineMillis => format!("{value:.3} ms"),
     }
 }
 

@@ -21,6 +21,8 @@ pub enum Unit {
     BytesPerRecord,
     Megabytes,
     Millis,
+    /// With three digits behind the point.
+    FineMillis,
 }
 
 /// One row. The n-th measurements of both sides were made next to each other.
