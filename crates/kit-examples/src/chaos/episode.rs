@@ -139,12 +139,26 @@ async fn ask(client: Client<GoalsRequest>, mode: Mode, verdict: Shared) {
                 };
                 let counters =
                     hits.iter().filter(|hit| ids.contains(&hit.watch_id)).map(|hit| hit.counter_id).collect();
-                let told = format!("{mode:?}: {error}");
+                let told = format!("{mode:?}: {error}; knew {}", known(&client));
                 lock(&verdict).failed(Failed { begun, ended: Instant::now(), counters, told });
             }
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// What a client knows, for whoever has to find out why it failed.
+fn known(client: &Client<GoalsRequest>) -> String {
+    let told = client.hosts().into_iter().map(|(address, shard)| {
+        format!(
+            "{address} {} by {}.{} generation {}",
+            shard.interval(),
+            shard.incarnation,
+            shard.epoch,
+            shard.generation
+        )
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// How a server stands.

@@ -67,7 +67,8 @@ pub struct Step<'a, H> {
 }
 
 /// A `Get`. Invariant: a key without a value is carried by a request that is on its way, or is being searched for, or is
-/// lost: everybody known to serve it was asked, and somebody of them failed.
+/// lost: everybody known to serve it was asked, and somebody of them failed. A key that was lost by failures alone is looked
+/// for once more before the call ends: somebody may serve it by now whom nobody has asked since.
 #[derive(Debug)]
 pub struct Call<H> {
     mode: Mode,
@@ -84,8 +85,19 @@ pub struct Call<H> {
     carried: Vec<u32>,
     asks: Vec<Ask<H>>,
     searching: Vec<u32>,
+    /// Those that are lost, during the look around.
+    lost: Vec<u32>,
+    look: Look,
     search_at: Moment,
     searches: u32,
+}
+
+/// The one time that a call looks around for keys that everybody has failed to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Due,
+    Until(Moment),
+    Over,
 }
 
 impl<H: Rated + Clone> Call<H> {
@@ -103,6 +115,8 @@ impl<H: Rated + Clone> Call<H> {
             carried: vec![0; keys],
             asks: Vec::new(),
             searching: (0..).take(keys).collect(),
+            lost: Vec::new(),
+            look: Look::Due,
             search_at: now,
             searches: 0,
             positions,
@@ -138,7 +152,7 @@ impl<H: Rated + Clone> Call<H> {
     /// Whether somebody is being searched for.
     #[must_use]
     pub fn is_searching(&self) -> bool {
-        !self.searching.is_empty()
+        !self.searching.is_empty() || !self.lost.is_empty()
     }
 
     /// Searches after the first, for keys that nobody served.
@@ -157,7 +171,9 @@ impl<H: Rated + Clone> Call<H> {
     pub fn search(&mut self, step: &Step<'_, H>, out: &mut Vec<Action>) {
         self.searches += 1;
         self.search_at = step.now.after(self.patience.search_pause);
-        let keys = std::mem::take(&mut self.searching);
+        let mut keys = std::mem::take(&mut self.searching);
+        keys.append(&mut self.lost);
+        keys.sort_unstable();
         self.dispatch(keys, Cause::First, step, out);
     }
 
@@ -204,7 +220,11 @@ impl<H: Rated + Clone> Call<H> {
                 State::Proposed | State::Out { .. } | State::Pausing { .. } | State::Done(_) => {}
             }
         }
-        if self.is_searching() && self.search_at <= step.now {
+        let ends_look = matches!(self.look, Look::Until(at) if at <= step.now);
+        if ends_look {
+            self.look = Look::Over;
+        }
+        if self.is_searching() && (ends_look || self.search_at <= step.now) {
             self.search(step, out);
         }
     }
@@ -218,7 +238,11 @@ impl<H: Rated + Clone> Call<H> {
             State::Proposed | State::Done(_) => None,
         });
         let search = self.is_searching().then_some(self.search_at);
-        asks.chain(search).chain([self.deadline]).min().unwrap_or(self.deadline)
+        let look = match self.look {
+            Look::Until(at) => Some(at).filter(|_| !self.lost.is_empty()),
+            Look::Due | Look::Over => None,
+        };
+        asks.chain(search).chain(look).chain([self.deadline]).min().unwrap_or(self.deadline)
     }
 
     /// The end, if it has come.
@@ -227,7 +251,7 @@ impl<H: Rated + Clone> Call<H> {
         if self.open == 0 {
             return Some(Verdict::Found);
         }
-        if now >= self.deadline && self.is_searching() {
+        if now >= self.deadline && !self.searching.is_empty() {
             return Some(Verdict::NoShard(self.searching.clone()));
         }
         let missing = || self.open_of((0..).take(self.positions.len()));

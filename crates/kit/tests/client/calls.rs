@@ -175,7 +175,8 @@ async fn kit_a_39_a_trace_tells_what_was_done() {
 
     assert!(outcome.is_err());
     let trace = trace.unwrap();
-    assert_eq!((trace.map_version, trace.hedges(), trace.retries(), trace.searches), (2, 0, 2, 0));
+    assert_eq!((trace.map_version, trace.hedges(), trace.retries()), (2, 0, 2));
+    assert!(trace.searches > 0, "all hosts were asked once more");
     let told: Vec<_> =
         trace.asked.iter().map(|ask| (&*ask.host, ask.keys, ask.cause, ask.attempts, ask.fate)).collect();
     let down = ("a1", 1, Cause::First, 3, Some(Fate::Failed));

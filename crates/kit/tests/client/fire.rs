@@ -305,3 +305,57 @@ async fn a_host_that_is_silent_where_all_are_asked_is_avoided_where_one_is() {
 
     assert_eq!(stage.world.sent(), [("b1".to_owned(), vec![5_000])]);
 }
+
+/// Keys that have moved are asked for as often as they move; that makes no room for retries.
+#[tokio::test(start_paused = true)]
+async fn kit_a_35_requests_for_keys_that_have_moved_do_not_fill_the_budget() {
+    let options = Options { retry_percent: 100, retry_reserve: 0, ..Options::default() };
+    let stage = Stage::with(&[("a1", at(0, 10)), ("b1", at(0, 10))], options).await;
+    // So that the call begins with a1: b1 has just failed to answer a ping.
+    stage.world.host("b1", |host| host.mood = Mood::Down);
+    stage.pass(10.05).await;
+    stage.world.host("b1", |host| host.mood = Mood::Broken);
+    stage.world.host("a1", |host| host.shard.serve(at(20, 30)));
+    stage.world.forget();
+
+    stage.client.get_how(&[5_000], how(Mode::One)).await.unwrap_err();
+
+    let hosts: Vec<String> = stage.world.sent().into_iter().map(|(host, _)| host).collect();
+    assert_eq!(hosts, ["a1", "b1", "b1"], "one first request, one where the key has moved, one retry");
+}
+
+/// A host may serve a key again without having been asked since: while the others are down, the next ping is too late.
+#[tokio::test(start_paused = true)]
+async fn kit_a_29_when_everybody_known_has_failed_all_hosts_are_asked_once_more() {
+    for mode in [Mode::All, Mode::Hedge, Mode::One] {
+        let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10)), ("c1", at(20, 30))]).await;
+        for name in ["a1", "b1"] {
+            stage.world.host(name, |host| host.mood = Mood::Down);
+        }
+        stage.world.host("c1", |host| host.shard.serve(at(0, 10)));
+        assert_eq!(stage.believed("c1"), Some(at(20, 30)));
+
+        let found = stage.client.get_how(&[5_000], how(mode)).await;
+
+        assert_eq!(found.unwrap(), values(&[5_000]), "{mode:?}");
+    }
+}
+
+/// If that brings nobody, the call ends before its deadline, and says who has failed; and where hosts have answered, there is
+/// nothing to look for.
+#[tokio::test(start_paused = true)]
+async fn kit_a_27_a_last_look_around_takes_a_round_and_only_where_hosts_have_failed() {
+    for (mood, seconds) in [(Mood::Down, 1.5..1.7), (Mood::Empty, 0.0..0.1)] {
+        let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
+        for name in ["a1", "b1"] {
+            stage.world.host(name, |host| host.mood = mood.clone());
+        }
+        let begun = stage.world.elapsed();
+
+        let error = stage.client.get(&[5_000]).await.unwrap_err();
+
+        assert!(matches!(&error, Error::Missing { hosts, .. } if hosts.len() == 2), "{error}");
+        let took = (stage.world.elapsed() - begun).as_secs_f64();
+        assert!(seconds.contains(&took), "{mood:?} took {took} s");
+    }
+}

@@ -68,6 +68,8 @@ pub struct Ask<H> {
     pub cause: Cause,
     /// 1 for the first time that it is sent.
     pub attempt: u32,
+    /// The host has said that it would fail the next time too.
+    pub(super) is_final: bool,
     pub(super) state: State,
 }
 

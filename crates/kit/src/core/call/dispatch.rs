@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::ask::{Ask, AskId, Cause, Fate, State};
 use super::terms::Mode;
-use super::{Action, Call, Step, share};
+use super::{Action, Call, Look, Step, share};
+use crate::core::moment::Moment;
 use crate::core::plan::{Ground, Rated, Split, Wanted};
 use crate::core::view::Member;
 
@@ -34,6 +35,7 @@ impl<H: Rated + Clone> Call<H> {
     /// again itself.
     pub(super) fn failed(&mut self, id: AskId, fate: Fate, again: bool, step: &Step<'_, H>, out: &mut Vec<Action>) {
         let mut left = self.end(id, fate);
+        self.asks[id].is_final = !again;
         let split = self.split(&left, step);
         self.send(&split, Cause::Instead, step, out);
         if self.mode != Mode::All {
@@ -62,7 +64,8 @@ impl<H: Rated + Clone> Call<H> {
         }
     }
 
-    /// Finds somebody for keys that no request carries: somebody who was not asked yet, or else a search, or nothing.
+    /// Finds somebody for keys that no request carries: somebody who was not asked yet, or else a search, or a last look
+    /// around, or nothing.
     pub(super) fn dispatch(&mut self, mut keys: Vec<u32>, cause: Cause, step: &Step<'_, H>, out: &mut Vec<Action>) {
         keys.retain(|key| self.carried[*key as usize] == 0);
         if keys.is_empty() {
@@ -73,9 +76,20 @@ impl<H: Rated + Clone> Call<H> {
         for key in split.unknown {
             if !self.is_lost(key, step.view) {
                 self.searching.push(key);
+            } else if self.failed_alone(key) && self.may_look(step.now) {
+                self.lost.push(key);
             }
         }
         self.searching.sort_unstable();
+    }
+
+    /// Whether there is time to look around. The round of all hosts begins within the pause between two searches, and who is
+    /// well answers it within a request's time.
+    fn may_look(&mut self, now: Moment) -> bool {
+        if self.look == Look::Due {
+            self.look = Look::Until(now.after(self.patience.search_pause.saturating_add(self.patience.host_timeout)));
+        }
+        self.look != Look::Over
     }
 
     fn split(&self, keys: &[u32], step: &Step<'_, H>) -> Split {
@@ -128,6 +142,7 @@ impl<H: Rated + Clone> Call<H> {
             keys,
             cause,
             attempt: 1,
+            is_final: false,
             state,
         });
         self.asks.len() - 1

@@ -22,6 +22,17 @@ impl<H: Rated + Clone> Call<H> {
         covering.flat_map(|member| self.asks_of(key, member)).next().is_some()
     }
 
+    /// Whether nothing but failures came of the key, of the kind that may be over the next time. A host that has no value of it
+    /// and one that does not want the request have said all there is to say, and without a budget nobody is to be asked.
+    pub(super) fn failed_alone(&self, key: u32) -> bool {
+        let mut carried = self.asks.iter().filter(|ask| ask.keys.binary_search(&key).is_ok());
+        carried.all(|ask| match ask.fate() {
+            Some(Fate::Failed | Fate::TimedOut | Fate::Cancelled) => !ask.is_final,
+            Some(Fate::Forgone) => ask.cause == Cause::Hedge,
+            Some(Fate::Answered | Fate::Refused) | None => false,
+        })
+    }
+
     fn asks_of(&self, key: u32, member: &Member<H>) -> impl Iterator<Item = &Ask<H>> {
         let (slot, version) = (member.slot, member.version);
         let asks = self.asks.iter().filter(move |ask| (ask.slot, ask.version) == (slot, version));

@@ -215,8 +215,44 @@ fn kit_a_27_when_nobody_is_left_to_ask_the_keys_are_missing() {
         story.fails("a");
         story.at(story.millis + 20);
     }
+    assert!(story.verdict().is_none() && story.call.is_searching(), "somebody may serve it by now");
+    assert_eq!(story.at(1_539), [""; 0]);
+    assert_eq!((story.verdict(), story.call.wake_at()), (None, Moment::from_micros(1_540_000)));
+    assert_eq!(story.at(1_540), [""; 0]);
 
-    assert_eq!(story.verdict(), Some(Verdict::Missing(vec![1])), "long before the deadline");
+    assert_eq!(story.verdict(), Some(Verdict::Missing(vec![1])), "before the deadline");
+}
+
+/// kit A-29: once; who fails then has failed for good.
+#[test]
+fn whoever_turns_up_during_the_last_look_is_asked() {
+    let mut story = Story::new(Mode::One, &[("a", Interval::WHOLE), ("b", half())], &[200]);
+    story.begin();
+    for _ in 0..3 {
+        story.fails("a");
+        story.at(story.millis + 20);
+    }
+
+    story.serves("b", Interval::WHOLE);
+    assert_eq!(story.begin(), ["send b [0]"]);
+    story.finds("b", &[0]);
+
+    assert_eq!(story.verdict(), Some(Verdict::Found));
+}
+
+#[test]
+fn at_the_deadline_a_key_that_everybody_failed_to_answer_is_missing_and_not_nobodys() {
+    let mut story = Story::new(Mode::One, &[("a", Interval::WHOLE)], &[200]);
+    story.begin();
+    for millis in [500, 1_020, 1_540] {
+        story.at(millis);
+        story.at(millis + 20);
+    }
+    assert_eq!(story.verdict(), None);
+
+    story.millis = 2_000;
+
+    assert_eq!(story.verdict(), Some(Verdict::Missing(vec![0])));
 }
 
 /// kit A-33: a dead host beside one that has moved is no reason to give up before the deadline.
@@ -280,6 +316,50 @@ fn kit_a_34_a_second_host_is_asked_after_the_usual_time_of_the_first() {
     assert_eq!(story.at(100), [""; 0], "a request is hedged once");
 
     assert_eq!(story.finds("b", &[0, 1]), ["cancel a [0, 1]"]);
+    assert_eq!(story.verdict(), Some(Verdict::Found));
+}
+
+/// Two hosts are asked instead of one, because they are cut otherwise: the first is taken back when both have answered.
+#[test]
+fn kit_a_36_a_host_is_not_taken_back_while_one_of_its_keys_has_no_value() {
+    let upper = Interval::to_end(100);
+    let mut story = Story::new(Mode::Hedge, &[("a", Interval::WHOLE), ("b", half()), ("c", upper)], &[1, 200]);
+    story.begin();
+    assert_eq!(story.at(3), ["suspect a [0, 1]", "propose b [0]", "propose c [1]"]);
+    for name in ["b", "c"] {
+        let second = story.out(name);
+        story.call.granted(second, true, Moment::from_micros(3_000));
+    }
+
+    assert_eq!(story.finds("b", &[0]), [""; 0]);
+
+    assert_eq!(story.finds("c", &[1]), ["cancel a [0, 1]"]);
+}
+
+#[test]
+fn kit_a_26_a_host_that_failed_has_half_of_the_pause_at_least() {
+    let mut story = Story::new(Mode::One, &[("a", Interval::WHOLE)], &[1]);
+    story.begin();
+    story.fails("a");
+
+    assert_eq!(story.at(9), [""; 0]);
+
+    assert_eq!(story.at(10), ["send a [0]"], "chance adds nothing here");
+}
+
+/// kit A-26: a retry is for keys that nobody else is asked for at the moment.
+#[test]
+fn a_host_that_failed_is_not_asked_again_while_another_may_answer() {
+    let mut story = Story::new(Mode::Hedge, &[("a", Interval::WHOLE), ("b", Interval::WHOLE)], &[1]);
+    story.begin();
+    story.at(3);
+    let second = story.out("b");
+    story.call.granted(second, true, Moment::from_micros(3_000));
+
+    assert_eq!(story.fails("a"), [""; 0]);
+    assert_eq!(story.at(100), [""; 0]);
+
+    story.finds("b", &[0]);
     assert_eq!(story.verdict(), Some(Verdict::Found));
 }
 
