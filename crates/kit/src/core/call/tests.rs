@@ -240,6 +240,39 @@ fn whoever_turns_up_during_the_last_look_is_asked() {
     assert_eq!(story.verdict(), Some(Verdict::Found));
 }
 
+/// kit A-35: without a budget nobody is asked a second time, and so there is nothing to look for.
+#[test]
+fn without_a_budget_there_is_no_last_look() {
+    let mut story = Story::new(Mode::All, &[("a", Interval::WHOLE), ("b", Interval::WHOLE)], &[1]);
+    story.begin();
+    story.fails("a");
+    assert_eq!(story.at(10), ["send a [0]"]);
+    let again = story.out("a");
+    story.call.granted(again, false, Moment::from_micros(10_000));
+    for _ in 0..3 {
+        story.fails("b");
+        story.at(story.millis + 20);
+    }
+
+    assert_eq!(story.verdict(), Some(Verdict::Missing(vec![0])));
+}
+
+#[test]
+fn a_hedge_that_was_forgone_is_no_reason_not_to_look() {
+    let mut story = Story::new(Mode::Hedge, &[("a", Interval::WHOLE), ("b", Interval::WHOLE)], &[1]);
+    story.begin();
+    story.at(3);
+    let second = story.out("b");
+    story.call.granted(second, false, Moment::from_micros(3_000));
+    assert_eq!(story.fails("a"), ["send b [0]"]);
+    for _ in 0..3 {
+        story.fails("b");
+        story.at(story.millis + 20);
+    }
+
+    assert!(story.verdict().is_none() && story.call.is_searching());
+}
+
 #[test]
 fn at_the_deadline_a_key_that_everybody_failed_to_answer_is_missing_and_not_nobodys() {
     let mut story = Story::new(Mode::One, &[("a", Interval::WHOLE)], &[200]);

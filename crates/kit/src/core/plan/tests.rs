@@ -96,6 +96,7 @@ fn kit_a_14_a_silent_host_is_asked_only_where_nobody_else_is() {
 
     assert_eq!(shares, [("silent".to_owned(), vec![0]), ("heard".to_owned(), vec![1])]);
     assert!(unknown.is_empty());
+    assert_eq!(all(&view, &[15], 30).0.len(), 2, "with its thirtieth second it is not silent yet");
 }
 
 #[test]
@@ -158,10 +159,10 @@ fn to_everybody(view: &View<Fake>, seconds: u64) -> Vec<String> {
 
 #[test]
 fn of_two_hosts_that_claim_one_shard_the_later_claim_is_asked() {
-    let view = claimed_twice(well(), well());
+    let view = claimed_twice(well(), Standing { cost: 1, ..well() });
 
     assert_eq!(to_everybody(&view, 1), ["a"]);
-    assert_eq!(best(&view, &[5])[0].0, "a");
+    assert_eq!(best(&view, &[5])[0].0, "a", "although b is cheaper");
 }
 
 #[test]

@@ -61,9 +61,6 @@ impl Range {
         let unit = if self.counts_bits { 1 } else { 8 };
         let length = (bytes * 8 / unit) as i64;
         let last = self.last.unwrap_or(length - 1);
-        if self.first < 0 && last < 0 && self.first > last {
-            return None;
-        }
         let place = |index: i64| if index < 0 { length.saturating_add(index).max(0) } else { index };
         let (first, last) = (place(self.first), place(last).min(length - 1));
         (first <= last).then(|| first as usize * unit..(last as usize + 1) * unit)
@@ -78,6 +75,12 @@ pub(super) fn bitcount(ask: Ask<'_>, found: Found<'_>, out: &mut Vec<u8>) -> Res
     };
     if ask.line.len() == 3 {
         return Err(SYNTAX);
+    }
+    // Redis looks at such a range before it looks at the unit; `BITPOS` begins it at the first byte like any other.
+    let ends = [2, 3].map(|place| (ask.line.len() > place).then(|| integer(ask.line.word(place))).flatten());
+    if ask.line.len() <= 5 && matches!(ends, [Some(first), Some(last)] if last < first && first < 0) {
+        wire::integer(out, 0);
+        return Ok(());
     }
     let range = Range::parse(ask.line, 2)?;
     let count = with_text(value, |text| match &range {
