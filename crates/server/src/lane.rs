@@ -70,6 +70,8 @@ pub(crate) struct Lane {
     next_tick_ms: u64,
     load: Load,
     memory: Memory,
+    /// Whether the last turn has answered a client of this lane.
+    has_served: bool,
     stopping: bool,
 }
 
@@ -97,6 +99,7 @@ impl Lane {
             next_tick_ms: 0,
             load: Load::begin(),
             memory: Memory::default(),
+            has_served: false,
             stopping: false,
         }
     }
@@ -155,10 +158,11 @@ impl Lane {
         self.core.close();
     }
 
-    /// Waits for the next events. Whoever was just served is about to ask again, so it looks a little longer before it sleeps.
+    /// Waits for the next events. Whoever was just served is about to ask again, so it looks a little longer before it sleeps. A lane
+    /// that waits for its disk or for other nodes would only take the processor from them.
     fn wait(&mut self, events: &mut Events) -> std::io::Result<()> {
-        let (was_idle, patience) = (events.is_empty(), self.patience());
-        if !was_idle && !patience.is_zero() {
+        let patience = self.patience();
+        if self.has_served && !patience.is_zero() {
             let since = Instant::now();
             while since.elapsed() < AWAKE {
                 self.poll.poll(events, Some(Duration::ZERO))?;
@@ -198,6 +202,7 @@ impl Lane {
         self.connections.resume(&mut self.core);
         self.tick_if_due();
         self.settle();
+        self.has_served = self.connections.has_replies();
         while self.connections.write_all(&mut self.core) {
             self.settle();
         }

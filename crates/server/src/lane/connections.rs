@@ -288,6 +288,11 @@ impl Connections {
         executed
     }
 
+    /// Whether somebody has an answer that [`Connections::write_all`] will send.
+    pub fn has_replies(&self) -> bool {
+        !self.listed.is_empty()
+    }
+
     fn count_bytes(&mut self, id: ConnectionId) {
         let Some(connection) = self.open.get_mut(id.place, id.number) else { return };
         let bytes = connection.buffered_bytes();

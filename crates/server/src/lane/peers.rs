@@ -122,11 +122,11 @@ impl Links {
     /// The kernel has news of a link.
     pub fn ready(&mut self, token: usize, event: &Event, registry: &Registry, core: &mut Core) {
         let Some(link) = self.links.get_mut(&token) else { return };
-        if let Some(closed) = link.failure() {
+        if let Some(closed) = event.is_error().then(|| link.failure()).flatten() {
             return self.lost(token, &closed, registry);
         }
         if event.is_readable() || event.is_read_closed() {
-            link.note_readable();
+            link.note_readable(event.is_read_closed());
             self.read(token, registry, core);
         }
     }

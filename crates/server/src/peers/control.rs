@@ -243,7 +243,7 @@ impl Control {
         }
         let was_open = link.is_open();
         if is_readable {
-            link.note_readable();
+            link.note_readable(true);
             let mut buffer = std::mem::take(&mut self.buffer);
             let book = Arc::clone(&self.book);
             let peer = link.peer();

@@ -41,6 +41,8 @@ pub(crate) struct Link {
     stage: Stage,
     outbox: Outbox,
     may_read: bool,
+    /// The other side sends no more: there is an end to be read behind what has come.
+    is_ending: bool,
 }
 
 impl Link {
@@ -50,7 +52,7 @@ impl Link {
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
         let (peer, kind, unsent) = (hello.expects, hello.kind, hello.to_frame());
         let stage = Stage::Dialled { opening: Opening::dialled(), hello: Box::new(hello), unsent };
-        Ok(Self { stream, peer, stage, outbox: Outbox::new(kind), may_read: false })
+        Ok(Self { stream, peer, stage, outbox: Outbox::new(kind), may_read: false, is_ending: false })
     }
 
     /// One that a peer has dialled and both sides have greeted on. `take` gets what the peer has said since.
@@ -63,7 +65,8 @@ impl Link {
         let (registry, token) = to;
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
         let _ = stream.set_nodelay(true);
-        Ok(Self { stream, peer, stage: Stage::Open(Inbound::new(kind)), outbox: Outbox::new(kind), may_read: true })
+        let (stage, outbox) = (Stage::Open(Inbound::new(kind)), Outbox::new(kind));
+        Ok(Self { stream, peer, stage, outbox, may_read: true, is_ending: false })
     }
 
     pub fn peer(&self) -> NodeId {
@@ -79,9 +82,10 @@ impl Link {
         &mut self.outbox
     }
 
-    /// The socket may have something to read.
-    pub fn note_readable(&mut self) {
+    /// The socket may have something to read, `is_ending` if that may be the end of it.
+    pub fn note_readable(&mut self, is_ending: bool) {
         self.may_read = true;
+        self.is_ending |= is_ending;
     }
 
     pub fn may_read(&self) -> bool {
@@ -117,6 +121,11 @@ impl Link {
             match &mut self.stage {
                 Stage::Open(_) => self.receive(&buffer[..count], &mut take)?,
                 Stage::Dialled { .. } => self.greet(book, &buffer[..count], &mut take)?,
+            }
+            // Less than there was room for: all of it. What comes later is news again, the end too unless that was told already.
+            if count < READ_BYTES && !self.is_ending {
+                self.may_read = false;
+                return Ok(());
             }
         }
         Ok(())
