@@ -248,7 +248,7 @@ fn a_node_that_missed_the_log_gets_a_snapshot() {
     cluster.wait_until_serving().unwrap();
 
     wait_for("the node to have its snapshots", PATIENCE, || {
-        let sent = |place| Ok::<_, anyhow::Error>(cluster.process(place)?.output().contains("has its snapshot"));
+        let sent = |place| Ok::<_, anyhow::Error>(cluster.process(place)?.output().contains("a snapshot of shard"));
         let mut sent = sent;
         Ok((sent(0)? || sent(1)?).then_some(()))
     })

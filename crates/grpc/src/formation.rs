@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shardine_model::{ErrorCode, Refusal};
 use shardine_proto::v1;
-use shardine_router::{Applicant, DoorAddresses, Formation as Engine, Joined, Plan};
+use shardine_router::{Applicant, DoorAddresses, Formation as Engine, Joined, Made, Plan};
 use shardine_service::Failure;
 use tonic::{Request, Response, Status};
 
@@ -30,11 +30,13 @@ type Answer<T> = Result<Response<T>, Status>;
 impl v1::formation_server::Formation for Formation {
     async fn join(&self, request: Request<v1::JoinRequest>) -> Answer<v1::JoinReply> {
         let applicant = applicant(request.into_inner()).map_err(refused)?;
-        Ok(Response::new(match self.engine.join(applicant).map_err(refused)? {
+        // It may dial the one that asks, and ask whoever gives numbers.
+        let engine = Arc::clone(&self.engine);
+        let joined = blocking(move || engine.join(applicant)).await?;
+        Ok(Response::new(match joined {
             Joined::Waiting(waiting) => v1::JoinReply { formed: None, waiting },
-            Joined::Formed { node, map } => {
-                let cluster = map.cluster.to_be_bytes().to_vec();
-                let formed = v1::Formed { cluster, node: node.0, map: map.to_bytes() };
+            Joined::Formed { cluster, node, map } => {
+                let formed = v1::Formed { cluster: cluster.to_be_bytes().to_vec(), node: node.0, map };
                 v1::JoinReply { formed: Some(formed), waiting: Vec::new() }
             }
         }))
@@ -51,12 +53,16 @@ impl v1::formation_server::Formation for Formation {
         };
         // It dials the others, and writes to disk.
         let engine = Arc::clone(&self.engine);
-        let formed = tokio::task::spawn_blocking(move || engine.init(plan)).await;
-        let map = formed.map_err(|_| refused(Refusal::new(ErrorCode::Internal, "the node failed over it")))?;
-        let map = map.map_err(refused)?;
-        let nodes = map.nodes.into_iter().map(|node| node.name).collect();
-        Ok(Response::new(v1::InitReply { cluster: map.cluster.to_be_bytes().to_vec(), nodes }))
+        let Made { cluster, nodes } = blocking(move || engine.init(plan)).await?;
+        Ok(Response::new(v1::InitReply { cluster: cluster.to_be_bytes().to_vec(), nodes }))
     }
+}
+
+/// Does what may take a while.
+async fn blocking<T: Send + 'static>(act: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Status> {
+    let done = tokio::task::spawn_blocking(act).await;
+    let done = done.map_err(|_| refused(Refusal::new(ErrorCode::Internal, "the node failed over it")))?;
+    done.map_err(refused)
 }
 
 fn refused(refusal: Refusal) -> Status {

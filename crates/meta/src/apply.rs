@@ -37,7 +37,7 @@ impl Meta {
             return refused(ErrorCode::BadRequest, "there is no cluster yet: run `shardine init` once");
         }
         match command {
-            Command::Init { map } => self.init(map),
+            Command::Init { map, starts } => self.init(map, starts),
             Command::Join { joiner, replaces } => self.join(joiner, replaces),
             Command::Announce { node, joiner } => self.announce(node, joiner),
             Command::SetMode { node, mode } => self.set_mode(node, mode),

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
 use shardine_model::{ClusterMap, ConfVersion, DoorAddresses, NodeId, ReplicaId, ShardId, Table, Value, ValueRef};
 
-use crate::codec::{addresses, flag, nodes, put_addresses, put_nodes, put_replicas, put_text, replicas, text, unknown};
+use crate::codec::{
+    addresses, flag, list, nodes, put_addresses, put_list, put_nodes, put_replicas, put_text, replicas, text, unknown,
+};
 use crate::node::{Mode, labels, put_labels, weight};
 use crate::operation::OperationId;
 
@@ -61,6 +63,9 @@ pub enum Command {
     /// The first map. It has the group of meta itself among its groups.
     Init {
         map: ClusterMap,
+        /// What was drawn at the start of each of its nodes that waited for it, in their order: who asks with it is that node, and
+        /// nobody else is.
+        starts: Vec<u64>,
     },
     /// A node that was dialled back wants a number.
     Join {
@@ -197,9 +202,10 @@ impl Command {
 
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Init { map } => {
+            Self::Init { map, starts } => {
                 out.push(TAG_INIT);
                 put_bytes(out, &map.to_bytes());
+                put_list(out, starts, |out, start| out.extend_from_slice(&start.to_le_bytes()));
             }
             Self::Join { joiner, replaces } => {
                 out.push(TAG_JOIN);
@@ -277,11 +283,20 @@ impl Command {
         }
     }
 
+    /// One command alone, as [`Command::encode`] has written it.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let command = Self::decode(&mut reader)?;
+        reader.finish("command")?;
+        Ok(command)
+    }
+
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(match reader.u8("command")? {
             TAG_INIT => {
                 let map = ClusterMap::from_bytes(reader.bytes("map")?);
-                Self::Init { map: map.map_err(|_| unknown("first map", 0))? }
+                let map = map.map_err(|_| unknown("first map", 0))?;
+                Self::Init { map, starts: list(reader, "starts", |reader| reader.fixed_u64("start number"))? }
             }
             TAG_JOIN => Self::Join {
                 joiner: Joiner::decode(reader)?,

@@ -104,8 +104,6 @@ impl Map {
         ClusterMap {
             cluster: self.cluster,
             version: self.version,
-            // Whoever leads this group gives numbers.
-            maker: NodeId(0),
             nodes: nodes.map(Node::entry).collect(),
             sql: self.keyspace.sql.clone(),
             groups,

@@ -18,8 +18,7 @@ fn begun() -> Meta {
         Descriptor { shard, epoch, state: ShardState::Serving, bounds: Bounds::default(), voters, learners }
     };
     let groups = [ShardId(1), ShardId::META].map(group).to_vec();
-    let map =
-        ClusterMap { cluster: 9, version: 1, maker: shardine_model::NodeId(0), nodes, groups, sql: "none".to_owned() };
+    let map = ClusterMap { cluster: 9, version: 1, nodes, groups, sql: "none".to_owned() };
     let mut meta = Meta::new();
     apply(&mut meta, &Command::Init { map });
     meta

@@ -52,7 +52,7 @@ fn first_map() -> ClusterMap {
     let (name, zone, addresses) = ("a".to_owned(), String::new(), DoorAddresses::default());
     let nodes = vec![NodeEntry { node: NodeId(1), name, zone, addresses }];
     let groups = vec![group(ShardId(1)), group(ShardId::META)];
-    ClusterMap { cluster: 9, version: 1, maker: shardine_model::NodeId(0), nodes, groups, sql: "none".to_owned() }
+    ClusterMap { cluster: 9, version: 1, nodes, groups, sql: "none".to_owned() }
 }
 
 fn replace() -> Replace {
@@ -73,7 +73,10 @@ fn commands() -> Vec<(Command, Vec<u8>)> {
     let conf = ConfVersion(20);
     let map = first_map().to_bytes();
     vec![
-        (Command::Init { map: first_map() }, [&[1, map.len() as u8], &map[..]].concat()),
+        (
+            Command::Init { map: first_map(), starts: vec![0x0807] },
+            [&[1, map.len() as u8], &map[..], &[1, 7, 8, 0, 0, 0, 0, 0, 0]].concat(),
+        ),
         (Command::Join { joiner: joiner(), replaces: None }, [&[2], &joiner_bytes()[..], &[0]].concat()),
         (Command::Join { joiner: joiner(), replaces }, [&[2], &joiner_bytes()[..], &[1, 0xac, 2, 9]].concat()),
         (Command::Announce { node, joiner: joiner() }, [&[3, 0xac, 2], &joiner_bytes()[..]].concat()),
@@ -197,8 +200,10 @@ fn changes_have_these_bytes_for_ever() {
 #[test]
 fn a_snapshot_has_these_bytes_for_ever() {
     let mut meta = Meta::new();
-    meta.apply(&Command::Init { map: first_map() }.to_entry(), |reply| drop(reply.expect("a first map")))
-        .expect("an entry");
+    meta.apply(&Command::Init { map: first_map(), starts: Vec::new() }.to_entry(), |reply| {
+        drop(reply.expect("a first map"))
+    })
+    .expect("an entry");
     let founder = b"\x01\x01\x01a\0\0\0\0\0\0\x64\x01\x01\0\0\0\0\0\0\0\0\0\0".to_vec();
     let content = [
         b"\x01\x07\x04none\x01".to_vec(),

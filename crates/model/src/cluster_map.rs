@@ -40,8 +40,6 @@ pub struct ClusterMap {
     pub cluster: u128,
     /// Grows with every change.
     pub version: u64,
-    /// The node that made the cluster. It alone tells the first others who they are, each of them once; 0 where nobody does.
-    pub maker: NodeId,
     pub nodes: Vec<NodeEntry>,
     pub groups: Vec<Descriptor>,
     /// The SQL database of the keyspace `default`. May hold a password.
@@ -100,7 +98,6 @@ impl ClusterMap {
         let mut out = vec![FORMAT];
         out.extend(self.cluster.to_be_bytes());
         put_varint(&mut out, self.version);
-        put_varint(&mut out, self.maker.0);
         put_varint(&mut out, self.nodes.len() as u64);
         for NodeEntry { node, name, zone, addresses } in &self.nodes {
             put_varint(&mut out, node.0);
@@ -131,13 +128,12 @@ impl ClusterMap {
         }
         let cluster = reader.take(16, "cluster")?.try_into().expect("sixteen were taken");
         let version = reader.varint("map version")?;
-        let maker = NodeId(reader.varint("maker")?);
         let nodes = (0..reader.count("nodes")?).map(|_| node_entry(&mut reader)).collect::<Result<_, _>>()?;
         let groups = (0..reader.count("groups")?).map(|_| Descriptor::decode(&mut reader));
         let groups = groups.collect::<Result<_, _>>()?;
         let sql = reader.text("sql")?.to_owned();
         reader.finish("map")?;
-        Ok(Self { cluster: u128::from_be_bytes(cluster), version, maker, nodes, groups, sql })
+        Ok(Self { cluster: u128::from_be_bytes(cluster), version, nodes, groups, sql })
     }
 
     /// Whether it is what it says it is.
@@ -207,14 +203,7 @@ mod tests {
         let low = Bounds { lo: Bound::default(), hi: Some(middle.clone()) };
         let high = Bounds { lo: middle, hi: None };
         let groups = vec![shard(1, low), shard(2, high)];
-        ClusterMap {
-            cluster: 7,
-            version: 300,
-            maker: NodeId(1),
-            nodes: vec![node(1), node(2)],
-            groups,
-            sql: "none".into(),
-        }
+        ClusterMap { cluster: 7, version: 300, nodes: vec![node(1), node(2)], groups, sql: "none".into() }
     }
 
     #[test]
@@ -223,7 +212,7 @@ mod tests {
 
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let golden = concat!(
-            "0100000000000000000000000000000007ac0201",
+            "0100000000000000000000000000000007ac02",
             "0201026e31000768313a3735303000000002026e32000768323a3735303000000002",
             "01010000000008000000000000000000000001088000000000000000000000010101000102",
             "000000000880000000000000000000000001010100046e6f6e65",

@@ -277,14 +277,12 @@ pub struct Catalogue {
     by_name: BTreeMap<String, TableId>,
     /// By the name of a table, those that come after it.
     children: BTreeMap<String, BTreeSet<TableId>>,
-    /// How often a definition was taken; says something only beside an earlier look at the same catalogue.
-    changes: u64,
 }
 
 impl Default for Catalogue {
     fn default() -> Self {
-        let (by_id, by_name, children, changes) = Default::default();
-        Self { version: CatalogueVersion::FIRST, named_in: CatalogueVersion::FIRST, by_id, by_name, children, changes }
+        let (by_id, by_name, children) = Default::default();
+        Self { version: CatalogueVersion::FIRST, named_in: CatalogueVersion::FIRST, by_id, by_name, children }
     }
 }
 
@@ -292,18 +290,6 @@ impl Catalogue {
     #[must_use]
     pub fn version(&self) -> CatalogueVersion {
         self.version
-    }
-
-    /// All versions of all definitions together: two nodes that know the same have the same, and news only add to it.
-    #[must_use]
-    pub fn weight(&self) -> u64 {
-        self.by_id.values().map(|table| table.version).sum()
-    }
-
-    /// Grows whenever a definition comes or changes.
-    #[must_use]
-    pub fn changes(&self) -> u64 {
-        self.changes
     }
 
     /// The oldest version by which a text still means what it meant.
@@ -349,7 +335,6 @@ impl Catalogue {
             self.children.entry(parent.clone()).or_default().insert(table.id);
         }
         self.by_id.insert(table.id, Arc::new(table));
-        self.changes += 1;
         true
     }
 

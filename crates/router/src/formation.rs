@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 
 use shardine_model::key::Interval;
 use shardine_model::{
-    Bounds, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, ErrorCode, Generation, NodeEntry, NodeId,
-    Placement, RangeVersion, Refusal, ReplicaId, ShardId, ShardState,
+    Bounds, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, ErrorCode, Generation, GroupKind, NodeEntry,
+    NodeId, Placement, RangeVersion, Refusal, ReplicaId, ShardId, ShardState,
 };
 
 /// Replicas of a group, if there are as many nodes. Two would be worse than one: either one's loss stops both.
 const REPLICAS: usize = 3;
+/// Those of the map's own group, which nothing can be changed without.
+const META_REPLICAS: usize = 5;
 
 /// A node that asks to belong to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +83,7 @@ impl WaitingRoom {
 
     /// The first map. Numbers go by names, so that whoever looks at them is not surprised; the node that is asked has no
     /// privilege.
-    pub fn form(&self, cluster: u128, plan: &Plan) -> Result<ClusterMap, Refusal> {
+    pub fn form(&self, cluster: u128, plan: &Plan) -> Result<First, Refusal> {
         if plan.coord_groups > 1 {
             let message = "a cluster has one coordination group in this version: leave --coord-groups out";
             return Err(Refusal::new(ErrorCode::Unsupported, message));
@@ -93,17 +95,27 @@ impl WaitingRoom {
         }
         let mut applicants: Vec<&Applicant> = std::iter::once(&self.own).chain(self.others()).collect();
         applicants.sort_by(|one, other| one.name.cmp(&other.name));
+        let starts = applicants.iter().map(|one| one.start).collect();
         let nodes: Vec<NodeEntry> = applicants.into_iter().zip(1..).map(|(one, number)| entry(one, number)).collect();
-        let maker = nodes.iter().find(|entry| entry.name == self.own.name).map_or(NodeId(1), |entry| entry.node);
         let cuts = Interval::cut_evenly(plan.shards).into_iter().map(Bounds::from);
         let records = cuts.zip(1..).map(|(bounds, number)| (ShardId(number), bounds));
         let first = ShardId::FIRST_COORDINATION.0;
         let coordination = (first..first + plan.coord_groups).map(|number| (ShardId(number), Bounds::default()));
-        let groups = records.chain(coordination).map(|(shard, bounds)| group(shard, bounds, &nodes)).collect();
-        let map = ClusterMap { cluster, version: 1, maker, nodes, groups, sql: plan.sql.clone() };
+        let meta = (ShardId::META, Bounds::default());
+        let groups =
+            records.chain(coordination).chain([meta]).map(|(shard, bounds)| group(shard, bounds, &nodes)).collect();
+        let map = ClusterMap { cluster, version: 1, nodes, groups, sql: plan.sql.clone() };
         map.check().map_err(|error| Refusal::new(ErrorCode::BadRequest, error.to_string()))?;
-        Ok(map)
+        Ok(First { map, starts })
     }
+}
+
+/// A cluster that begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct First {
+    pub map: ClusterMap,
+    /// What was drawn at the start of each node, in their order: only that start of it is told its number.
+    pub starts: Vec<u64>,
 }
 
 fn entry(applicant: &Applicant, number: u64) -> NodeEntry {
@@ -113,7 +125,11 @@ fn entry(applicant: &Applicant, number: u64) -> NodeEntry {
 
 /// A group's first members: neighbours in the ring of nodes, beginning at another node for each group, zones apart first.
 fn group(shard: ShardId, bounds: Bounds, nodes: &[NodeEntry]) -> Descriptor {
-    let count = if nodes.len() >= REPLICAS { REPLICAS } else { 1 };
+    let count = match (shard.kind(), nodes.len()) {
+        (GroupKind::Meta, META_REPLICAS..) => META_REPLICAS,
+        (GroupKind::Meta | GroupKind::Coordination | GroupKind::Records, REPLICAS..) => REPLICAS,
+        (GroupKind::Meta | GroupKind::Coordination | GroupKind::Records, _) => 1,
+    };
     let begin = shard.0 as usize % nodes.len();
     let ring = || nodes.iter().cycle().skip(begin).take(nodes.len());
     let mut chosen: Vec<&NodeEntry> = Vec::new();
@@ -142,20 +158,30 @@ pub trait Formation: Send + Sync {
     fn join(&self, applicant: Applicant) -> Result<Joined, Refusal>;
 
     /// Makes the cluster.
-    fn init(&self, plan: Plan) -> Result<ClusterMap, Refusal>;
+    fn init(&self, plan: Plan) -> Result<Made, Refusal>;
 }
 
 /// What one that asks is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Joined {
     Waiting(Vec<String>),
-    Formed { node: NodeId, map: ClusterMap },
+    /// The map as bytes: only those who have a place in it read it.
+    Formed {
+        cluster: u128,
+        node: NodeId,
+        map: Vec<u8>,
+    },
+}
+
+/// A cluster that was made, and the names of its nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    pub cluster: u128,
+    pub nodes: Vec<String>,
 }
 
 #[cfg(test)]
 mod tests {
-    use shardine_model::GroupKind;
-
     use super::*;
 
     fn applicant(name: &str, zone: &str) -> Applicant {
@@ -174,7 +200,7 @@ mod tests {
 
     #[test]
     fn three_nodes_hold_every_group_three_times_under_numbers_of_their_own() {
-        let map = room(&["c", "a", "b"]).form(7, &plan(3)).unwrap();
+        let map = room(&["c", "a", "b"]).form(7, &plan(3)).unwrap().map;
 
         assert_eq!(
             map.nodes.iter().map(|node| (node.node.0, node.name.as_str())).collect::<Vec<_>>(),
@@ -182,6 +208,7 @@ mod tests {
         );
         assert_eq!(map.groups_of(GroupKind::Records).count(), 4);
         assert_eq!(map.groups_of(GroupKind::Coordination).count(), 1);
+        assert!(map.group(ShardId::META).is_some());
         for group in &map.groups {
             assert_eq!(group.voters.iter().map(|one| one.replica.0).collect::<Vec<_>>(), [1, 2, 3]);
         }
@@ -189,7 +216,7 @@ mod tests {
 
     #[test]
     fn two_nodes_hold_a_group_once_for_two_are_worse_than_one() {
-        let map = room(&["a", "b"]).form(7, &plan(2)).unwrap();
+        let map = room(&["a", "b"]).form(7, &plan(2)).unwrap().map;
 
         assert!(map.groups.iter().all(|group| group.voters.len() == 1));
     }
@@ -201,9 +228,10 @@ mod tests {
             room.enter(applicant(name, zone), 0).unwrap();
         }
 
-        let map = room.form(7, &plan(5)).unwrap();
+        let map = room.form(7, &plan(5)).unwrap().map;
 
-        for group in &map.groups {
+        assert_eq!(map.group(ShardId::META).unwrap().voters.len(), 5);
+        for group in map.groups.iter().filter(|group| group.shard != ShardId::META) {
             let mut zones: Vec<&str> =
                 group.voters.iter().map(|one| map.node(one.node).unwrap().zone.as_str()).collect();
             zones.sort_unstable();

@@ -28,7 +28,7 @@ pub use coord::{
     CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, SemaphoreRange,
 };
 pub use engine::{LocalEngine, Read, RemoteEngine, Ticket};
-pub use formation::{Applicant, Formation, Joined, Plan, WaitingRoom};
+pub use formation::{Applicant, First, Formation, Joined, Made, Plan, WaitingRoom};
 pub use forward::{Forwards, Nature, Refused};
 pub use gate::{Admission, Arrival, Gate, REFUSED_STREAMS_MAX};
 pub use histogram::{HISTOGRAM_BOUNDS_US, Histogram};

@@ -29,6 +29,10 @@ pub enum RemoteCall {
         table: Option<TableId>,
     },
     Status,
+    /// A command for the leader of the map's group, as `meta` writes it.
+    Meta {
+        command: Vec<u8>,
+    },
 }
 
 /// What is asked of one whole shard. The answer is a number, or why there is none.
@@ -85,7 +89,7 @@ impl RemoteCall {
                 ShardAsk::Count { .. } | ShardAsk::Flush { .. } => true,
                 ShardAsk::RetryDeadLetters { .. } | ShardAsk::Propose { .. } => false,
             },
-            Self::Table(_) => false,
+            Self::Table(_) | Self::Meta { .. } => false,
             Self::Writeback | Self::DeadLetters { .. } | Self::Status => true,
         }
     }
@@ -98,6 +102,7 @@ choice!(RemoteCall, "call" {
     4 => Writeback,
     5 => DeadLetters { table },
     6 => Status,
+    7 => Meta { command },
 });
 
 choice!(ShardAsk, "question to a shard" {

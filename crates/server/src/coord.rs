@@ -24,6 +24,7 @@ use shardine_ydb::{CoordEngine, Hear};
 
 pub(crate) use self::groups::groups;
 use self::thread::CoordThread;
+use crate::atlas::Sheet;
 use crate::clock::Clock;
 use crate::exchange::{Exchange, refused};
 use crate::log_thread::{self, LogNews, Synced};
@@ -63,6 +64,8 @@ pub(crate) enum CoordMessage {
     Step(ShardId, Message),
     /// A peer is silent, or there again.
     Peer(Change),
+    /// A new map.
+    Map(Arc<Sheet>),
     /// Give every lead to somebody else: the node stops.
     HandOver,
     /// End all streams and take no more; calls are still answered.
@@ -106,7 +109,7 @@ impl Coordination {
         let news = messages.clone();
         let tell = move |what| drop(news.send(CoordMessage::Snapshot(what)));
         let snapshots = snapshot_thread::start("coord", storage, tell)?;
-        let owner = CoordThread::new(host, mailbox, log_thread, snapshots, clock, Arc::clone(&exchange));
+        let owner = CoordThread::new(host, mailbox, log_thread, snapshots, clock, Arc::clone(&exchange), incarnation);
         let thread = owner_thread::spawn("coord", move || owner.run())?;
         Ok(Self { messages, next: Arc::default(), groups: groups.into(), exchange, thread })
     }
@@ -165,6 +168,10 @@ impl Window {
         let _ = self.messages.send(CoordMessage::Step(group, message));
     }
 
+    pub fn turn_to(&self, sheet: Arc<Sheet>) {
+        let _ = self.messages.send(CoordMessage::Map(sheet));
+    }
+
     pub fn snapshot_now(&self, group: ShardId) {
         let _ = self.messages.send(CoordMessage::SnapshotNow(group));
     }
@@ -217,9 +224,8 @@ impl CoordEngine for CoordHandle {
 
     fn elsewhere(&self) -> Option<String> {
         let cluster = self.exchange.cluster.as_ref()?;
-        let node = cluster.board.leader(self.group?)?;
-        let entry = cluster.map.node(node).filter(|_| node.0 != self.exchange.node)?;
-        Some(entry.addresses.grpc.clone())
+        let node = cluster.board.leader(self.group?).filter(|node| node.0 != self.exchange.node)?;
+        Some(cluster.map().node(node)?.addresses.grpc.clone())
     }
 
     fn withdraw(&self, ticket: Ticket) {

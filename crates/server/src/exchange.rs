@@ -14,14 +14,17 @@ use shardine_router::{
     SqlError, Switch, TableCall, TableWriteback, WritebackReport, WritebackStatus, newest,
 };
 use shardine_shard::Message;
+use shardine_shard::meta::{Command, Reply};
 use shardine_store::Storage;
 use shardine_transport::{LeaderNews, PROTOCOL_VERSION};
 
+use crate::atlas::{Atlas, Sheet};
 use crate::baseline::Baseline;
 use crate::clock::Clock;
 use crate::coord::Window;
 use crate::lane::PASSED_KEEP_MS;
 use crate::lane_message::{Inbox, LaneMessage, LaneStatus, Respond, ShardDone};
+use crate::meta::MetaHandle;
 use crate::peers::{Board, ControlHandle, ControlMessage};
 use crate::schema_manager::SchemaRequest;
 
@@ -46,13 +49,20 @@ pub(crate) struct Exchange {
 
 /// The rest of the cluster, as this node knows it.
 pub(crate) struct Neighbourhood {
-    pub map: Arc<ClusterMap>,
+    pub atlas: Atlas,
     pub board: Arc<Board>,
     /// Set before any lane runs.
     pub control: OnceLock<ControlHandle>,
+    /// Whoever keeps the map. Set before any lane hears of another node.
+    pub meta: OnceLock<MetaHandle>,
 }
 
 impl Neighbourhood {
+    /// The map as it is now.
+    pub fn map(&self) -> Arc<ClusterMap> {
+        Arc::clone(&self.atlas.sheet().cluster)
+    }
+
     /// A group of this node has a leader: everybody here knows it, and, if it is this node, everybody else is told.
     pub fn lead(&self, own: NodeId, news: LeaderNews) {
         if self.board.post(news)
@@ -158,7 +168,57 @@ impl Exchange {
                     window.snapshot_now(shard);
                 }
             }
-            GroupKind::Meta => {}
+            GroupKind::Meta => {
+                if let Some(meta) = self.meta() {
+                    meta.snapshot_now();
+                }
+            }
+        }
+    }
+
+    fn meta(&self) -> Option<&MetaHandle> {
+        self.cluster.as_ref()?.meta.get()
+    }
+
+    /// Tells whoever leads the map's group what a group's leader has done.
+    pub fn report(&self, command: Command) {
+        if let Some(meta) = self.meta() {
+            meta.report(command);
+        }
+    }
+
+    /// Executes a command that another node has for the leader of the map's group.
+    pub fn submit_meta(&self, command: &[u8], done: Respond) {
+        match (Command::from_bytes(command), self.meta()) {
+            (Ok(command), Some(meta)) => meta.submit(command, done),
+            (Err(error), _) => done(Response::Refused(Refusal::new(ErrorCode::BadRequest, error.to_string()))),
+            (Ok(_), None) => done(refused(ErrorCode::NotLeader)),
+        }
+    }
+
+    /// Has a command executed by whoever leads the map's group, and waits for it.
+    pub fn ask_meta(&self, command: Command) -> Result<Reply, Refusal> {
+        let alone = || Refusal::new(ErrorCode::Unsupported, "this node is alone and has no map");
+        self.meta().ok_or_else(alone)?.ask_and_wait(command)
+    }
+
+    /// There is a new map, and it is on disk: everybody here hears of it.
+    pub fn turn_to(&self, sheet: &Arc<Sheet>) {
+        let Some(cluster) = &self.cluster else { return };
+        cluster.atlas.put(Arc::clone(sheet));
+        let mut catalogue = self.catalogue.write().unwrap_or_else(PoisonError::into_inner);
+        if catalogue.version() != sheet.full.catalogue.version() {
+            *catalogue = Arc::new(sheet.full.catalogue.clone());
+            self.tell_lanes(|| LaneMessage::Catalogue(Arc::clone(&catalogue)));
+        }
+        drop(catalogue);
+        self.tell_lanes(|| LaneMessage::Map(Arc::clone(sheet)));
+        if let Some(window) = self.coord.get() {
+            window.turn_to(Arc::clone(sheet));
+        }
+        cluster.board.note_version(NodeId(self.node), sheet.version());
+        if let Some(control) = cluster.control.get() {
+            control.send(ControlMessage::Map);
         }
     }
 
@@ -181,7 +241,11 @@ impl Exchange {
                     window.step(shard, message);
                 }
             }
-            GroupKind::Meta => {}
+            GroupKind::Meta => {
+                if let Some(meta) = self.meta() {
+                    meta.step(message);
+                }
+            }
         }
     }
 
@@ -189,7 +253,8 @@ impl Exchange {
         self.inboxes.iter().for_each(|inbox| inbox.send(message()));
     }
 
-    /// Takes definitions, the newest of each table, and tells everybody what is new.
+    /// Takes definitions, the newest of each table, and tells everybody what is new. On a node that is alone: in a cluster they come
+    /// with the map.
     pub fn learn(&self, held: &Catalogue) {
         let mut guard = self.catalogue.write().unwrap_or_else(PoisonError::into_inner);
         let mut catalogue = Catalogue::clone(&guard);
@@ -204,21 +269,14 @@ impl Exchange {
         *guard = Arc::clone(&catalogue);
         // Before anybody else finds no news in it: what comes behind may build on it.
         self.tell_lanes(|| LaneMessage::Catalogue(Arc::clone(&catalogue)));
-        drop(guard);
-        if let Some(cluster) = &self.cluster {
-            cluster.board.note_definitions(NodeId(self.node), catalogue.weight());
-            if let Some(control) = cluster.control.get() {
-                control.send(ControlMessage::Definitions(catalogue.weight()));
-            }
-        }
     }
 
-    /// Waits until every node that lives knows what this one knows.
+    /// Waits until every node that lives has the map that this one has.
     pub fn await_others(&self, within: std::time::Duration) -> bool {
         let Some(cluster) = &self.cluster else { return true };
-        let weight = self.catalogue.read().unwrap_or_else(PoisonError::into_inner).weight();
-        let nodes = cluster.map.nodes.iter().map(|entry| entry.node).filter(|node| node.0 != self.node);
-        cluster.board.await_definitions(&nodes.collect::<Vec<_>>(), weight, within)
+        let sheet = cluster.atlas.sheet();
+        let nodes = sheet.full.members().map(|entry| entry.node).filter(|node| node.0 != self.node);
+        cluster.board.await_version(&nodes.collect::<Vec<_>>(), sheet.version(), within)
     }
 
     /// Gathers what every lane tells; the last one to tell answers.
@@ -256,10 +314,10 @@ impl Exchange {
             let exchange = Arc::clone(&exchange);
             window.status(Box::new(move |coordination| {
                 status.coordination = coordination;
-                if let Some(cluster) = &exchange.cluster {
+                if let Some(map) = exchange.cluster.as_ref().map(Neighbourhood::map) {
                     // Groups know replicas, people nodes.
                     for group in &mut status.coordination {
-                        let node_of = |leader: NodeId| cluster.map.node_of(ShardId(group.group), ReplicaId(leader.0));
+                        let node_of = |leader: NodeId| map.node_of(ShardId(group.group), ReplicaId(leader.0));
                         group.leader = group.leader.and_then(node_of);
                     }
                 }

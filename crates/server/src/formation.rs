@@ -10,14 +10,17 @@ use shardine_accept::Limits;
 use shardine_model::{ErrorCode, NodeId, Refusal};
 use shardine_proto::v1;
 use shardine_proto::v1::formation_client::FormationClient;
-use shardine_router::{Applicant, ClusterMap, Formation, Joined, Plan, WaitingRoom};
+use shardine_router::{Applicant, ClusterMap, Formation, Joined, Made, Plan, WaitingRoom};
 use shardine_service::GateOptions;
+use shardine_shard::meta::{Command, Joiner, Replaced, Reply};
 use shardine_store::{DataDir, Identity, NodeFile};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::metadata::MetadataValue;
 use tonic::transport::Endpoint;
 
+use crate::atlas::Sheet;
+use crate::exchange::{Exchange, Neighbourhood};
 use crate::options::{ClusterOptions, UpOptions};
 use crate::start_error::StartError;
 
@@ -30,7 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Found {
     pub(crate) data: DataDir,
     pub(crate) identity: Identity,
-    pub(crate) map: ClusterMap,
+    pub(crate) sheet: Arc<Sheet>,
+    /// The map as it was when the node came.
+    pub(crate) first: Arc<ClusterMap>,
 }
 
 /// The node's place in its cluster: at once if its directory knows it, else when there is one. May be dropped at any time.
@@ -40,8 +45,10 @@ pub async fn find_cluster(options: &UpOptions, cluster: &ClusterOptions) -> anyh
     if let Some(identity) = &identity {
         check_name(identity, &cluster.name)?;
         if let Some(bytes) = data.load_file(NodeFile::Map)? {
-            let map = ClusterMap::from_bytes(&bytes).context("the map in the data directory")?;
-            return Ok(Found { data, identity: identity.clone(), map });
+            let sheet = Sheet::from_bytes(&bytes).context("the map in the data directory cannot be read")?;
+            let first = data.load_file(NodeFile::First)?.context("the file FIRST of the data directory is missing")?;
+            let first = Arc::new(ClusterMap::from_bytes(&first).context("the file FIRST in the data directory")?);
+            return Ok(Found { data, identity: identity.clone(), sheet, first });
         }
     }
     let addresses = options.addresses(cluster);
@@ -80,7 +87,7 @@ struct State {
     /// What the directory says already: a start that ended before the map was on disk has left it.
     identity: Option<Identity>,
     data: Option<DataDir>,
-    found: Option<(Identity, ClusterMap)>,
+    found: Option<(Identity, Arc<Sheet>)>,
 }
 
 impl Lobby {
@@ -95,28 +102,31 @@ impl Lobby {
     }
 
     /// Takes its place in the cluster: on disk first, then it counts.
-    fn take_place(&self, state: &mut State, node: NodeId, map: ClusterMap) -> anyhow::Result<()> {
-        let identity = Identity { cluster: map.cluster, node, name: state.own.name.clone() };
+    fn take_place(&self, state: &mut State, node: NodeId, sheet: Arc<Sheet>) -> anyhow::Result<()> {
+        let cluster = sheet.full.cluster;
+        let identity = Identity { cluster, node, name: state.own.name.clone() };
         if let Some(known) = state.identity.as_ref().filter(|known| **known != identity) {
             bail!(
                 "the directory belongs to node {} of cluster {:032x}, and the map says node {node} of {:032x}",
                 known.node,
                 known.cluster,
-                map.cluster
+                cluster
             );
         }
         let data = state.data.as_ref().context("the node is stopping")?;
         data.adopt(&identity)?;
-        data.save_file(NodeFile::Map, &map.to_bytes())?;
-        state.found = Some((identity, map));
+        data.save_file(NodeFile::First, &sheet.cluster.to_bytes())?;
+        data.save_file(NodeFile::Map, &sheet.to_bytes())?;
+        state.found = Some((identity, sheet));
         self.formed.send_replace(true);
         Ok(())
     }
 
     fn leave(&self) -> Option<Found> {
         let mut state = self.lock();
-        let (identity, map) = state.found.take()?;
-        Some(Found { data: state.data.take()?, identity, map })
+        let (identity, sheet) = state.found.take()?;
+        let first = Arc::clone(&sheet.cluster);
+        Some(Found { data: state.data.take()?, identity, sheet, first })
     }
 }
 
@@ -131,28 +141,34 @@ impl Formation for Lobby {
         Ok(Joined::Waiting(state.room.names()))
     }
 
-    fn init(&self, plan: Plan) -> Result<ClusterMap, Refusal> {
+    fn init(&self, plan: Plan) -> Result<Made, Refusal> {
         let others: Vec<Applicant> = self.lock().room.others().cloned().collect();
         // An address that only its owner can reach would be in everybody's map for ever.
-        for other in &others {
-            dial_back(&other.addresses.grpc).map_err(|error| {
-                let message = format!("node {} says it is at {}: {error}", other.name, other.addresses.grpc);
-                Refusal::new(ErrorCode::BadRequest, message)
-            })?;
-        }
+        others.iter().try_for_each(dial_back)?;
         let mut state = self.lock();
         if state.found.is_some() {
             return Err(Refusal::new(ErrorCode::Exists, "this node belongs to a cluster already"));
         }
         let cluster = state.identity.as_ref().map_or_else(rand::random, |identity| identity.cluster);
-        let map = state.room.form(cluster, &plan)?;
+        let first = state.room.form(cluster, &plan)?;
+        let sheet = Sheet::first(&first)?;
+        let own = sheet.member_named(&state.own.name).map(|node| node.node).unwrap_or_default();
         let failed = |error: anyhow::Error| Refusal::new(ErrorCode::Internal, format!("{error:#}"));
-        self.take_place(&mut state, map.maker, map.clone()).map_err(failed)?;
-        Ok(map)
+        self.take_place(&mut state, own, sheet).map_err(failed)?;
+        Ok(Made { cluster, nodes: first.map.nodes.into_iter().map(|node| node.name).collect() })
     }
 }
 
-fn dial_back(address: &str) -> anyhow::Result<()> {
+/// Whether one that asks can be reached where it says it is.
+fn dial_back(applicant: &Applicant) -> Result<(), Refusal> {
+    let address = &applicant.addresses.grpc;
+    dial(address).map_err(|error| {
+        let message = format!("node {} says it is at {address}: {error}", applicant.name);
+        Refusal::new(ErrorCode::BadRequest, message)
+    })
+}
+
+fn dial(address: &str) -> anyhow::Result<()> {
     let address = address.to_socket_addrs()?.next().context("no such host")?;
     TcpStream::connect_timeout(&address, PATIENCE)?;
     Ok(())
@@ -186,8 +202,8 @@ async fn ask_others(cluster: &ClusterOptions, token: Option<&str>, own: &Applica
 }
 
 fn settle_in(lobby: &Lobby, formed: v1::Formed) -> anyhow::Result<()> {
-    let map = ClusterMap::from_bytes(&formed.map)?;
-    lobby.take_place(&mut lobby.lock(), NodeId(formed.node), map)
+    let sheet = Sheet::from_bytes(&formed.map)?;
+    lobby.take_place(&mut lobby.lock(), NodeId(formed.node), sheet)
 }
 
 async fn ask(address: &str, token: Option<&str>, own: &Applicant) -> Result<Option<v1::Formed>, tonic::Status> {
@@ -251,41 +267,64 @@ impl Waiting {
 
 /// A node that belongs to a cluster, asked by those that look for theirs.
 pub(crate) struct Settled {
-    own: NodeId,
-    map: ClusterMap,
-    /// Whom this node has told who they are: the start that was told. A node is told once; a second start with an empty
-    /// directory would have forgotten its votes. In memory only: docs/limits.md says what that leaves open.
-    told: Mutex<std::collections::BTreeMap<NodeId, u64>>,
+    exchange: Arc<Exchange>,
 }
 
 impl Settled {
-    pub fn new(own: NodeId, map: ClusterMap) -> Self {
-        Self { own, map, told: Mutex::default() }
+    pub fn new(exchange: Arc<Exchange>) -> Self {
+        Self { exchange }
+    }
+
+    fn cluster(&self) -> Result<&Neighbourhood, Refusal> {
+        let alone = || Refusal::new(ErrorCode::Unsupported, "this node is alone and takes nobody in");
+        self.exchange.cluster.as_ref().ok_or_else(alone)
+    }
+
+    /// The node whose place one of the same name may take: it has lost its directory, if it is silent and nobody answers where it
+    /// was. Who has forgotten its votes never comes back under its old number.
+    fn replaced(&self, applicant: &Applicant, sheet: &Sheet) -> Result<Option<Replaced>, Refusal> {
+        let Some(known) = sheet.member_named(&applicant.name) else { return Ok(None) };
+        if dial(&known.addresses.peer).is_ok() {
+            let message = format!(
+                "node {} of this cluster is called {:?} and lives: give this one another --name",
+                known.node, known.name
+            );
+            return Err(Refusal::new(ErrorCode::Exists, message));
+        }
+        if self.cluster()?.board.silent_for(known.node).is_none() {
+            let message = format!("node {} was heard a moment ago; its place is free when it stays silent", known.node);
+            return Err(Refusal::new(ErrorCode::Busy, message));
+        }
+        Ok(Some(Replaced { node: known.node, incarnation: known.incarnation }))
     }
 }
 
 impl Formation for Settled {
+    /// A number is told when it is in the map, and only to the start of the node that it was given to. That is so of those that
+    /// founded the cluster, too.
     fn join(&self, applicant: Applicant) -> Result<Joined, Refusal> {
-        let Some(entry) = self.map.node_named(&applicant.name) else {
-            let message = "the cluster is made, and takes no further nodes in this version";
-            return Err(Refusal::new(ErrorCode::Unsupported, message));
-        };
-        if self.own != self.map.maker || entry.node == self.own {
-            return Ok(Joined::Waiting(Vec::new()));
+        let sheet = self.cluster()?.atlas.sheet();
+        let given = sheet.member_named(&applicant.name).filter(|known| known.start == applicant.start);
+        if let Some(given) = given {
+            return Ok(Joined::Formed { cluster: sheet.full.cluster, node: given.node, map: sheet.to_bytes() });
         }
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let start = *told.entry(entry.node).or_insert(applicant.start);
-        if start != applicant.start {
-            let message = format!(
-                "node {} has its place already, and comes with an empty directory: give it back its directory, or another --name",
-                applicant.name
-            );
-            return Err(Refusal::new(ErrorCode::Exists, message));
+        let replaces = self.replaced(&applicant, &sheet)?;
+        // An address that only its owner can reach would be in everybody's map.
+        dial_back(&applicant)?;
+        let Applicant { name, zone, addresses, start } = applicant;
+        let (labels, is_gateway, incarnation) = (Default::default(), false, 0);
+        let joiner = Joiner { name, addresses, zone, labels, is_gateway, incarnation, start };
+        match self.exchange.ask_meta(Command::Join { joiner, replaces })? {
+            Reply::Node(node) => {
+                tracing::info!(%node, "a node has joined");
+                // It asks again, and finds itself in the map.
+                Ok(Joined::Waiting(Vec::new()))
+            }
+            _ => Err(Refusal::new(ErrorCode::Internal, "the map has no number to give")),
         }
-        Ok(Joined::Formed { node: entry.node, map: self.map.clone() })
     }
 
-    fn init(&self, _: Plan) -> Result<ClusterMap, Refusal> {
+    fn init(&self, _: Plan) -> Result<Made, Refusal> {
         Err(Refusal::new(ErrorCode::Exists, "this node belongs to a cluster already"))
     }
 }

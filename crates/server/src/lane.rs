@@ -12,6 +12,7 @@ mod suspicion;
 mod forward;
 mod questions;
 mod definitions;
+mod members;
 
 mod load;
 mod memory;
@@ -32,6 +33,7 @@ use shardine_model::{Catalogue, ShardId};
 pub(crate) use self::connections::{Connections, Population};
 pub(crate) use self::core::{Core, CoreParts};
 use self::load::Load;
+pub(crate) use self::members::Nursery;
 use self::memory::Memory;
 pub(crate) use self::peers::{Links, Neighbours};
 pub(crate) use self::sql::lane_of as sql_lane;
@@ -254,6 +256,12 @@ impl Lane {
                 self.closed_door = Some(listener);
                 self.open_door_or_stop();
             }
+            LaneMessage::Map(sheet) => {
+                if let Some(links) = &mut self.links {
+                    links.turn_to(&sheet, self.poll.registry());
+                }
+                self.core.turn_to(&sheet);
+            }
             LaneMessage::TablesKnown => {
                 self.knows_tables = true;
                 self.open_door_or_stop();
@@ -334,6 +342,7 @@ impl Lane {
         self.core.tick_forwards();
         self.core.tick_questions();
         self.core.teach();
+        self.core.work_for_map();
         self.core.look_for_tables();
         if let Some(links) = &mut self.links {
             links.dial_missing(now, self.poll.registry());

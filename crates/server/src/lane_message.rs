@@ -14,6 +14,7 @@ use shardine_router::{
 use shardine_shard::{Caller, Message};
 use shardine_transport::{Change, LeaderNews};
 
+use crate::atlas::Sheet;
 use crate::log_thread::Synced;
 use crate::snapshot_thread::SnapshotNews;
 
@@ -23,6 +24,8 @@ pub(crate) type ShardDone = Box<dyn FnOnce(Result<u64, ErrorCode>) + Send>;
 pub(crate) enum LaneMessage {
     /// The Redis door opens: this lane lets clients in from now on.
     Listen(std::net::TcpListener),
+    /// A new map.
+    Map(Arc<Sheet>),
     /// The catalogues that came before this message hold every table that was there when the node started.
     TablesKnown,
     /// A new Redis client.

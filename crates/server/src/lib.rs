@@ -8,6 +8,7 @@
 mod options;
 mod start_error;
 mod formation;
+mod atlas;
 mod topology;
 mod node;
 mod restore;
@@ -23,6 +24,7 @@ mod log_thread;
 mod snapshot_thread;
 
 mod coord;
+mod meta;
 mod schema_manager;
 mod doors;
 mod stop;

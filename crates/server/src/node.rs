@@ -11,23 +11,26 @@ use anyhow::{Context, bail};
 use mio::{Poll, Waker};
 use shardine_host::Host;
 use shardine_resp::Options as RespOptions;
-use shardine_router::{ClusterMap, Formation, RemoteEngine, ShardPlace};
-use shardine_shard::{MemoryLimits, Options as ReplicaOptions, Replica};
+use shardine_router::{Formation, RemoteEngine, ShardPlace};
+use shardine_shard::Replica;
+use shardine_shard::meta::Joiner;
 use shardine_store::{DataDir, Identity, Storage};
 use shardine_transport::Who;
 use shardine_writeback::{Backend, Handle, OnClaim, Options as SqlOptions, Owner, Url};
 
+use crate::atlas::Atlas;
 use crate::baseline::Baseline;
 use crate::clock::Clock;
 use crate::coord::Coordination;
 use crate::doors::Doors;
 use crate::exchange::{Exchange, ExchangeHandle, Neighbourhood};
 use crate::formation::{Found, Settled};
-use crate::lane::{self, Core, CoreParts, Lane, Links, Neighbours};
+use crate::lane::{self, Core, CoreParts, Lane, Links, Neighbours, Nursery};
 use crate::lane_message::{Inbox, LaneMessage};
 use crate::log_thread::LogNews;
+use crate::meta::MetaKeeper;
 use crate::options::UpOptions;
-use crate::peers::{Audience, Book, Control, ControlHandle, ControlMessage, start_bulk};
+use crate::peers::{Audience, Book, Control, ControlHandle, ControlMessage, Delivery, MapNews, start_bulk};
 use crate::schema_manager::{self, SCHEMA_LANE, SchemaManager};
 use crate::start_error::StartError;
 use crate::stop::{self, Flushing, Stopped};
@@ -50,7 +53,8 @@ pub struct Node {
     lanes: Vec<JoinHandle<()>>,
     coord: Coordination,
     doors: Doors,
-    control: Option<(ControlHandle, JoinHandle<()>)>,
+    /// Absent on a node that is alone: who keeps the map, and the control links.
+    neighbours: Option<(MetaKeeper, (ControlHandle, JoinHandle<()>))>,
     /// Held until the last thread that writes has ended.
     _data: Arc<DataDir>,
 }
@@ -77,8 +81,8 @@ impl Node {
 
     /// A node of a cluster.
     pub fn start_found(options: &UpOptions, found: Found) -> anyhow::Result<Self> {
-        let Found { data, identity, map } = found;
-        let topology = Topology { node: identity.node, map: Some(Arc::new(map)) };
+        let Found { data, identity, sheet, first } = found;
+        let topology = Topology { node: identity.node, sheet: Some(sheet), first: Some(first) };
         let options = options.without_empty_token();
         check_exposure(&options).map_err(anyhow::Error::from)?;
         Self::start_as(&options, data, &identity, &topology).map_err(StartError::name)
@@ -94,6 +98,7 @@ impl Node {
         let redis = listener.local_addr()?;
         let resp = Arc::new(resp_options(options, redis.port()));
         let storage = Arc::new(Storage::open(&data, Default::default())?);
+        restore::drop_removed(&storage, topology)?;
 
         let (sql_url, url) = sql_url(options, topology)?;
         let shards = topology.shard_count(&storage, options)?;
@@ -107,17 +112,18 @@ impl Node {
         let inboxes: Vec<Inbox> = posts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         let map = topology.shard_map(shards, lanes);
         let memory_max = memory_share(options, map.places().len());
+        let nursery = Nursery { incarnation, snapshot_log_bytes: options.snapshot_log_bytes, memory_max };
         let locals = map.places().iter().filter_map(|place| Some((place, topology.local(place.shard)?)));
         let replicas: Vec<(&ShardPlace, LocalReplica, Result<Replica, String>)> = locals
             .map(|(place, local)| {
-                let replica = replica(place, &local, &storage, incarnation, options, memory_max);
+                let replica = replica(place, &local, &storage, &nursery);
                 (place, local, replica)
             })
             .collect();
         // In a cluster a log may be behind the others': what counts is what a leader finds in its own when it is elected.
         let ends = replicas
             .iter()
-            .filter(|_| topology.map.is_none())
+            .filter(|_| topology.sheet.is_none())
             .filter_map(|(place, _, replica)| Some((place.shard, replica.as_ref().ok()?.log_progress().inherited)));
         let baseline = Arc::new(Baseline::open(data.path(), &ends.collect::<Vec<_>>())?);
         let clock = Clock::start();
@@ -135,7 +141,7 @@ impl Node {
         let exchange = Arc::new(Exchange {
             map: map.clone(),
             inboxes,
-            catalogue: RwLock::default(),
+            catalogue: RwLock::new(Arc::new(topology.catalogue())),
             schema_manager: Mutex::new(requests),
             sql,
             sql_url: sql_url.clone(),
@@ -145,18 +151,19 @@ impl Node {
             clock: clock.clone(),
             storage: Arc::clone(&storage),
             coord: OnceLock::new(),
-            cluster: topology.map.as_ref().map(|map| Neighbourhood {
-                map: Arc::clone(map),
+            cluster: topology.sheet.as_ref().map(|sheet| Neighbourhood {
+                atlas: Atlas::new(Arc::clone(sheet)),
                 board: Arc::default(),
                 control: OnceLock::new(),
+                meta: OnceLock::new(),
             }),
         });
-        let neighbours = topology.map.as_ref().map(|map| {
+        let neighbours = topology.sheet.as_ref().map(|sheet| {
             let (cluster, node, name) = (identity.cluster, identity.node, identity.name.clone());
             let who = Who { cluster, node, name, incarnation, start, features: 0 };
-            let book = Arc::new(Book::open(who, map, Arc::clone(&data))?);
+            let book = Arc::new(Book::open(who, sheet, Arc::clone(&data))?);
             let (bulk, _) = start_bulk(Arc::clone(&book))?;
-            anyhow::Ok(Neighbours { book, map: Arc::clone(map), bulk })
+            anyhow::Ok(Neighbours { book, sheet: Arc::clone(sheet), bulk })
         });
         let neighbours = neighbours.transpose()?;
 
@@ -182,7 +189,7 @@ impl Node {
             let core = Core::new(CoreParts {
                 number,
                 host,
-                memory_max,
+                nursery,
                 exchange: Arc::clone(&exchange),
                 log: log_thread,
                 snapshots,
@@ -195,29 +202,44 @@ impl Node {
             held.extend(lane.catalogues());
             threads.push(owner_thread::spawn(format!("lane-{number}"), move || lane.run())?);
         }
-        let schema_manager = SchemaManager::new(Arc::clone(&exchange), schema_manager::definitions(&held), schema_sql);
-        if topology.map.is_none() {
+        let definitions = match topology.sheet {
+            None => schema_manager::definitions(&held),
+            Some(_) => topology.catalogue(),
+        };
+        let schema_manager = SchemaManager::new(Arc::clone(&exchange), definitions, schema_sql);
+        if topology.sheet.is_none() {
             schema_manager.reconcile(&held)?;
+        } else {
+            let catalogue = Arc::new(topology.catalogue());
+            exchange.tell_lanes(|| LaneMessage::Catalogue(Arc::clone(&catalogue)));
         }
         schema_manager.start(request_box)?;
         let engine: Arc<dyn RemoteEngine> = Arc::new(ExchangeHandle(Arc::clone(&exchange)));
         let groups = topology.coord_groups(&storage, options)?;
-        let coord = Coordination::start(groups, topology, storage, incarnation, clock.clone(), Arc::clone(&exchange))?;
+        let own_storage = Arc::clone(&storage);
+        let coord =
+            Coordination::start(groups, topology, own_storage, incarnation, clock.clone(), Arc::clone(&exchange))?;
         let _ = exchange.coord.set(coord.window());
-        let control = neighbours.map(|neighbours| start_control(options, neighbours, clock, &exchange, &coord));
-        let control = control.transpose()?;
-        let formation = topology.map.as_ref().map(|map| {
-            let settled = Settled::new(topology.node, ClusterMap::clone(map));
+        let joiner = joiner(options, identity, incarnation, start);
+        let neighbours = neighbours.map(|neighbours| {
+            let links = (Arc::clone(&neighbours.book), neighbours.bulk.clone(), Arc::clone(&data));
+            let meta = MetaKeeper::start(topology, &storage, joiner, clock.clone(), &exchange, links)?;
+            let control = start_control(options, neighbours, clock, &exchange, &coord, &meta)?;
+            anyhow::Ok((meta, control))
+        });
+        let neighbours = neighbours.transpose()?;
+        let formation = topology.sheet.as_ref().map(|_| {
+            let settled = Settled::new(Arc::clone(&exchange));
             Arc::new(settled) as Arc<dyn Formation>
         });
         let doors = Doors::open(&engine, coord.engine(), formation, options)?;
         exchange.inboxes[0].send(LaneMessage::Listen(listener));
-        // Alone, the disk has told; without replicas there is nothing that will.
-        if topology.map.is_none() || held.is_empty() {
+        // Alone, the disk has told.
+        if topology.sheet.is_none() {
             exchange.tell_lanes(|| LaneMessage::TablesKnown);
         }
         let addresses = Addresses { redis, grpc: doors.grpc, http: doors.http, sql: sql_url };
-        Ok(Self { addresses, exchange, lanes: threads, coord, doors, control, _data: data })
+        Ok(Self { addresses, exchange, lanes: threads, coord, doors, neighbours, _data: data })
     }
 
     #[must_use]
@@ -235,7 +257,8 @@ impl Node {
     /// lane finishes its turn and its last log write. `watch` hears of the rows on their way and may end the wait.
     pub fn stop(self, limit: Duration, watch: &mut dyn FnMut(Flushing) -> ControlFlow<()>) -> Stopped {
         let until = Instant::now() + limit;
-        if self.control.is_some() {
+        if let Some((meta, _)) = &self.neighbours {
+            meta.handle.hand_over();
             self.coord.hand_over();
             stop::hand_over(&self.exchange);
         }
@@ -253,7 +276,8 @@ impl Node {
             let _ = lane.join();
         }
         self.coord.stop();
-        if let Some((control, thread)) = self.control {
+        if let Some((meta, (control, thread))) = self.neighbours {
+            meta.stop();
             control.send(ControlMessage::Goodbye);
             control.send(ControlMessage::Stop);
             let _ = thread.join();
@@ -272,16 +296,26 @@ fn start_control(
     clock: Clock,
     exchange: &Arc<Exchange>,
     coord: &Coordination,
+    meta: &MetaKeeper,
 ) -> anyhow::Result<(ControlHandle, JoinHandle<()>)> {
     let cluster = exchange.cluster.as_ref().context("a node with neighbours has a map")?;
     let address = options.cluster.as_ref().context("a node of a cluster is told its peer port")?.peer;
     let listener = TcpListener::bind(address).map_err(|cause| StartError::Listen { address, cause })?;
-    let receiver = Arc::clone(exchange);
+    let (receiver, keeper) = (Arc::clone(exchange), meta.handle.clone());
+    let (tell_coord, tell_meta, hear_map) = (coord.hear_of_peers(), meta.handle.clone(), meta.handle.clone());
     let audience = Audience {
         lanes: exchange.inboxes.clone(),
-        tell: coord.hear_of_peers(),
-        deliver: Arc::new(move |shard, message| receiver.step(shard, message)),
+        tell: Box::new(move |change| {
+            tell_coord(change);
+            tell_meta.peer(change);
+        }),
+        deliver: Arc::new(move |delivery| match delivery {
+            Delivery::Snapshot(shard, message) => receiver.step(shard, *message),
+            Delivery::Map(map) => keeper.hear(MapNews::Delta(map)),
+        }),
+        map: Box::new(move |news| hear_map.hear(news)),
     };
+    let _ = cluster.meta.set(meta.handle.clone());
     let board = Arc::clone(&cluster.board);
     let (control, handle) = Control::open(listener, neighbours.book, board, clock, audience)?;
     let _ = cluster.control.set(handle.clone());
@@ -312,7 +346,7 @@ fn resp_options(options: &UpOptions, port: u16) -> RespOptions {
 
 /// Of a cluster it is the map that says it.
 fn sql_url(options: &UpOptions, topology: &Topology) -> anyhow::Result<(String, Url)> {
-    let text = match (&options.sql, &topology.map) {
+    let text = match (&options.sql, topology.map()) {
         (_, Some(map)) => map.sql.clone(),
         (Some(text), None) => text.clone(),
         (None, None) => format!("sqlite:{}", options.data.join("shardine.db").display()),
@@ -362,14 +396,7 @@ fn memory_share(options: &UpOptions, shards: usize) -> u64 {
 }
 
 /// A replica from what the disk has of it, or why there is none.
-fn replica(
-    place: &ShardPlace,
-    local: &LocalReplica,
-    storage: &Storage,
-    incarnation: u64,
-    options: &UpOptions,
-    memory_max: u64,
-) -> Result<Replica, String> {
+fn replica(place: &ShardPlace, local: &LocalReplica, storage: &Storage, nursery: &Nursery) -> Result<Replica, String> {
     let seed = rand::random();
     let restored = restore::restore(storage, local, place.interval, seed);
     let restored = restored.map_err(|error| {
@@ -377,16 +404,21 @@ fn replica(
         tracing::error!(shard = %place.shard, %reason, "a shard cannot be read; the others go on");
         reason
     });
-    restored.map(|(records, restored)| {
-        let replica_options = ReplicaOptions {
-            incarnation,
-            seed,
-            snapshot_log_bytes: options.snapshot_log_bytes,
-            memory: MemoryLimits { bytes_max: memory_max, ..MemoryLimits::default() },
-            ..ReplicaOptions::new(local.replica, place.shard)
-        };
-        Replica::new(replica_options, records, restored)
-    })
+    restored.map(|(records, restored)| nursery.replica(place.shard, local.replica, seed, records, restored))
+}
+
+/// What this start of a node says of itself.
+fn joiner(options: &UpOptions, identity: &Identity, incarnation: u64, start: u64) -> Joiner {
+    let cluster = options.cluster.as_ref();
+    Joiner {
+        name: identity.name.clone(),
+        addresses: cluster.map(|cluster| options.addresses(cluster)).unwrap_or_default(),
+        zone: cluster.map(|cluster| cluster.zone.clone()).unwrap_or_default(),
+        labels: Default::default(),
+        is_gateway: false,
+        incarnation,
+        start,
+    }
 }
 
 #[cfg(test)]

@@ -4,13 +4,15 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use shardine_model::key::Interval;
-use shardine_model::log::SnapshotMeta;
+use shardine_model::log::{LogOp, SnapshotMeta};
+use shardine_model::{ReplicaId, ShardId};
 use shardine_records::Records;
 use shardine_shard::Restored;
 use shardine_shard::coord::Coord;
+use shardine_shard::meta;
 use shardine_store::{Loaded, SnapshotReader, Storage};
 
-use crate::topology::LocalReplica;
+use crate::topology::{LocalReplica, Topology};
 
 /// The records of the snapshot and what the group needs to go on. An error is about this shard alone.
 pub(crate) fn restore(
@@ -21,7 +23,7 @@ pub(crate) fn restore(
 ) -> anyhow::Result<(Records, Restored)> {
     let shard = local.shard;
     let mut records = Records::new(seed).owning(interval);
-    let mut loaded = storage.load(shard)?;
+    let mut loaded = load(storage, local)?;
     if let Some(reader) = snapshot_of(&mut loaded) {
         let damaged = |path: &Path| format!("snapshot {} of shard {shard} cannot be read", path.display());
         let mut restore = shardine_records::Restore::new(records);
@@ -41,7 +43,7 @@ pub(crate) fn restore(
 /// The same for a coordination group.
 pub(crate) fn restore_coord(storage: &Storage, local: &LocalReplica) -> anyhow::Result<(Coord, Restored)> {
     let mut coord = Coord::new();
-    let mut loaded = storage.load(local.shard)?;
+    let mut loaded = load(storage, local)?;
     if let Some(reader) = snapshot_of(&mut loaded) {
         let damaged = |path: &Path| format!("snapshot {} of coordination cannot be read", path.display());
         let mut restore = shardine_shard::coord::Restore::new(coord);
@@ -51,6 +53,61 @@ pub(crate) fn restore_coord(storage: &Storage, local: &LocalReplica) -> anyhow::
         coord = restore.finish().with_context(|| damaged(reader.path()))?;
     }
     Ok((coord, restored(loaded, local)?))
+}
+
+/// The same for this node's replica of the map's group, made whole; or why there is none.
+pub(crate) fn meta_replica(storage: &Storage, local: &LocalReplica, incarnation: u64) -> Result<meta::Replica, String> {
+    let restore = || -> anyhow::Result<(meta::Meta, Restored)> {
+        let mut state = meta::Meta::new();
+        let mut loaded = load(storage, local)?;
+        if let Some(reader) = snapshot_of(&mut loaded) {
+            let mut chunks = Vec::new();
+            while let Some(chunk) = reader.next_chunk()? {
+                chunks.push(chunk);
+            }
+            let damaged = || format!("snapshot {} of the map's group cannot be read", reader.path().display());
+            state = state.restored(chunks).with_context(damaged)?;
+        }
+        Ok((state, restored(loaded, local)?))
+    };
+    let options = meta::Options { incarnation, seed: rand::random(), ..meta::Options::new(local.replica) };
+    let replica = restore().map(|(state, restored)| meta::Replica::new(options, state, restored));
+    replica.map_err(|error| {
+        let reason = format!("{error:#}");
+        tracing::error!(%reason, "the map's group cannot be read here; everything else goes on");
+        reason
+    })
+}
+
+/// Lets go of what the directory holds of replicas that the map says were removed, which a crash may have left.
+pub(crate) fn drop_removed(storage: &Storage, topology: &Topology) -> anyhow::Result<()> {
+    if topology.sheet.is_none() {
+        return Ok(());
+    }
+    for shard in storage.shards()? {
+        if topology.local(shard).is_none()
+            && let Ok(Some(loaded)) = storage.load(shard)
+        {
+            remove(storage, shard, loaded.replica)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(storage: &Storage, shard: ShardId, replica: ReplicaId) -> anyhow::Result<()> {
+    tracing::info!(%shard, %replica, "what is left of a replica that was removed goes");
+    Ok(storage.perform(vec![LogOp::Remove { shard, replica }])?)
+}
+
+/// What the directory holds of a replica. One that came before it was removed: the map would not have this one otherwise.
+fn load(storage: &Storage, local: &LocalReplica) -> anyhow::Result<Option<Loaded>> {
+    match storage.load(local.shard)? {
+        Some(loaded) if loaded.replica < local.replica => {
+            remove(storage, local.shard, loaded.replica)?;
+            Ok(None)
+        }
+        loaded => Ok(loaded),
+    }
 }
 
 fn snapshot_of(loaded: &mut Option<Loaded>) -> Option<&mut SnapshotReader> {

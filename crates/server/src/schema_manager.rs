@@ -1,14 +1,17 @@
 //! Changes of table definitions, one at a time: SQL first, then every shard's log, then the doors are told.
 //!
-//! The first shard is the home of definitions: it gets each one first, and on start the others are brought to what it
-//! holds. So a crash in the middle leaves a definition that is either nowhere or comes everywhere.
+//! In a cluster definitions live in the map, and shards are taught what it says. On a node that is alone the first shard is their
+//! home: it gets each one first, and on start the others are brought to what it holds. So a crash in the middle leaves a
+//! definition that is either nowhere or comes everywhere.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use shardine_model::{Backing, Catalogue, Entry, ErrorCode, Field, FieldId, Refusal, ShardId, Table, limits};
 use shardine_router::{FieldSpec, Response, ShardAsk, TableCall, TableSpec};
+use shardine_shard::meta::{Command, Reply};
 use shardine_writeback::{Change, Drift, Job, JobId, JobOutcome, TableJob, Why};
 
 use crate::exchange::Exchange;
@@ -25,7 +28,10 @@ pub(crate) struct SchemaRequest {
 const HOME: ShardId = ShardId(1);
 
 /// How long the other nodes may take to know a definition before whoever asked for it is answered all the same.
-const OTHERS_TIME: std::time::Duration = std::time::Duration::from_secs(5);
+const OTHERS_TIME: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether this node has heard of it.
+const MAP_STEP: Duration = Duration::from_millis(5);
 
 /// What a shard holds: its number, its lane, its definitions.
 pub(crate) type ShardCatalogue = (ShardId, usize, Catalogue);
@@ -134,7 +140,7 @@ impl SchemaManager {
         }
         // A table of others is looked at and left as it is.
         self.change_sql(&table, if table.sql.mapping.is_some() { Change::Check } else { Change::Create })?;
-        self.settle(table)
+        self.settle(Command::CreateTable { table: table.clone() }, table)
     }
 
     /// Makes an SQL table that was lost as it is defined, for whoever says nothing else about it (records 130).
@@ -164,6 +170,8 @@ impl SchemaManager {
 
     fn add_field(&mut self, name: &str, field: FieldSpec) -> Result<Arc<Table>, Refusal> {
         let mut table = self.known(name)?;
+        let default = field.default.clone().unwrap_or_else(|| field.kind.zero());
+        let command = Command::AddField { table: name.to_owned(), name: field.name.clone(), default };
         if table.dynamic {
             return Err(Refusal::new(ErrorCode::Unsupported, format!("table {name} takes any field already")));
         }
@@ -176,7 +184,7 @@ impl SchemaManager {
         table.check()?;
         let added = table.fields.last().map_or(FieldId(0), |field| field.id);
         self.change_sql(&table, Change::AddField(added))?;
-        self.settle(table)
+        self.settle(command, table)
     }
 
     /// The definition goes first: nothing new is written to a table that is about to vanish.
@@ -191,7 +199,7 @@ impl SchemaManager {
         }
         table.version += 1;
         table.dropped = true;
-        let kept = self.settle(table.clone())?;
+        let kept = self.settle(Command::DropTable { table: name.to_owned() }, table.clone())?;
         if table.sql.mapping.is_none() {
             self.change_sql(&table, Change::Drop)?;
         }
@@ -203,25 +211,59 @@ impl SchemaManager {
         self.catalogue.named(name).map(|table| Table::clone(table)).ok_or_else(unknown)
     }
 
-    /// Puts a definition into every shard's log, the home shard first, then tells the doors.
-    fn settle(&mut self, table: Table) -> Result<Arc<Table>, Refusal> {
+    /// Puts a definition into force: in a cluster by the map, else by the home shard's log.
+    fn settle(&mut self, command: Command, table: Table) -> Result<Arc<Table>, Refusal> {
+        if self.exchange.cluster.is_some() {
+            return self.settle_in_map(command);
+        }
         for place in self.exchange.map.places() {
             self.propose(place.shard, place.lane, &table)?;
         }
         self.catalogue.put(table.clone());
         self.exchange.learn(&self.catalogue);
-        if !self.exchange.await_others(OTHERS_TIME) {
-            tracing::warn!(
-                table = table.name,
-                "not all nodes have confirmed the definition; they learn it as they apply it"
-            );
-        }
         Ok(Arc::new(table))
+    }
+
+    /// The map decides. Then every shard is taught, and every node that lives has confirmed: from then on nobody reads a name
+    /// otherwise. What does not answer in time learns it by itself, before it serves.
+    fn settle_in_map(&mut self, command: Command) -> Result<Arc<Table>, Refusal> {
+        let Reply::Table(table) = self.exchange.ask_meta(command)? else {
+            return Err(Refusal::new(ErrorCode::Internal, "the map has no definition to tell"));
+        };
+        self.await_own_map(&table);
+        for place in self.exchange.map.places() {
+            if let Err(refusal) = self.propose(place.shard, place.lane, &table) {
+                tracing::warn!(table = table.name, "{}; whoever leads it next will", refusal.message);
+            }
+        }
+        if !self.exchange.await_others(OTHERS_TIME) {
+            tracing::warn!(table = table.name, "not all nodes have confirmed the definition");
+        }
+        Ok(table)
+    }
+
+    /// Whoever leads the map's group has answered; this node hears of the new map a moment later.
+    fn await_own_map(&mut self, table: &Table) {
+        let until = Instant::now() + OTHERS_TIME;
+        loop {
+            self.catch_up();
+            let mut definitions = self.catalogue.definitions();
+            let is_known = definitions.any(|known| known.id == table.id && known.version >= table.version);
+            if is_known || Instant::now() >= until {
+                return;
+            }
+            drop(definitions);
+            std::thread::sleep(MAP_STEP);
+        }
     }
 
     fn propose(&self, shard: ShardId, lane: usize, table: &Table) -> Result<(), Refusal> {
         let (give, take) = channel();
-        let entry = Entry::definition(table.clone()).to_bytes();
+        let entry = match self.exchange.cluster {
+            None => Entry::definition(table.clone()),
+            Some(_) => Entry::Schema { catalogue: self.catalogue.version(), table: Box::new(table.clone()) },
+        };
+        let entry = entry.to_bytes();
         let done = Box::new(move |result| {
             // The schema manager waits for it unless the process is stopping.
             let _ = give.send(result);

@@ -27,16 +27,19 @@ pub enum NodeFile {
     Peers,
     /// The node's map of the cluster: with it a node starts without asking anybody.
     Map,
+    /// The map as it was when the node came: who founded the groups that it founded with others. Written once.
+    First,
 }
 
 impl NodeFile {
-    pub const ALL: [Self; 2] = [Self::Peers, Self::Map];
+    pub const ALL: [Self; 3] = [Self::Peers, Self::Map, Self::First];
 
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Peers => "PEERS",
             Self::Map => "MAP",
+            Self::First => "FIRST",
         }
     }
 
@@ -44,6 +47,7 @@ impl NodeFile {
         match self {
             Self::Peers => *b"shardprs",
             Self::Map => *b"shardmap",
+            Self::First => *b"shardfst",
         }
     }
 
@@ -52,6 +56,7 @@ impl NodeFile {
         match self {
             Self::Peers => "without it the node lets every peer in once, also an old copy of one",
             Self::Map => "without it the node waits until another one has sent it the map",
+            Self::First => "without it the node does not know who founded its groups, and cannot read their logs",
         }
     }
 

@@ -27,6 +27,14 @@ pub struct ClusterNode {
     peer: Port,
 }
 
+impl ClusterNode {
+    fn new(place: usize) -> Result<ClusterNode> {
+        let name = format!("n{}", place + 1);
+        let (redis, grpc, http, peer) = (Port::free()?, Port::free()?, Port::free()?, Port::free()?);
+        Ok(ClusterNode { name, process: None, redis, grpc, http, peer })
+    }
+}
+
 /// A cluster of nodes on this machine. The processes do not outlive this value.
 pub struct Cluster {
     pub nodes: Vec<ClusterNode>,
@@ -44,12 +52,7 @@ impl Cluster {
 
     /// The same of another binary and in another folder, for measurements that care about the disk below them.
     pub fn form_in(dir: Dir, binary: PathBuf, count: usize, init: &[&str], start: &[&str]) -> Result<Cluster> {
-        let node = |place: usize| {
-            let name = format!("n{}", place + 1);
-            let (redis, grpc, http, peer) = (Port::free()?, Port::free()?, Port::free()?, Port::free()?);
-            anyhow::Ok(ClusterNode { name, process: None, redis, grpc, http, peer })
-        };
-        let nodes = (0..count).map(node).collect::<Result<_>>()?;
+        let nodes = (0..count).map(ClusterNode::new).collect::<Result<_>>()?;
         let args = start.iter().map(|arg| (*arg).to_owned()).collect();
         let mut cluster = Cluster { nodes, binary, args, dir };
         for place in 0..count {
@@ -64,6 +67,19 @@ impl Cluster {
         made.with_context(|| cluster.output())?;
         cluster.wait_until_serving()?;
         Ok(cluster)
+    }
+
+    /// Starts one more node, which asks the others to let it in.
+    pub fn add(&mut self) -> Result<usize> {
+        let place = self.nodes.len();
+        self.nodes.push(ClusterNode::new(place)?);
+        self.start(place)?;
+        Ok(place)
+    }
+
+    /// A node that does not run loses its disk.
+    pub fn lose_data(&self, place: usize) -> Result<()> {
+        Ok(fs::remove_dir_all(self.dir.join(&self.nodes[place].name))?)
     }
 
     /// Starts a node, for the first time or again, without waiting for it to serve.

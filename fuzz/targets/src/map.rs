@@ -68,7 +68,7 @@ fn snapshot(bytes: &[u8]) {
 #[must_use]
 pub fn begun() -> Meta {
     let mut meta = Meta::new();
-    meta.apply(&Command::Init { map: first_map() }.to_entry(), |_| ()).expect("an entry");
+    meta.apply(&Command::Init { map: first_map(), starts: Vec::new() }.to_entry(), |_| ()).expect("an entry");
     meta
 }
 
@@ -82,5 +82,5 @@ pub fn first_map() -> ClusterMap {
         Descriptor { shard, epoch, state: ShardState::Serving, bounds: Bounds::default(), voters, learners }
     };
     let groups = [ShardId(1), ShardId::FIRST_COORDINATION, ShardId::META].map(group).to_vec();
-    ClusterMap { cluster: 9, version: 1, maker: shardine_model::NodeId(0), nodes, groups, sql: "none".to_owned() }
+    ClusterMap { cluster: 9, version: 1, nodes, groups, sql: "none".to_owned() }
 }

@@ -16,7 +16,7 @@ use crate::state::{Meta, refused};
 
 impl Meta {
     /// The map was checked when it was read.
-    pub(super) fn init(&mut self, first: ClusterMap) -> Result<Reply, Refusal> {
+    pub(super) fn init(&mut self, first: ClusterMap, starts: Vec<u64>) -> Result<Reply, Refusal> {
         if self.map.is_formed() && self.map.cluster == first.cluster {
             return Ok(Reply::Done);
         }
@@ -41,7 +41,8 @@ impl Meta {
             self.last.replicas.insert(group.shard, numbers.max().unwrap_or(0));
         }
         let keyspace = Change::Keyspace(Keyspace { sql: first.sql, scheme: Generation::FIRST });
-        let nodes = first.nodes.into_iter().map(|entry| Change::Node(founder(entry)));
+        let starts = starts.into_iter().chain(std::iter::repeat(0));
+        let nodes = first.nodes.into_iter().zip(starts).map(|(entry, start)| Change::Node(founder(entry, start)));
         let groups = first.groups.into_iter().map(Change::Group);
         let tables = [Change::Table(Table::kv())];
         self.publish([keyspace].into_iter().chain(nodes).chain(groups).chain(tables).collect());
@@ -156,7 +157,6 @@ impl Joiner {
             let limit = model_limits::NAME_BYTES_MAX;
             return refused(ErrorCode::BadRequest, format!("a node's name has 1 to {limit} bytes, all printable"));
         }
-        // Nodes that were there at the beginning and have not announced themselves are known by 0.
         if self.start == 0 {
             return refused(ErrorCode::BadRequest, "a start has a number that was drawn for it");
         }
@@ -183,9 +183,9 @@ impl Joiner {
     }
 }
 
-/// One that was there at the beginning. It tells the rest when it announces itself.
-fn founder(entry: NodeEntry) -> Node {
+/// One that was there at the beginning, at this start of it. It tells the rest when it announces itself.
+fn founder(entry: NodeEntry, start: u64) -> Node {
     let NodeEntry { node, name, zone, addresses } = entry;
-    let joiner = Joiner { name, addresses, zone, labels: BTreeMap::new(), is_gateway: false, incarnation: 0, start: 0 };
+    let joiner = Joiner { name, addresses, zone, labels: BTreeMap::new(), is_gateway: false, incarnation: 0, start };
     joiner.into_node(node)
 }

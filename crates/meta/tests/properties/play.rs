@@ -39,7 +39,7 @@ impl Stage {
     pub fn new() -> Self {
         let logs = shards().into_iter().map(|shard| (shard, (1, Membership::of([ReplicaId(1)])))).collect();
         let mut stage = Self { meta: Meta::new(), logs, starts: 100 };
-        stage.apply(&Command::Init { map: first_map() });
+        stage.apply(&Command::Init { map: first_map(), starts: Vec::new() });
         stage
     }
 
@@ -174,7 +174,7 @@ fn first_map() -> ClusterMap {
         Descriptor { shard, epoch, state: ShardState::Serving, bounds, voters, learners }
     };
     let groups = shards().into_iter().map(group).collect();
-    ClusterMap { cluster: 9, version: 1, maker: shardine_model::NodeId(0), nodes, groups, sql: "none".to_owned() }
+    ClusterMap { cluster: 9, version: 1, nodes, groups, sql: "none".to_owned() }
 }
 
 fn table(number: u64) -> Table {

@@ -25,6 +25,7 @@ stories! {
     run:
     init
     join
+    founders
     a_name_comes_back
     announce
     modes_and_weights

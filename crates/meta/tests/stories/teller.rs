@@ -70,7 +70,7 @@ impl Stage {
         let node = || NodeId(number(line.word(0)));
         let words = || (line.word(0).to_owned(), line.word(1).to_owned());
         match line.verb {
-            "init" => Command::Init { map: first_map(line) },
+            "init" => Command::Init { map: first_map(line), starts: line.number("start").into_iter().collect() },
             "join" => Command::Join { joiner: joiner(line, line.word(0)), replaces: replaced(line) },
             "announce" => {
                 let name = self.meta.map().nodes.get(&node()).map_or("?", |node| node.name.as_str());
@@ -249,14 +249,7 @@ fn first_map(line: &Line<'_>) -> ClusterMap {
     let meta = (!line.has("bare")).then_some((ShardId::META, Bounds::default()));
     let groups = records.chain(coordination).chain(meta).map(group).collect();
     let cluster = u128::from(line.number("cluster").unwrap_or(7));
-    ClusterMap {
-        cluster,
-        version: 1,
-        maker: shardine_model::NodeId(0),
-        nodes,
-        groups,
-        sql: line.pair("sql").unwrap_or("none").to_owned(),
-    }
+    ClusterMap { cluster, version: 1, nodes, groups, sql: line.pair("sql").unwrap_or("none").to_owned() }
 }
 
 fn joiner(line: &Line<'_>, name: &str) -> Joiner {

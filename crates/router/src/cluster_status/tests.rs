@@ -23,7 +23,7 @@ fn map() -> ClusterMap {
         learners: Vec::new(),
     };
     let (nodes, groups) = ((1..=3).map(node).collect(), vec![group]);
-    ClusterMap { cluster: 1, version: 1, maker: NodeId(1), nodes, groups, sql: "none".into() }
+    ClusterMap { cluster: 1, version: 1, nodes, groups, sql: "none".into() }
 }
 
 /// What a node says: whom it takes for the leader, in which term, and how many records it has.

@@ -29,14 +29,7 @@ fn map() -> Arc<ClusterMap> {
         learners: Vec::new(),
     };
     let nodes = vec![entry(1), entry(2), entry(3)];
-    Arc::new(ClusterMap {
-        cluster: 1,
-        version: 1,
-        maker: shardine_model::NodeId(0),
-        nodes,
-        groups: vec![group],
-        sql: String::new(),
-    })
+    Arc::new(ClusterMap { cluster: 1, version: 1, nodes, groups: vec![group], sql: String::new() })
 }
 
 /// Node 1 with links to the others; node 2 leads in term 1.

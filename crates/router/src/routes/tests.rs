@@ -27,7 +27,7 @@ fn shard(number: u32, range: u64, lo: Bound, hi: Option<Bound>) -> Descriptor {
 fn halves(version: u64) -> Arc<ClusterMap> {
     let groups = vec![shard(1, 1, Bound::default(), Some(Bound::at(HALF))), shard(2, 1, Bound::at(HALF), None)];
     let nodes = vec![entry(1), entry(2), entry(3)];
-    Arc::new(ClusterMap { cluster: 7, version, maker: shardine_model::NodeId(0), nodes, groups, sql: String::new() })
+    Arc::new(ClusterMap { cluster: 7, version, nodes, groups, sql: String::new() })
 }
 
 fn routes() -> Routes {

@@ -108,7 +108,7 @@ fn map() -> Arc<ClusterMap> {
     let middle = Bound::at(Position(HALF));
     let groups = vec![shard(1, Bound::default(), Some(middle.clone())), shard(2, middle, None)];
     let nodes = (1..=NODES as u64).map(entry).collect();
-    Arc::new(ClusterMap { cluster: 1, version: 1, maker: shardine_model::NodeId(0), nodes, groups, sql: String::new() })
+    Arc::new(ClusterMap { cluster: 1, version: 1, nodes, groups, sql: String::new() })
 }
 
 fn id(node: usize) -> NodeId {

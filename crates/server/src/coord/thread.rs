@@ -8,14 +8,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use shardine_host::{Host, SeatId};
-use shardine_model::{NodeId, ReplicaId, ShardId};
+use shardine_model::{GroupKind, NodeId, ReplicaId, ShardId};
 use shardine_shard::coord::{
     NodeCall, NodeLine, NodeReply, Opening, Refusal, Replica, StatusCode, StreamId, StreamMessage, Ticket,
 };
+use shardine_shard::meta::{Work, work_of};
 use shardine_transport::Change;
 use shardine_ydb::Hear;
 
-use super::{CoordMessage, RespondNode, groups, look};
+use super::{CoordMessage, RespondNode, group, groups, look};
+use crate::atlas::Sheet;
 use crate::clock::Clock;
 use crate::exchange::Exchange;
 use crate::journal::{Journal, Written};
@@ -34,14 +36,22 @@ const MESSAGES_MAX: usize = 1_024;
 /// Ticks between two looks at the log: a group that writes little must not hold back the space of the others for ever.
 const LOOK_TICKS: u64 = 100;
 
+/// Ticks between two looks at what the map wants of the groups.
+const WORK_TICKS: u64 = 4;
+
 /// The reason has paths of this machine in it, which are for those who run it.
 const STOPPED: &str = "coordination has stopped on this node; its log says why and what to do";
+/// A node that has no replica passes everything on to whoever leads, if anybody does.
+const ELSEWHERE: &str = "nobody is known to lead coordination at the moment; try again";
 const STOPPING: &str = "the node is stopping";
 
 pub(super) struct CoordThread {
     host: Host<Replica>,
-    /// One for each group, in the order of their numbers.
+    /// One for each group that is here, in the order of their numbers.
     seats: Vec<SeatId>,
+    incarnation: u64,
+    /// Absent on a node that is alone.
+    sheet: Option<Arc<Sheet>>,
     messages: Receiver<CoordMessage>,
     journal: Journal,
     snapshots: SnapshotThread,
@@ -71,8 +81,12 @@ impl CoordThread {
         snapshots: SnapshotThread,
         clock: Clock,
         exchange: Arc<Exchange>,
+        incarnation: u64,
     ) -> Self {
+        let sheet = exchange.cluster.as_ref().map(|cluster| cluster.atlas.sheet());
         Self {
+            incarnation,
+            sheet,
             seats: host.seats().filter_map(|seat| host.seat_of(seat.shard)).collect(),
             host,
             messages,
@@ -155,8 +169,13 @@ impl CoordThread {
             CoordMessage::Snapshot(SnapshotNews::Failed(seat)) => self.host.snapshot_failed(seat),
             CoordMessage::SnapshotNow(group) => self.snapshot_now(group),
             CoordMessage::Step(group, message) => self.host.step(group, message),
-            CoordMessage::Peer(Change::Suspected(node)) => self.disown(node),
-            CoordMessage::Peer(Change::Cleared(_)) => {}
+            CoordMessage::Peer(Change::Suspected(node)) => {
+                if let Some(map) = self.sheet.as_ref().map(|sheet| Arc::clone(&sheet.cluster)) {
+                    self.host.suspect(node, |group, replica| map.node_of(group, replica) == Some(node));
+                }
+            }
+            CoordMessage::Peer(Change::Cleared(node)) => self.host.trust(node),
+            CoordMessage::Map(sheet) => self.turn_to(sheet),
             CoordMessage::HandOver => self.hand_over(),
             CoordMessage::CloseStreams => {
                 self.is_closed = true;
@@ -171,7 +190,9 @@ impl CoordThread {
     }
 
     fn open(&mut self, stream: StreamId, opening: &Opening, hear: Hear) {
-        let seat = self.seats[groups::place_of(&opening.path, self.seats.len())];
+        let Some(seat) = self.seat_of(&opening.path) else {
+            return hear(StreamMessage::Failure(unavailable(ELSEWHERE)));
+        };
         let refusal = match self.host.replica(seat) {
             None => Some(STOPPED),
             Some(_) if self.is_closed => Some(STOPPING),
@@ -185,16 +206,23 @@ impl CoordThread {
     }
 
     fn call(&mut self, ticket: Ticket, call: &NodeCall, done: RespondNode) {
-        let Some(place) = groups::place_of_call(call, self.seats.len()) else { return done(self.list()) };
-        let seat = self.seats[place];
+        let Some(place) = groups::place_of_call(call, self.seats.len().max(1)) else { return done(self.list()) };
+        let Some(&seat) = self.seats.get(place) else { return done(NodeReply::Refused(unavailable(ELSEWHERE))) };
         match self.host.act(seat, |replica, actions| replica.call(ticket, call, actions)) {
             Some(()) => drop(self.calls.insert(ticket, (seat, done))),
             None => done(NodeReply::Refused(unavailable(STOPPED))),
         }
     }
 
+    fn seat_of(&self, path: &str) -> Option<SeatId> {
+        self.seats.get(groups::place_of(path, self.seats.len().max(1))).copied()
+    }
+
     /// The nodes of all groups, by their paths.
     fn list(&self) -> NodeReply {
+        if self.seats.is_empty() {
+            return NodeReply::Refused(unavailable(ELSEWHERE));
+        }
         let mut lines: Vec<NodeLine> = Vec::new();
         for seat in self.host.seats() {
             match &seat.replica {
@@ -224,7 +252,11 @@ impl CoordThread {
         }
         self.next_tick_ms = now_ms + if self.exchange.cluster.is_some() { TICK_MS } else { LONE_TICK_MS };
         self.host.tick();
+        self.host.run_due();
         self.ticks += 1;
+        if self.ticks.is_multiple_of(WORK_TICKS) {
+            self.work_for_map();
+        }
         if self.ticks.is_multiple_of(LOOK_TICKS)
             && let Some(group) = self.journal.too_large()
         {
@@ -281,13 +313,14 @@ impl CoordThread {
 
     /// Tells the node who leads a group, if that is news.
     fn note_leader(&mut self, seat: SeatId) {
-        let Some(cluster) = &self.exchange.cluster else { return };
+        let (Some(cluster), Some(sheet)) = (&self.exchange.cluster, &self.sheet) else { return };
         let Some(replica) = self.host.replica(seat) else { return };
         let Some(leader) = replica.group().leader() else { return };
         let now = (replica.term(), leader);
-        if self.told.insert(seat, now) != Some(now)
-            && let Some(node) = cluster.map.node_of(replica.shard(), leader)
+        if self.told.get(&seat) != Some(&now)
+            && let Some(node) = sheet.cluster.node_of(replica.shard(), leader)
         {
+            self.told.insert(seat, now);
             cluster.lead(NodeId(self.exchange.node), news(replica.shard(), now.0, leader, node));
         }
     }
@@ -300,17 +333,54 @@ impl CoordThread {
         }
     }
 
-    /// Believes in no leader on this node any longer. The one that hears of it first stands for election.
-    fn disown(&mut self, node: NodeId) {
-        let Some(cluster) = &self.exchange.cluster else { return };
-        let is_there = |replica: &&Replica| {
-            let leader = replica.group().leader().filter(|leader| *leader != replica.id());
-            leader.is_some_and(|leader| cluster.map.node_of(replica.shard(), leader) == Some(node))
-        };
-        let groups: Vec<ShardId> = self.host.replicas().filter(is_there).map(Replica::shard).collect();
-        for seat in groups.into_iter().filter_map(|group| self.host.seat_of(group)).collect::<Vec<_>>() {
-            self.host.act(seat, Replica::forget_leader);
-            self.host.act(seat, Replica::campaign);
+    /// There is a new map: makes room for replicas that this node is to have, and lets go of those that were removed.
+    fn turn_to(&mut self, sheet: Arc<Sheet>) {
+        let own = NodeId(self.exchange.node);
+        let known: Vec<ShardId> = sheet.cluster.groups_of(GroupKind::Coordination).map(|group| group.shard).collect();
+        for shard in known {
+            let wanted = sheet.cluster.replica_on(shard, own);
+            let seat = self.host.seat_of(shard);
+            let held = seat.and_then(|seat| self.host.seat(seat)).map(|seat| seat.replica_id);
+            if wanted == held {
+                continue;
+            }
+            if let Some(seat) = seat {
+                self.leave(seat);
+            }
+            if let Some(replica) = wanted {
+                self.host.add(shard, replica, Ok(group::newborn(shard, replica, self.incarnation)));
+            }
+        }
+        self.seats = self.host.seats().filter_map(|seat| self.host.seat_of(seat.shard)).collect();
+        self.sheet = Some(sheet);
+    }
+
+    /// A committed configuration is without the replica: its streams look for whoever leads now.
+    fn leave(&mut self, seat: SeatId) {
+        self.host.remove(seat);
+        for (_, sink) in self.sinks.extract_if(.., |_, sink| sink.seat == seat) {
+            (sink.hear)(StreamMessage::Failure(unavailable(ELSEWHERE)));
+        }
+        for (_, (_, done)) in self.calls.extract_if(.., |_, (place, _)| *place == seat) {
+            done(NodeReply::Refused(unavailable(ELSEWHERE)));
+        }
+    }
+
+    /// Does what operations of the map ask of the groups that are led here, and tells meta what has become of it.
+    fn work_for_map(&mut self) {
+        let Some(sheet) = self.sheet.clone() else { return };
+        for seat in self.seats.clone() {
+            let of = |replica: &Replica| work_of(&sheet.full, replica.shard(), replica.group());
+            match self.host.replica(seat).and_then(of) {
+                None => {}
+                Some(Work::Change(change)) => {
+                    self.host.act(seat, |replica, actions| drop(replica.change_members(&change, actions)));
+                }
+                Some(Work::HandOver(heir)) => {
+                    self.host.act(seat, |replica, actions| replica.hand_over(Some(heir), actions));
+                }
+                Some(Work::Report(command)) => self.exchange.report(*command),
+            }
         }
     }
 

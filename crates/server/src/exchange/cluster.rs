@@ -47,7 +47,8 @@ impl Exchange {
         finish: impl FnOnce(Told) + Send + 'static,
     ) {
         let own = NodeId(self.node);
-        let others = cluster.map.nodes.iter().map(|entry| entry.node).filter(|node| *node != own);
+        let map = cluster.map();
+        let others = map.nodes.iter().map(|entry| entry.node).filter(|node| *node != own);
         let others: Vec<NodeId> = others.filter(|node| cluster.board.silent_for(*node).is_none()).collect();
         let round = Arc::new(Mutex::new(Round { left: others.len() + 1, told: Vec::new(), finish: Some(finish) }));
         let answer = |node: NodeId| -> Respond {
@@ -78,7 +79,8 @@ impl Exchange {
             let (Some(here), Some(cluster)) = (here, &exchange.cluster) else {
                 return done(super::refused(ErrorCode::Internal));
             };
-            for entry in cluster.map.nodes.iter().filter(|entry| entry.node != own) {
+            let map = cluster.map();
+            for entry in map.nodes.iter().filter(|entry| entry.node != own) {
                 // What came from a node that fell silent meanwhile still counts.
                 let heard = others.iter().any(|(node, heard)| *node == entry.node && matches!(heard, Heard::Status(_)));
                 if let Some(silent) = cluster.board.silent_for(entry.node).filter(|_| !heard) {
@@ -87,7 +89,7 @@ impl Exchange {
                     others.push((entry.node, Heard::Silent { for_ms }));
                 }
             }
-            done(Response::Status(Box::new(join(&cluster.map, here, others))));
+            done(Response::Status(Box::new(join(&map, here, others))));
         };
         let this = Arc::clone(self);
         self.ask_nodes(cluster, &RemoteCall::Status, |done| this.status(done), finish);
@@ -136,7 +138,7 @@ impl Exchange {
     }
 
     fn name_of(&self, node: NodeId) -> String {
-        let entry = self.cluster.as_ref().and_then(|cluster| cluster.map.node(node));
-        entry.map(|entry| entry.name.clone()).unwrap_or_default()
+        let map = self.cluster.as_ref().map(Neighbourhood::map);
+        map.and_then(|map| map.node(node).map(|entry| entry.name.clone())).unwrap_or_default()
     }
 }

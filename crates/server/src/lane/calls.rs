@@ -155,7 +155,7 @@ impl Core {
             expires_at: None,
         };
         if let Some(cluster) = &self.exchange.cluster {
-            explanation.shard.place(&cluster.map);
+            explanation.shard.place(&cluster.map());
             for replica in &mut explanation.shard.replicas {
                 replica.lives = cluster.board.silent_for(replica.node).is_none();
             }

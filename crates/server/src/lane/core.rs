@@ -11,7 +11,7 @@ use shardine_model::{
 };
 use shardine_router::forward::Attempt;
 use shardine_router::{
-    Call, DeadLetterLine, LocalEngine, Read, RemoteCall, Response, Routes, RowCall, ShardPlace, ShardStatus,
+    Call, DeadLetterLine, LocalEngine, Read, RemoteCall, Response, Route, Routes, RowCall, ShardPlace, ShardStatus,
     TableWriteback, Ticket, scattered,
 };
 use shardine_shard::{Actions, Caller, Left, Message, ReadNow, Replica, Time};
@@ -19,11 +19,13 @@ use shardine_shard::{Actions, Caller, Left, Message, ReadNow, Replica, Time};
 use super::definitions::Definitions;
 use super::forward::{Departure, Foreign, Way};
 use super::looks::Look;
+use super::members::Nursery;
 use super::numbered::Numbered;
 use super::questions::Questions;
 use super::sql::SqlJobs;
 use super::stopwatch::{Kind, Stopwatch};
 use super::suspicion::Campaigns;
+use crate::atlas::Sheet;
 use crate::clock::Clock;
 use crate::exchange::Exchange;
 use crate::journal::{Journal, Written};
@@ -98,9 +100,11 @@ pub(crate) struct Core {
     pub(super) number: usize,
     pub(super) host: Host<Replica>,
     /// By the places of the map: the seat of each shard that lives on this lane.
-    seats: Vec<Option<SeatId>>,
-    /// Bytes of records above which a shard evicts; 0 means no limit.
-    memory_max: u64,
+    pub(super) seats: Vec<Option<SeatId>>,
+    pub(super) nursery: Nursery,
+    /// Absent on a node that is alone.
+    pub(super) sheet: Option<Arc<Sheet>>,
+    pub(super) work_ticks: u64,
     pub(super) exchange: Arc<Exchange>,
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) outside: Waiting,
@@ -127,7 +131,7 @@ pub(crate) struct Core {
 pub(crate) struct CoreParts {
     pub number: usize,
     pub host: Host<Replica>,
-    pub memory_max: u64,
+    pub nursery: Nursery,
     pub exchange: Arc<Exchange>,
     pub log: LogThread,
     pub snapshots: SnapshotThread,
@@ -136,11 +140,12 @@ pub(crate) struct CoreParts {
 
 impl Core {
     pub fn new(parts: CoreParts) -> Self {
-        let CoreParts { number, host, memory_max, exchange, log, snapshots, clock } = parts;
+        let CoreParts { number, host, nursery, exchange, log, snapshots, clock } = parts;
         let places = exchange.map.places().iter();
         let seats = places.map(|place| (place.lane == number).then(|| host.seat_of(place.shard)).flatten()).collect();
-        let way = exchange.cluster.as_ref().map(|cluster| {
-            let mut routes = Routes::new(NodeId(exchange.node), Arc::clone(&cluster.map));
+        let sheet = exchange.cluster.as_ref().map(|cluster| cluster.atlas.sheet());
+        let way = sheet.as_ref().map(|sheet| {
+            let mut routes = Routes::new(NodeId(exchange.node), Arc::clone(&sheet.cluster));
             host.seats().for_each(|seat| routes.seat(seat.shard, Some(number)));
             Way::new(routes)
         });
@@ -148,7 +153,9 @@ impl Core {
             number,
             host,
             seats,
-            memory_max,
+            nursery,
+            sheet,
+            work_ticks: 0,
             exchange,
             catalogue: Arc::default(),
             outside: Waiting::default(),
@@ -289,7 +296,6 @@ impl Core {
             self.spare_answers = answers;
             self.give_back(returned);
             self.note_leader(seat);
-            self.note_definitions(seat);
             self.passed(passed);
             self.start_sql(seat, loads, writes);
             self.start_purges(seat, purges);
@@ -329,7 +335,7 @@ impl Core {
     }
 
     #[inline]
-    fn answer(&mut self, caller: Caller, answer: Answer) {
+    pub(super) fn answer(&mut self, caller: Caller, answer: Answer) {
         if !self.looks.is_empty() {
             self.looks.remove(&caller);
         }
@@ -453,7 +459,8 @@ impl Core {
         let ShardPlace { shard, interval, lane } = *place;
         let mut status = ShardStatus { shard, lo: interval.lo, hi: interval.hi, lane, ..Default::default() };
         match self.host.seat_of(shard).and_then(|seat| self.host.seat(seat)).map(|seat| &seat.replica) {
-            None => {}
+            // Of one that lives elsewhere it is known who leads it.
+            None => status.leader = self.leader_elsewhere(shard),
             Some(Err(reason)) => status.stopped = Some(reason.clone()),
             Some(Ok(replica)) => {
                 let look = replica.status();
@@ -465,11 +472,18 @@ impl Core {
                 status.records = look.records;
                 status.bytes = look.bytes;
                 status.dirty = look.dirty;
-                status.bytes_max = self.memory_max;
+                status.bytes_max = self.nursery.memory_max;
                 status.suspended = look.is_suspended;
             }
         }
         status
+    }
+
+    fn leader_elsewhere(&self, shard: ShardId) -> Option<NodeId> {
+        match self.way.as_ref()?.routes.route_of(shard) {
+            Route::There(node) => Some(node),
+            Route::Here { .. } | Route::Unknown => None,
+        }
     }
 
     /// Lets the lane's threads end and waits for them: the last log write is on disk afterwards.

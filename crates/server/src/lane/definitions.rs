@@ -1,7 +1,6 @@
-//! Definitions in a cluster: what a shard has applied, its node knows; and whoever leads a shard that lacks one that the node
-//! knows teaches it. So a definition that the home shard has comes everywhere, whoever dies on the way.
+//! Definitions in a cluster: they come with the map, and whoever leads a shard that lacks one teaches it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use shardine_host::SeatId;
 use shardine_model::{Catalogue, Entry, Table};
@@ -13,11 +12,9 @@ use crate::lane_message::LaneMessage;
 
 #[derive(Default)]
 pub(crate) struct Definitions {
-    /// How often each seat's definitions had changed when they were last looked at.
-    seen: BTreeMap<SeatId, u64>,
     /// Seats that may lack something.
     owed: BTreeSet<SeatId>,
-    /// One of this lane's shards has told the tables that were there when the node started.
+    /// Whether what was there when the node started is known.
     are_known: bool,
 }
 
@@ -28,30 +25,15 @@ impl Definitions {
 }
 
 impl Core {
-    /// Tells the node what a shard of this lane has learned.
-    pub(super) fn note_definitions(&mut self, seat: SeatId) {
-        if self.exchange.cluster.is_none() {
-            return;
-        }
-        let Some(replica) = self.host.replica(seat) else { return };
-        let held = replica.records().catalogue();
-        if self.definitions.seen.insert(seat, held.changes()) != Some(held.changes()) {
-            self.exchange.learn(held);
-        }
-    }
-
-    /// After a start in a cluster, a definition in a replica's log counts when the leader says that it is committed; one that was
-    /// made meanwhile comes from there as well. Every shard has each definition before its table is said to be there, so one
-    /// that has caught up is enough.
+    /// After a start in a cluster the map on disk may be old. Whoever keeps the map hears from its leader how far it is; where there
+    /// is no leader, a shard that has caught up tells: each had every definition before its table was said to be there.
     pub fn look_for_tables(&mut self) {
         if self.definitions.are_known || self.exchange.cluster.is_none() {
             return;
         }
-        let mut seats = self.host.seats().filter_map(|seat| self.host.seat_of(seat.shard));
-        let caught_up = seats.find(|seat| self.host.replica(*seat).is_some_and(Replica::has_caught_up));
-        drop(seats);
-        if let Some(seat) = caught_up {
-            self.note_definitions(seat);
+        let known = self.catalogue.version();
+        let tells = |replica: &Replica| replica.has_caught_up() && replica.records().catalogue().version() <= known;
+        if self.host.replicas().any(tells) {
             self.definitions.are_known = true;
             self.exchange.tell_lanes(|| LaneMessage::TablesKnown);
         }
@@ -76,7 +58,9 @@ impl Core {
             let (shard, lacking) = (replica.shard(), lacking(replica.records().catalogue(), &self.catalogue));
             self.definitions.owed.remove(&seat);
             for table in lacking {
-                let entry = Entry::definition(table).to_bytes();
+                // All of them under the newest version: whoever has read by it may come as soon as the first is there, and finds
+                // the others behind it in the log.
+                let entry = Entry::Schema { catalogue: self.catalogue.version(), table: Box::new(table) }.to_bytes();
                 self.ask_shard(shard, ShardAsk::Propose { entry }, Box::new(|_| {}));
             }
         }

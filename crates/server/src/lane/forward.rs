@@ -258,6 +258,10 @@ impl Core {
                 self.exchange.status(self.elsewhere(caller));
                 None
             }
+            RemoteCall::Meta { command } => {
+                self.exchange.submit_meta(&command, self.elsewhere(caller));
+                None
+            }
         };
         if let Some(response) = response {
             self.respond_to(caller, response);
@@ -282,12 +286,18 @@ impl Core {
             let response = Response::Refused(Refusal::new(ErrorCode::BadRequest, "the call cannot be read"));
             return self.departures.push(Departure::Answer { to, response });
         };
+        // Its text was read before a table came or went: it may mean another row than its sender thinks.
+        if matches!(call, RemoteCall::Row(_)) && forward.epoch.catalogue < self.catalogue.named_in() {
+            let refusal = Refusal::new(ErrorCode::Busy, "the tables have changed since this was read; try again");
+            return self.departures.push(Departure::Answer { to, response: Response::Refused(refusal) });
+        }
         let Some(way) = &mut self.way else { return };
         let needs_lead = !matches!(
             call,
             RemoteCall::Writeback
                 | RemoteCall::DeadLetters { .. }
                 | RemoteCall::Status
+                | RemoteCall::Meta { .. }
                 | RemoteCall::Row(RowCall::ReadStale { .. } | RowCall::Explain { .. })
         );
         if needs_lead {
@@ -306,7 +316,9 @@ impl Core {
         match call {
             RemoteCall::Row(call) => call.position().ok(),
             RemoteCall::Shard { .. } | RemoteCall::Table(_) => self.begin_of(shard),
-            RemoteCall::Writeback | RemoteCall::DeadLetters { .. } | RemoteCall::Status => Some(Position(0)),
+            RemoteCall::Writeback | RemoteCall::DeadLetters { .. } | RemoteCall::Status | RemoteCall::Meta { .. } => {
+                Some(Position(0))
+            }
         }
     }
 
@@ -317,7 +329,8 @@ impl Core {
 
     /// What a peer's request has come to. What was certainly not executed, because this node does not lead, ends its generation.
     pub(super) fn answer_foreign(&mut self, to: Foreign, response: Response) {
-        if !is_misdirected(&response) {
+        // What a node is asked about itself, or about the map, is no part of any order.
+        if !is_misdirected(&response) || is_question(to.id) {
             return self.departures.push(Departure::Answer { to, response });
         }
         let Some(way) = &mut self.way else { return };

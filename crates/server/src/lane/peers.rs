@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Registry, Token};
-use shardine_model::{ClusterMap, ErrorCode, NodeId, RequestEpoch, ShardId};
+use shardine_model::{ErrorCode, NodeId, RequestEpoch, ShardId};
 use shardine_router::forward::Attempt;
 use shardine_router::{Nature, Refused};
 use shardine_shard::Message;
@@ -16,7 +16,8 @@ use shardine_transport::{Answer, Body, Change, Forward, ForwardFlags, Item, Link
 use super::core::Core;
 use super::forward::{Departure, Foreign};
 use super::questions::PATIENCE_MS;
-use crate::peers::{Book, BulkSender, Closed, Link, Parcel};
+use crate::atlas::Sheet;
+use crate::peers::{Book, BulkSender, Closed, Content, Link, Parcel};
 
 /// This bit in a token tells a link from a client's connection.
 const LINK: usize = 1 << 63;
@@ -28,7 +29,7 @@ const DIAL_EVERY_MS: u64 = 50;
 #[derive(Clone)]
 pub(crate) struct Neighbours {
     pub book: Arc<Book>,
-    pub map: Arc<ClusterMap>,
+    pub sheet: Arc<Sheet>,
     /// Where snapshots go.
     pub bulk: BulkSender,
 }
@@ -63,7 +64,7 @@ pub(super) fn is_link(token: usize) -> bool {
 
 impl Links {
     pub fn new(lane: usize, neighbours: Neighbours) -> Self {
-        let dialled = neighbours.book.peers().map(|node| (node, Dialled::default())).collect();
+        let dialled = neighbours.book.peers().into_iter().map(|node| (node, Dialled::default())).collect();
         Self {
             lane,
             neighbours,
@@ -82,14 +83,38 @@ impl Links {
 
     /// Sends a message to the replica that it is for. What cannot be sent now is lost, and Raft says it again.
     pub fn send(&mut self, shard: ShardId, message: Message) {
-        let Some(node) = self.neighbours.map.node_of(shard, message.to()) else { return };
+        let Some(node) = self.neighbours.sheet.cluster.node_of(shard, message.to()) else { return };
         if message.is_snapshot() {
-            return self.neighbours.bulk.send(Parcel { node, shard, message });
+            return self
+                .neighbours
+                .bulk
+                .send(Parcel { node, content: Content::Snapshot { shard, message: Box::new(message) } });
         }
         let token = self.dialled.get(&node).and_then(|dialled| dialled.token);
         if let Some(link) = token.and_then(|token| self.links.get_mut(&token)).filter(|link| link.is_open()) {
             let _ = link.outbox().push_raft(shard, |out| message.encode(out));
         }
+    }
+
+    /// There is a new map: nodes that have come are dialled, and those that were sent away are let go.
+    pub fn turn_to(&mut self, sheet: &Arc<Sheet>, registry: &Registry) {
+        self.neighbours.sheet = Arc::clone(sheet);
+        let peers = self.neighbours.book.peers();
+        for node in &peers {
+            self.dialled.entry(*node).or_default();
+        }
+        let gone: Vec<NodeId> = self.dialled.keys().filter(|node| !peers.contains(node)).copied().collect();
+        for node in gone {
+            self.close_all_to(node, "the node has left the cluster", registry);
+            self.dialled.remove(&node);
+        }
+    }
+
+    fn close_all_to(&mut self, node: NodeId, why: &str, registry: &Registry) {
+        let of_node = self.links.iter().filter(|(_, link)| link.peer() == node);
+        let tokens: Vec<usize> = of_node.map(|(token, _)| *token).collect();
+        let closed = Closed::Broken(why.to_owned());
+        tokens.into_iter().for_each(|token| self.lost(token, &closed, registry));
     }
 
     /// Dials those that there is no link to.
@@ -165,12 +190,7 @@ impl Links {
     /// silence does.
     pub fn change(&mut self, change: Change, registry: &Registry) {
         match change {
-            Change::Suspected(node) => {
-                let of_node = self.links.iter().filter(|(_, link)| link.peer() == node);
-                let tokens: Vec<usize> = of_node.map(|(token, _)| *token).collect();
-                let closed = Closed::Broken("the node is silent".to_owned());
-                tokens.into_iter().for_each(|token| self.lost(token, &closed, registry));
-            }
+            Change::Suspected(node) => self.close_all_to(node, "the node is silent", registry),
             Change::Cleared(_) => {}
         }
     }

@@ -3,6 +3,7 @@
 //! election, never a wrong answer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use shardine_host::SeatId;
 use shardine_model::{NodeId, ReplicaId, ShardId};
@@ -30,7 +31,7 @@ impl Core {
     pub(super) fn node_of(&self, shard: ShardId, replica: ReplicaId) -> Option<NodeId> {
         match &self.exchange.cluster {
             None => Some(NodeId(self.exchange.node)),
-            Some(cluster) => cluster.map.node_of(shard, replica),
+            Some(_) => self.way.as_ref()?.routes.map().node_of(shard, replica),
         }
     }
 
@@ -40,11 +41,13 @@ impl Core {
         let Some(replica) = self.host.replica(seat) else { return };
         let Some(leader) = replica.group().leader() else { return };
         let now = (replica.term(), leader);
-        if self.campaigns.told.insert(seat, now) == Some(now) {
+        if self.campaigns.told.get(&seat) == Some(&now) {
             return;
         }
         let shard = replica.shard();
-        if let Some(node) = cluster.map.node_of(shard, leader) {
+        // Of a member that the map does not show yet there is more to tell when it does.
+        if let Some(node) = self.node_of(shard, leader) {
+            self.campaigns.told.insert(seat, now);
             cluster.lead(NodeId(self.exchange.node), news(shard, now.0, leader, node));
             if node == NodeId(self.exchange.node) {
                 self.definitions.owe(seat);
@@ -59,10 +62,10 @@ impl Core {
     }
 
     pub(super) fn campaign_where_preferred(&mut self) {
-        let Some(cluster) = &self.exchange.cluster else { return };
+        let Some(map) = self.way.as_ref().map(|way| Arc::clone(way.routes.map())) else { return };
         let own = NodeId(self.exchange.node);
         let is_ours = |replica: &&Replica| {
-            let voters = cluster.map.group(replica.shard()).map_or(&[][..], |group| &group.voters);
+            let voters = map.group(replica.shard()).map_or(&[][..], |group| &group.voters);
             let turn = (replica.shard().0 as usize).checked_rem(voters.len());
             replica.group().is_alone() || turn.is_some_and(|turn| voters[turn].node == own)
         };

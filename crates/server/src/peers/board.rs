@@ -1,7 +1,7 @@
-//! What the nodes have told each other: who leads which group, where the highest term wins, how far each is with definitions, and
+//! What the nodes have told each other: who leads which group, where the highest term wins, which version of the map each has, and
 //! who is silent. None of it is in the map: it changes without anybody's leave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,8 @@ pub(crate) struct Board {
 #[derive(Debug, Default)]
 struct Told {
     leads: BTreeMap<ShardId, LeaderNews>,
-    /// How many definitions, in all their versions, each node knows.
-    definitions: BTreeMap<NodeId, u64>,
+    /// Which version of the map each node has.
+    versions: BTreeMap<NodeId, u64>,
     /// Since when.
     silent: BTreeMap<NodeId, Instant>,
 }
@@ -41,15 +41,13 @@ impl Board {
         (!told.silent.contains_key(&node)).then_some(node)
     }
 
-    /// What this node itself has to tell: the groups that it leads, and how many definitions it knows.
-    pub fn own_news(&self, node: NodeId) -> (Vec<LeaderNews>, u64) {
-        let told = self.lock();
-        let led = told.leads.values().filter(|news| news.node == node).copied().collect();
-        (led, told.definitions.get(&node).copied().unwrap_or(0))
+    /// What this node itself has to tell: the groups that it leads.
+    pub fn own_news(&self, node: NodeId) -> Vec<LeaderNews> {
+        self.lock().leads.values().filter(|news| news.node == node).copied().collect()
     }
 
-    pub fn note_definitions(&self, node: NodeId, count: u64) {
-        self.lock().definitions.insert(node, count);
+    pub fn note_version(&self, node: NodeId, version: u64) {
+        self.lock().versions.insert(node, version);
         self.changed.notify_all();
     }
 
@@ -72,12 +70,17 @@ impl Board {
         self.lock().silent.get(&node).map(Instant::elapsed)
     }
 
-    /// Waits until all of these nodes know so many definitions. One that is silent is not waited for: it learns before it serves.
-    pub fn await_definitions(&self, nodes: &[NodeId], count: u64, within: Duration) -> bool {
+    /// Nodes that are silent.
+    pub fn silent(&self) -> BTreeSet<NodeId> {
+        self.lock().silent.keys().copied().collect()
+    }
+
+    /// Waits until all of these nodes have a version of the map. One that is silent is not waited for: it learns before it serves.
+    pub fn await_version(&self, nodes: &[NodeId], version: u64, within: Duration) -> bool {
         let until = Instant::now() + within;
         let mut told = self.lock();
         loop {
-            let knows = |node: &&NodeId| told.definitions.get(*node).is_some_and(|known| *known >= count);
+            let knows = |node: &&NodeId| told.versions.get(*node).is_some_and(|known| *known >= version);
             if nodes.iter().all(|node| knows(&node) || told.silent.contains_key(node)) {
                 return true;
             }
@@ -111,20 +114,20 @@ mod tests {
         assert!(board.post(lead(3, 2)));
         assert!(!board.post(lead(2, 1)));
         assert!(board.post(lead(4, 1)));
-        assert_eq!(board.own_news(NodeId(1)).0, [lead(4, 1)]);
-        assert!(board.own_news(NodeId(2)).0.is_empty());
+        assert_eq!(board.own_news(NodeId(1)), [lead(4, 1)]);
+        assert!(board.own_news(NodeId(2)).is_empty());
     }
 
     #[test]
     fn silent_nodes_are_not_waited_for() {
         let board = Board::default();
         let nodes = [NodeId(2), NodeId(3)];
-        board.note_definitions(NodeId(2), 5);
+        board.note_version(NodeId(2), 5);
 
-        assert!(!board.await_definitions(&nodes, 5, Duration::ZERO));
+        assert!(!board.await_version(&nodes, 5, Duration::ZERO));
         board.note(Change::Suspected(NodeId(3)));
-        assert!(board.await_definitions(&nodes, 5, Duration::ZERO));
+        assert!(board.await_version(&nodes, 5, Duration::ZERO));
         board.note(Change::Cleared(NodeId(3)));
-        assert!(!board.await_definitions(&nodes, 5, Duration::ZERO));
+        assert!(!board.await_version(&nodes, 5, Duration::ZERO));
     }
 }

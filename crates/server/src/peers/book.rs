@@ -2,36 +2,63 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use anyhow::Context;
 use shardine_model::NodeId;
-use shardine_router::ClusterMap;
 use shardine_store::{DataDir, NodeFile};
 use shardine_transport::{
     Admission, Hello, LinkKind, Local, PROTOCOL_VERSION, PROTOCOL_VERSION_LEAST, Refusal, Sightings, Standing, Welcome,
     Who,
 };
 
+use crate::atlas::Sheet;
+
 pub(crate) struct Book {
     who: Who,
     data: Arc<DataDir>,
     sightings: Mutex<Sightings>,
-    names: BTreeMap<NodeId, String>,
+    peers: RwLock<Peers>,
     addresses: Mutex<BTreeMap<NodeId, SocketAddr>>,
-    peers: BTreeMap<NodeId, String>,
+}
+
+/// The others, as the newest map has them.
+struct Peers {
+    sheet: Arc<Sheet>,
+    /// Name and peer address.
+    known: BTreeMap<NodeId, (String, String)>,
+}
+
+impl Peers {
+    fn of(sheet: &Arc<Sheet>, own: NodeId) -> Self {
+        let others = sheet.full.members().filter(|node| node.node != own);
+        let known = others.map(|node| (node.node, (node.name.clone(), node.addresses.peer.clone()))).collect();
+        Self { sheet: Arc::clone(sheet), known }
+    }
 }
 
 impl Book {
     /// Takes up what earlier starts have seen of the others.
-    pub fn open(who: Who, map: &ClusterMap, data: Arc<DataDir>) -> anyhow::Result<Self> {
+    pub fn open(who: Who, sheet: &Arc<Sheet>, data: Arc<DataDir>) -> anyhow::Result<Self> {
         let bytes = data.load_file(NodeFile::Peers)?;
         let sightings = bytes.map(|bytes| Sightings::decode(&bytes)).transpose();
         let sightings = sightings.context("the file PEERS in the data directory")?.unwrap_or_default();
-        let others = map.nodes.iter().filter(|entry| entry.node != who.node);
-        let peers = others.clone().map(|entry| (entry.node, entry.addresses.peer.clone())).collect();
-        let names = others.map(|entry| (entry.node, entry.name.clone())).collect();
-        Ok(Self { who, data, sightings: Mutex::new(sightings), names, addresses: Mutex::default(), peers })
+        let peers = RwLock::new(Peers::of(sheet, who.node));
+        Ok(Self { who, data, sightings: Mutex::new(sightings), peers, addresses: Mutex::default() })
+    }
+
+    /// There is a new map. A node that is at another address is looked for there.
+    pub fn turn_to(&self, sheet: &Arc<Sheet>) {
+        let next = Peers::of(sheet, self.who.node);
+        let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
+        let address = |peers: &Peers, node: &NodeId| peers.known.get(node).map(|(_, address)| address.clone());
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        addresses.retain(|node, _| address(&peers, node) == address(&next, node));
+        *peers = next;
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Peers> {
+        self.peers.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn own(&self) -> NodeId {
@@ -39,12 +66,17 @@ impl Book {
     }
 
     /// The other nodes.
-    pub fn peers(&self) -> impl Iterator<Item = NodeId> {
-        self.peers.keys().copied()
+    pub fn peers(&self) -> Vec<NodeId> {
+        self.read().known.keys().copied().collect()
     }
 
-    pub fn name(&self, node: NodeId) -> &str {
-        self.names.get(&node).map_or("?", String::as_str)
+    pub fn name(&self, node: NodeId) -> String {
+        self.read().known.get(&node).map_or_else(|| "?".to_owned(), |(name, _)| name.clone())
+    }
+
+    /// The version of the map that this node has.
+    pub fn map_version(&self) -> u64 {
+        self.read().sheet.version()
     }
 
     pub fn hello(&self, kind: LinkKind, to: NodeId, lane: usize) -> Hello {
@@ -72,8 +104,9 @@ impl Book {
         Ok(())
     }
 
+    /// One that is not on the map may have come since.
     fn standing(&self, node: NodeId) -> Standing {
-        if node == self.who.node || self.peers.contains_key(&node) { Standing::Fine } else { Standing::Removed }
+        if self.read().sheet.is_removed(node) { Standing::Removed } else { Standing::Fine }
     }
 
     fn remember(&self, sightings: &mut Sightings, admission: Admission) {
@@ -103,7 +136,7 @@ impl Book {
 
     /// Finds out where a node is. May wait for a name server, which a lane must not.
     pub fn resolve(&self, node: NodeId) -> Option<SocketAddr> {
-        let text = self.peers.get(&node)?;
+        let text = self.read().known.get(&node)?.1.clone();
         let address = text.to_socket_addrs().ok()?.next()?;
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node, address);
         Some(address)

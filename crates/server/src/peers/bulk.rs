@@ -27,11 +27,28 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Transfers that come in at a time; each is held in memory until it is whole.
 const RECEIVERS_MAX: usize = 4;
 
-/// A snapshot message, and the node that it is for.
+/// Something large, and the node that it is for.
 pub(crate) struct Parcel {
     pub node: NodeId,
-    pub shard: ShardId,
-    pub message: Message,
+    pub content: Content,
+}
+
+pub(crate) enum Content {
+    Snapshot {
+        shard: ShardId,
+        message: Box<Message>,
+    },
+    /// The whole map.
+    Map {
+        version: u64,
+        map: Vec<u8>,
+    },
+}
+
+/// What has arrived.
+pub(crate) enum Delivery {
+    Snapshot(ShardId, Box<Message>),
+    Map(Vec<u8>),
 }
 
 /// The way in for whoever has a snapshot to send.
@@ -46,7 +63,7 @@ impl BulkSender {
         match self.parcels.try_send(parcel) {
             Ok(()) | Err(TrySendError::Disconnected(_)) => {}
             Err(TrySendError::Full(parcel)) => {
-                tracing::debug!(shard = %parcel.shard, "a snapshot waits for others that are being sent");
+                tracing::debug!(node = %parcel.node, "a snapshot waits for others that are being sent");
             }
         }
     }
@@ -61,27 +78,41 @@ pub(crate) fn start(book: Arc<Book>) -> std::io::Result<(BulkSender, JoinHandle<
 
 fn run(mailbox: &Receiver<Parcel>, book: &Book) {
     while let Ok(parcel) = mailbox.recv() {
-        let (node, shard) = (parcel.node, parcel.shard);
+        let (node, what) = (parcel.node, parcel.content.to_string());
         match deliver(parcel, book) {
-            Ok(bytes) => tracing::info!(node = book.name(node), %shard, bytes, "a follower has its snapshot"),
+            Ok(bytes) => tracing::info!(node = book.name(node), bytes, "{what} has arrived"),
             // Whoever leads offers it again.
-            Err(error) => tracing::warn!(node = book.name(node), %shard, %error, "a snapshot did not arrive"),
+            Err(error) => tracing::warn!(node = book.name(node), %error, "{what} did not arrive"),
+        }
+    }
+}
+
+impl std::fmt::Display for Content {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Snapshot { shard, .. } => write!(formatter, "a snapshot of shard {shard}"),
+            Self::Map { version, .. } => write!(formatter, "version {version} of the map"),
         }
     }
 }
 
 fn deliver(parcel: Parcel, book: &Book) -> anyhow::Result<u64> {
-    let Parcel { node, shard, mut message } = parcel;
-    let data = message.take_snapshot_data();
+    let Parcel { node, mut content } = parcel;
+    let mut bytes = Vec::new();
+    let (subject, data) = match &mut content {
+        Content::Map { version, map } => (Subject::Map { version: *version }, Bytes::from(std::mem::take(map))),
+        Content::Snapshot { shard, message } => {
+            let data = message.take_snapshot_data();
+            message.encode(&mut bytes);
+            let (from, to) = (message.from(), message.to());
+            (Subject::Snapshot { shard: *shard, from, to, message: &bytes }, data)
+        }
+    };
     let address = book.address(node).context("its address is not known")?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     greet(&mut stream, book, node)?;
-    let mut bytes = Vec::new();
-    message.encode(&mut bytes);
-    let (from, to) = (message.from(), message.to());
-    let subject = Subject::Snapshot { shard, from, to, message: &bytes };
     let mut outbox = Outbox::new(LinkKind::Bulk);
     say(&mut stream, &mut outbox, &Item::Begin(Begin { transfer: 1, bytes: data.len() as u64, subject }))?;
     let began = Instant::now();
@@ -143,8 +174,8 @@ fn await_taken(stream: &mut TcpStream) -> anyhow::Result<()> {
     if taken == Some(true) { Ok(()) } else { bail!("the other side did not take it") }
 }
 
-/// What becomes of a snapshot that has arrived.
-pub(crate) type Deliver = Arc<dyn Fn(ShardId, Message) + Send + Sync>;
+/// What becomes of something that has arrived.
+pub(crate) type Deliver = Arc<dyn Fn(Delivery) + Send + Sync>;
 
 /// Lets transfers in, each on a thread of its own.
 #[derive(Default)]
@@ -173,8 +204,8 @@ impl Receivers {
 
 /// A transfer that has begun.
 struct Coming {
-    shard: ShardId,
-    message: Message,
+    /// Whose snapshot it is; `None` for the map.
+    snapshot: Option<(ShardId, Message)>,
     bytes: u64,
     data: Vec<u8>,
 }
@@ -201,19 +232,22 @@ fn receive(mut stream: TcpStream, deliver: &Deliver) -> anyhow::Result<()> {
         if let Some(error) = failed {
             return Err(error);
         }
-        if let Some((shard, message, bytes)) = whole {
-            deliver(shard, message);
+        if let Some((delivery, bytes)) = whole {
+            deliver(delivery);
             say(&mut stream, &mut outbox, &Item::Taken(Taken { transfer: 1, bytes, is_whole: true }))?;
         }
     }
 }
 
 /// Takes an item; gives the message when it is whole.
-fn take(item: Item<'_>, coming: &mut Option<Coming>) -> anyhow::Result<Option<(ShardId, Message, u64)>> {
+fn take(item: Item<'_>, coming: &mut Option<Coming>) -> anyhow::Result<Option<(Delivery, u64)>> {
     match item {
         Item::Begin(Begin { bytes, subject: Subject::Snapshot { shard, message, .. }, .. }) => {
             let message = Message::decode(message)?;
-            *coming = Some(Coming { shard, message, bytes, data: Vec::new() });
+            *coming = Some(Coming { snapshot: Some((shard, message)), bytes, data: Vec::new() });
+        }
+        Item::Begin(Begin { bytes, subject: Subject::Map { .. }, .. }) => {
+            *coming = Some(Coming { snapshot: None, bytes, data: Vec::new() });
         }
         Item::Piece(piece) => {
             let coming = coming.as_mut().context("a piece of nothing")?;
@@ -223,12 +257,18 @@ fn take(item: Item<'_>, coming: &mut Option<Coming>) -> anyhow::Result<Option<(S
             coming.data.extend_from_slice(piece.bytes);
         }
         Item::End(end) => {
-            let Coming { shard, mut message, bytes, data } = coming.take().context("the end of nothing")?;
+            let Coming { snapshot, bytes, data } = coming.take().context("the end of nothing")?;
             if bytes != data.len() as u64 || end.sum != crc32fast::hash(&data) {
-                bail!("a snapshot did not arrive as it was sent");
+                bail!("it did not arrive as it was sent");
             }
-            message.set_snapshot_data(Bytes::from(data));
-            return Ok(Some((shard, message, bytes)));
+            let delivery = match snapshot {
+                None => Delivery::Map(data),
+                Some((shard, mut message)) => {
+                    message.set_snapshot_data(Bytes::from(data));
+                    Delivery::Snapshot(shard, Box::new(message))
+                }
+            };
+            return Ok(Some((delivery, bytes)));
         }
         _ => bail!("something else than a snapshot"),
     }

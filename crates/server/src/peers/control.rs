@@ -12,7 +12,7 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use shardine_model::{CatalogueVersion, NodeId};
 use shardine_transport::limits::PULSE_MS;
-use shardine_transport::{Change, Clocks, Goodbye, Item, LeaderNews, LinkKind, Liveness, MapVersion, Pulse};
+use shardine_transport::{Change, Clocks, Goodbye, Item, LeaderNews, LinkKind, Liveness, MapDelta, MapVersion, Pulse};
 
 use super::board::Board;
 use super::book::Book;
@@ -34,8 +34,15 @@ const DIAL_EVERY_MS: u64 = 100;
 pub(crate) enum ControlMessage {
     /// A group of this node has a new leader.
     Leader(LeaderNews),
-    /// The node knows so many definitions.
-    Definitions(u64),
+    /// The node has a new map.
+    Map,
+    /// What whoever leads the map's group has for a node that is behind.
+    Delta {
+        node: NodeId,
+        from: u64,
+        to: u64,
+        change: Vec<u8>,
+    },
     /// The node stops.
     Goodbye,
     Stop,
@@ -60,8 +67,18 @@ pub(crate) struct Audience {
     pub lanes: Vec<Inbox>,
     /// Which nodes live, for those who have no inbox.
     pub tell: Box<dyn Fn(Change) + Send>,
-    /// Who gets a snapshot that has arrived.
+    /// Who gets what has arrived on bulk links.
     pub deliver: Deliver,
+    /// Who keeps the map.
+    pub map: Box<dyn Fn(MapNews) + Send>,
+}
+
+/// What nodes say of the map.
+pub(crate) enum MapNews {
+    /// A node has this version.
+    Has(NodeId, u64),
+    /// What leads on from a version.
+    Delta(Vec<u8>),
 }
 
 pub(crate) struct Control {
@@ -82,6 +99,8 @@ pub(crate) struct Control {
     receivers: Receivers,
     next_token: usize,
     next_pulse_ms: u64,
+    /// Which version of the map each node was last heard to have.
+    versions: BTreeMap<NodeId, u64>,
     buffer: Vec<u8>,
 }
 
@@ -107,7 +126,7 @@ impl Control {
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let (sender, messages) = channel();
-        let dialled = book.peers().map(|node| (node, Dialled::default())).collect();
+        let dialled = book.peers().into_iter().map(|node| (node, Dialled::default())).collect();
         let control = Self {
             poll,
             listener,
@@ -125,6 +144,7 @@ impl Control {
             receivers: Receivers::default(),
             next_token: FIRST_LINK,
             next_pulse_ms: 0,
+            versions: BTreeMap::new(),
             buffer: Vec::new(),
         };
         Ok((control, ControlHandle { messages: sender, waker }))
@@ -174,7 +194,19 @@ impl Control {
     fn hear_own(&mut self, message: &ControlMessage) -> bool {
         let item = match message {
             ControlMessage::Leader(news) => Item::Leader(*news),
-            ControlMessage::Definitions(count) => definitions(*count),
+            ControlMessage::Map => {
+                self.turn_page();
+                return true;
+            }
+            ControlMessage::Delta { node, from, to, change } => {
+                let delta = Item::MapDelta(MapDelta { from: *from, to: *to, change });
+                let link = self.links.values_mut().find(|link| link.peer() == *node && link.is_open());
+                if let Some(link) = link {
+                    let _ = link.outbox().push(&delta);
+                }
+                self.flush();
+                return true;
+            }
             ControlMessage::Goodbye => Item::Goodbye(Goodbye::Stopping),
             ControlMessage::Stop => return false,
         };
@@ -185,14 +217,46 @@ impl Control {
         true
     }
 
+    /// The map has changed: nodes that have come are dialled and watched, those that were sent away are let go.
+    fn turn_page(&mut self) {
+        let peers = self.book.peers();
+        for node in &peers {
+            if !self.dialled.contains_key(node) {
+                self.dialled.insert(*node, Dialled::default());
+                self.liveness.watch(*node, self.now_ms);
+            }
+        }
+        let gone: Vec<NodeId> = self.dialled.keys().filter(|node| !peers.contains(node)).copied().collect();
+        for node in gone {
+            self.dialled.remove(&node);
+            self.liveness.forget(node);
+            self.versions.remove(&node);
+            let links = self.links.extract_if(.., |_, link| link.peer() == node);
+            let links: Vec<Link> = links.map(|(_, link)| link).collect();
+            links.into_iter().for_each(|link| link.close(self.poll.registry()));
+            self.tell(Change::Suspected(node));
+        }
+        // Somebody may wait for everybody to have it.
+        let version = self.version();
+        for link in self.links.values_mut().filter(|link| link.is_open()) {
+            let _ = link.outbox().push(&version);
+        }
+        self.flush();
+    }
+
+    /// How far this node is with the map.
+    fn version(&self) -> Item<'static> {
+        Item::MapVersion(MapVersion { map: self.book.map_version(), catalogue: CatalogueVersion::FIRST })
+    }
+
     /// Every 50 ms: says that this node lives, looks who else does, and dials those it has no link to.
     fn pulse(&mut self) {
-        let wall_ms = crate::clock::wall().0;
+        let (wall_ms, map) = (crate::clock::wall().0, self.book.map_version());
         for Dialled { token, .. } in self.dialled.values() {
             let Some(link) = token.and_then(|token| self.links.get_mut(&token)) else { continue };
             if link.is_open() {
                 let (echo_ms, held_ms) = self.clocks.echo(link.peer(), self.now_ms);
-                let pulse = Pulse { sent_ms: self.now_ms, echo_ms, held_ms, wall_ms, ..Pulse::default() };
+                let pulse = Pulse { sent_ms: self.now_ms, echo_ms, held_ms, wall_ms, map, ..Pulse::default() };
                 let _ = link.outbox().push(&Item::Pulse(pulse));
             }
         }
@@ -290,8 +354,9 @@ impl Control {
         if let Some(change) = self.liveness.opened(peer, self.now_ms) {
             self.tell(change);
         }
-        let (led, known) = self.board.own_news(self.book.own());
-        for item in led.into_iter().map(Item::Leader).chain([definitions(known)]) {
+        let version = self.version();
+        let led = self.board.own_news(self.book.own());
+        for item in led.into_iter().map(Item::Leader).chain([version]) {
             let _ = link.outbox().push(&item);
         }
     }
@@ -301,7 +366,10 @@ impl Control {
             self.tell(change);
         }
         match item {
-            Item::Pulse(pulse) => self.clocks.hear(peer, pulse, self.now_ms),
+            Item::Pulse(pulse) => {
+                self.clocks.hear(peer, pulse, self.now_ms);
+                self.hear_version(peer, pulse.map);
+            }
             Item::Leader(news) => {
                 if self.board.post(*news) {
                     self.audience.lanes.iter().for_each(|lane| lane.send(LaneMessage::LeaderNews(*news)));
@@ -312,11 +380,11 @@ impl Control {
                     self.tell(change);
                 }
             }
-            Item::MapVersion(version) => self.board.note_definitions(peer, version.catalogue.0),
+            Item::MapVersion(version) => self.hear_version(peer, version.map),
+            Item::MapDelta(delta) => (self.audience.map)(MapNews::Delta(delta.change.to_vec())),
             // Not said by this version.
             Item::Goodbye(_)
             | Item::Suspicion(_)
-            | Item::MapDelta(_)
             | Item::Raft(_)
             | Item::Forward(_)
             | Item::Answer(_)
@@ -325,6 +393,13 @@ impl Control {
             | Item::End(_)
             | Item::TransferRefused(_)
             | Item::Taken(_) => {}
+        }
+    }
+
+    fn hear_version(&mut self, peer: NodeId, version: u64) {
+        if self.versions.insert(peer, version) != Some(version) {
+            self.board.note_version(peer, version);
+            (self.audience.map)(MapNews::Has(peer, version));
         }
     }
 
@@ -381,9 +456,4 @@ impl Control {
             }
         }
     }
-}
-
-/// How far this node is with definitions. There is one map for the time being.
-fn definitions(count: u64) -> Item<'static> {
-    Item::MapVersion(MapVersion { map: 1, catalogue: CatalogueVersion(count) })
 }

@@ -46,7 +46,7 @@ impl Cluster {
             placed: BTreeSet::new(),
         };
         cluster.with(NodeId(1), |replica, actions| replica.campaign(actions));
-        assert_eq!(cluster.ask(&Command::Init { map: first_map() }), Ok(Reply::Done));
+        assert_eq!(cluster.ask(&Command::Init { map: first_map(), starts: Vec::new() }), Ok(Reply::Done));
         cluster
     }
 
@@ -237,5 +237,5 @@ fn first_map() -> ClusterMap {
     };
     // There has to be one of records; nobody plays it.
     let groups = vec![group(ShardId(1)), group(ShardId::META)];
-    ClusterMap { cluster: 9, version: 1, maker: shardine_model::NodeId(0), nodes, groups, sql: "none".to_owned() }
+    ClusterMap { cluster: 9, version: 1, nodes, groups, sql: "none".to_owned() }
 }
