@@ -176,4 +176,24 @@ mod tests {
             assert_eq!(ValueRef::decode(&mut Reader::new(bytes)).unwrap().to_owned(), value);
         }
     }
+
+    /// Their bytes as docs/encoding.md has them, from `null` to `array`: kept, and refused as long as nobody serves them.
+    #[test]
+    fn types_that_are_kept_for_later_are_refused() {
+        let kept: [&[u8]; 9] = [
+            &[6],
+            &[7, 1],
+            &[8, 2, 2, 0xfb, 0x1e],
+            &[9, 0x82, 0x80, 0xf2, 0x81, 0x83, 0x89, 0x85, 0x06],
+            &[10, 1],
+            &[11, 0xc0, 0x84, 0x3d],
+            &[12, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff],
+            &[13, 8, b'{', b'"', b'a', b'"', b':', b' ', b'1', b'}'],
+            &[14, 4, 1, 2, 1, 4],
+        ];
+        for bytes in kept {
+            let refused = DecodeError::Unknown { what: "value type", value: u64::from(bytes[0]) };
+            assert_eq!(ValueRef::decode(&mut Reader::new(bytes)).unwrap_err(), refused);
+        }
+    }
 }

@@ -240,4 +240,11 @@ mod tests {
 
         assert_eq!(read(&bytes).unwrap_err(), DecodeError::Unknown { what: "flags of a row", value: 7 });
     }
+
+    #[test]
+    fn a_row_with_a_null_is_refused_until_it_is_known() {
+        let null_in_field_1 = [0b11, 2, 4, b'l', b'i', b'l', b'i', 6, 1, 0xac, 2, 1, 6];
+
+        assert_eq!(read(&null_in_field_1).unwrap_err(), DecodeError::Unknown { what: "value type", value: 6 });
+    }
 }
