@@ -236,6 +236,11 @@ impl Replica {
                 Wanted::Look => actions.passed.push(caller),
                 Wanted::Row(row) => match self.records.get(row.as_ref().position(), row.as_ref()) {
                     Lookup::NotResident => self.park_read(caller, row.as_ref(), actions),
+                    // Its time has ended while the round was waited for, or was over when the row was written.
+                    Lookup::Live(view) if view.expires_at.is_some_and(|at| at <= self.stamp()) => {
+                        let request = Request { origin: None, body: Body::Read(row.as_ref()) };
+                        self.submit(caller, &request, self.records.epoch(), actions);
+                    }
                     found => actions.answers.push((caller, Answer::One(read_reply(found)))),
                 },
             }
