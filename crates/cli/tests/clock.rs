@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::{fs, thread};
 
 use serde_json::Value as Json;
-use shardine_testkit::{Client, Dir, Options, PATIENCE, Reply, Shardine, Sql, wait_for};
+use shardine_testkit::{Client, Cluster, Dir, Options, PATIENCE, Reply, Shardine, Sql, wait_for};
 
 const DAY_MS: i64 = 86_400_000;
 const KEYS: usize = 200;
@@ -130,6 +130,58 @@ fn records_138_time_goes_on_from_the_log_where_the_clock_is_behind_it() {
 
     machine.server.restart().unwrap();
     assert_live(&mut machine.server.client().unwrap());
+}
+
+/// Every time to live of a cluster, asked of every node that runs: neither too short nor without an end.
+fn assert_live_everywhere(cluster: &Cluster, places: &[usize]) {
+    for place in places {
+        assert_live(&mut cluster.client(*place).unwrap());
+    }
+}
+
+fn end_soon(cluster: &Cluster, place: usize) {
+    let mut client = cluster.client(place).unwrap();
+    for number in 0..20 {
+        assert_eq!(client.call(&["SET", &format!("soon{number}"), "x", "PX", "300"]).unwrap(), Reply::ok());
+    }
+    for number in 0..20 {
+        let is_gone = || Ok((client.call(&["GET", &format!("soon{number}")])? == Reply::Nil).then_some(()));
+        wait_for("a time to live to end", PATIENCE, is_gone).unwrap();
+    }
+}
+
+/// CLUSTER 6: a node that starts a day ahead of the others goes by the time that a majority agrees on, also where it leads.
+#[test]
+fn records_137_a_node_of_a_cluster_that_is_a_day_ahead_ends_nothing_before_its_time() {
+    let mut cluster = Cluster::form(3, &[], &[]).unwrap();
+    set_all(&mut cluster.client(0).unwrap(), &["EX", "3600"]);
+
+    cluster.kill9(1).unwrap();
+    let library = library().to_str().unwrap().to_owned();
+    let env = [("LD_PRELOAD", library.as_str()), ("FAKETIME", "+1d"), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")];
+    cluster.nodes[1].env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    cluster.start(1).unwrap();
+    cluster.wait_until_serving().unwrap();
+    let ahead_ms = || {
+        let told = cluster.command(1, &["status", "--json"]).output()?;
+        let status: Json = serde_json::from_slice(&told.stdout)?;
+        Ok(status["wall_ahead_ms"].as_i64().filter(|ahead_ms| (ahead_ms - DAY_MS).abs() < 60_000))
+    };
+    wait_for("the others' time to be believed", PATIENCE, ahead_ms).unwrap();
+    assert_live_everywhere(&cluster, &[0, 1, 2]);
+    end_soon(&cluster, 1);
+
+    // It leads now what the one that stops has led, or the third does: both are tried.
+    for stopped in [0, 2] {
+        cluster.stop(stopped).unwrap();
+        cluster.wait_until_serving().unwrap();
+        set_all(&mut cluster.client(1).unwrap(), &["EX", "3600"]);
+        assert_live_everywhere(&cluster, &[1, 2 - stopped]);
+        end_soon(&cluster, 1);
+        cluster.start(stopped).unwrap();
+        cluster.wait_until_serving().unwrap();
+    }
+    assert_live_everywhere(&cluster, &[0, 1, 2]);
 }
 
 /// Threads of the server share one idea of the time: no reader of another lane sees a jump.

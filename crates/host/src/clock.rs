@@ -12,7 +12,7 @@ pub const WALL_STEP_MS_MAX: u64 = 5_000;
 ///
 /// A wall time is believed if it is within [`WALL_STEP_MS_MAX`] of the last believed one plus the time that has passed since.
 /// Else the time goes on by the monotonic clock alone, and [`BelievedClock::doubt`] says so. Where peers tell their time, the
-/// median of a majority is believed as well ([`BelievedClock::believe`]).
+/// median of a majority decides ([`BelievedClock::hear_majority`]).
 #[derive(Clone, Copy, Debug)]
 pub struct BelievedClock {
     believed: Timestamp,
@@ -72,7 +72,23 @@ impl BelievedClock {
         self.read(monotonic_ms)
     }
 
-    /// Takes a time for true, whatever was believed: the median of what a majority of nodes believes, or an operator's word.
+    /// Hears what a majority of nodes takes for the time: the median of theirs. Whoever is far from it, by a clock that was wrong
+    /// when it started or by a log from the future, takes it over; and a wall clock that is near it is believed again. Says
+    /// whether the time was another one.
+    pub fn hear_majority(&mut self, agreed: Timestamp, wall: Timestamp, monotonic_ms: u64) -> bool {
+        let is_near = |time: Timestamp| time.0.abs_diff(agreed.0) <= WALL_STEP_MS_MAX;
+        let was_off = !is_near(self.read(monotonic_ms));
+        if is_near(wall) && (was_off || self.doubt.is_some()) {
+            self.believe(wall, monotonic_ms);
+        } else if was_off {
+            self.believe(agreed, monotonic_ms);
+            // Says that the wall is not believed.
+            self.look(wall, monotonic_ms);
+        }
+        was_off
+    }
+
+    /// Takes a time for true, whatever was believed.
     pub fn believe(&mut self, time: Timestamp, monotonic_ms: u64) {
         self.believed = time;
         self.at_ms = monotonic_ms;
@@ -153,12 +169,26 @@ mod tests {
 
     #[test]
     fn a_majority_is_believed_before_the_wall() {
-        let mut clock = started();
-        clock.look(Timestamp(NOON + DAY_MS), 1_100);
-        clock.believe(Timestamp(NOON + DAY_MS + 10), 1_110);
+        let mut clock = BelievedClock::start(Timestamp(NOON + DAY_MS), 100);
 
-        assert_eq!(clock.look(Timestamp(NOON + DAY_MS + 1_000), 2_100), Timestamp(NOON + DAY_MS + 1_000));
-        assert_eq!(clock.doubt(), None);
+        assert!(clock.hear_majority(Timestamp(NOON + 10), Timestamp(NOON + DAY_MS + 10), 110));
+
+        assert_eq!(clock.doubt(), Some(Doubt { wall_ahead_ms: DAY_MS as i64, since_ms: 110 }));
+        assert_eq!(clock.look(Timestamp(NOON + DAY_MS + 1_000), 1_100), Timestamp(NOON + 1_000));
+        assert!(!clock.hear_majority(Timestamp(NOON + 1_300), Timestamp(NOON + DAY_MS + 1_000), 1_100));
+        assert_eq!(clock.read(1_100), Timestamp(NOON + 1_000), "near enough is left alone");
+    }
+
+    #[test]
+    fn a_wall_that_is_where_the_majority_is_is_believed_again() {
+        let mut clock = started();
+        clock.look(Timestamp(NOON + 8_000), 1_100);
+        assert!(clock.doubt().is_some());
+
+        // Nobody is further than five seconds from what they agree on, and still these two are seven apart.
+        clock.hear_majority(Timestamp(NOON + 4_500), Timestamp(NOON + 8_000), 1_100);
+
+        assert_eq!((clock.read(1_100), clock.doubt()), (Timestamp(NOON + 8_000), None));
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub enum Mutant {
     OutgoingNotCounted,
     /// What is proposed while the lead is handed over is forgotten.
     ForgottenProposal,
+    /// A snapshot from a peer takes the log's place while earlier writes of the same group wait. (Planted in the storage.)
+    InstallBeforeEarlierWrites,
     /// The log is reset before the snapshot that takes its place has its name. (Planted in the storage.)
     ResetBeforeRename,
     /// A lane that is asked for a snapshot of another lane's shard keeps that to itself. (Planted in the simulated host.)
@@ -70,7 +72,7 @@ pub enum Mutant {
 impl Mutant {
     /// Those that the simulator hunts. The others need what it does not do yet: changes of members, and scans. Tests of `shard`
     /// see them caught.
-    pub const ALL: [Mutant; 24] = [
+    pub const ALL: [Mutant; 25] = [
         Mutant::AnswerBeforeSync,
         Mutant::NoSqlFence,
         Mutant::KickDirty,
@@ -92,6 +94,7 @@ impl Mutant {
         Mutant::ThroughBeforeWritten,
         Mutant::StaleByTouch,
         Mutant::ForgottenProposal,
+        Mutant::InstallBeforeEarlierWrites,
         Mutant::ResetBeforeRename,
         Mutant::QuietLane,
         Mutant::BelievesAllClocks,

@@ -203,9 +203,14 @@ impl RespConnection {
         engine: &mut H,
         out: &mut Vec<u8>,
     ) {
-        let context = self.context(engine);
+        let mut context = self.context(engine);
         let ticket = Ticket { connection: self.connection, sequence: id.sequence(part) };
         let Some((protocol, waiting)) = self.queue.waiting_mut(id) else { return };
+        if waiting.tells_time_left()
+            && let Some((_, position)) = self.late_reads.iter().find(|(late, _)| *late == id)
+        {
+            context.now = engine.now_at(*position);
+        }
         let context = Context { protocol, ..context };
         match waiting.advance(part, response, context, ticket, engine) {
             Progress::Wait => {}
@@ -278,7 +283,10 @@ impl RespConnection {
             Ok(place) => place,
             Err(refusal) => return self.fail(&refusal.into(), out),
         };
-        let context = self.context(engine);
+        let mut context = self.context(engine);
+        if matches!(verb, Verb::Ttl | Verb::Pttl) {
+            context.now = engine.now_at(place.row().position());
+        }
         let ask = Ask { verb, line, table: place.typed() };
         if verb == Verb::RecGet && record::max_age_ms(line).is_some() {
             return self.read_later(ask, &place, context, engine, out);

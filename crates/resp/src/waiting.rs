@@ -52,6 +52,11 @@ impl Progress {
 }
 
 impl Waiting {
+    /// Whether the answer is how long a record has to live.
+    pub(crate) fn tells_time_left(&self) -> bool {
+        matches!(self, Self::Read(late) if matches!(late.verb, Verb::Ttl | Verb::Pttl))
+    }
+
     pub(crate) fn advance<H: LocalEngine>(
         &mut self,
         part: usize,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardine_model::{Catalogue, Request, RowKey, RowView, Timestamp, Version};
+use shardine_model::{Catalogue, Position, Request, RowKey, RowView, Timestamp, Version};
 
 use crate::call::Call;
 use crate::response::Response;
@@ -31,6 +31,11 @@ pub trait LocalEngine {
     fn catalogue(&self) -> &Catalogue;
 
     fn now(&self) -> Timestamp;
+
+    /// What time it is for the rows at a position: that of their shard, which may be ahead of the node's and never goes back.
+    fn now_at(&mut self, _position: Position) -> Timestamp {
+        self.now()
+    }
 
     /// Reads a row of a shard of this lane without copying it.
     fn read(&mut self, row: RowKey<'_>) -> Read<'_>;

@@ -92,6 +92,24 @@ impl Clock {
         self.shared.tell(&believed.clock, elapsed_ms, monotonic_ms);
     }
 
+    /// Hears what a majority of the cluster's nodes takes for the time.
+    pub fn hear_majority(&self, agreed: Timestamp) {
+        let monotonic_ms = self.now().monotonic_ms;
+        let mut believed = self.shared.lock();
+        let (elapsed_ms, before) = (self.shared.elapsed_ms(), believed.clock);
+        let was_off = believed.clock.hear_majority(agreed, wall(), elapsed_ms);
+        if was_off || before.doubt().is_some() != believed.clock.doubt().is_some() {
+            self.shared.tell(&believed.clock, elapsed_ms, monotonic_ms);
+        }
+        if was_off {
+            let ahead_ms = signed_difference(before.read(elapsed_ms), agreed);
+            tracing::warn!(
+                ahead_ms,
+                "this node was far from the time that a majority of the nodes agrees on, and takes theirs"
+            );
+        }
+    }
+
     /// Whether the wall clock is believed, and if not, how far it is off.
     pub fn doubt(&self) -> Option<Doubt> {
         self.shared.lock().clock.doubt()

@@ -45,11 +45,19 @@ impl Clock {
         self.astray = Some((offset_ms, now_us + chance.between((SECOND, 8 * SECOND))));
     }
 
-    /// The process starts. It has nothing but the wall clock to believe, so somebody has set that right.
-    pub fn begin(&mut self, now_us: u64) {
-        self.astray = None;
+    /// The process starts, and has nothing but the wall clock to believe. If it is alone, somebody has set that right.
+    pub fn begin(&mut self, now_us: u64, is_alone: bool) {
+        if is_alone {
+            self.astray = None;
+        }
         let time = self.time(now_us);
         self.believed.believe(time.wall, time.monotonic_ms);
+    }
+
+    /// The others agree on a time. Says whether this one was far from it.
+    pub fn hear_majority(&mut self, now_us: u64, agreed: Timestamp) -> bool {
+        let time = self.time(now_us);
+        self.believed.hear_majority(agreed, time.wall, time.monotonic_ms)
     }
 
     /// What the node takes for the time.

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use shardine_host::Receipt;
 use shardine_shard::Message;
+use shardine_transport::Pulse;
 
 /// What reaches the process of a node. Waits while the process is paused, and is lost with it when it crashes.
 #[derive(Debug)]
@@ -40,6 +41,12 @@ pub enum Input<I> {
     },
     /// Between ticks: whoever waits to ask for votes may be due.
     Look,
+    /// It is time to tell the others what time it is, and another one does.
+    PulseDue,
+    Pulse {
+        from: usize,
+        pulse: Pulse<'static>,
+    },
     /// The next pieces of a snapshot may be cut.
     Cut {
         lane: usize,

@@ -118,12 +118,14 @@ pub enum Fault<F> {
     /// Down for so long that the others cut their logs meanwhile.
     LongAbsence,
     SlowDisk,
-    /// The disk stands still, and what is sent to the node is lost, just long enough for the others to go on without it: what
+    /// The disk stands still, and what is sent to the node is lost or held back, just long enough for the others to go on without it: what
     /// brings it up again comes while its own earlier writes wait.
     FallBehind,
     JumpClock,
     /// Everything that is led there is to be led elsewhere.
     HandOver,
+    /// The same, but nobody hears of it for so long that it is given up.
+    HandOverInVain,
     /// The same, and then the process ends.
     Terminate,
     /// Others take the node for dead, for a while.
@@ -151,6 +153,7 @@ impl<F: Own> Fault<F> {
             Self::FallBehind,
             Self::JumpClock,
             Self::HandOver,
+            Self::HandOverInVain,
             Self::Terminate,
             Self::Suspect,
         ];
@@ -187,23 +190,6 @@ impl DiskPlan {
             snapshot: chance.pick(&[(MS, 20 * MS), (50 * MS, 800 * MS)]),
             stall: (20 * MS, 700 * MS),
         }
-    }
-}
-
-impl<F: Own> Ground<F> {
-    /// In some runs everything is about nodes that fall behind and are brought up again by snapshots: that takes small windows,
-    /// and faults which follow each other closely.
-    #[must_use]
-    pub fn perhaps_lagging(mut self, chance: &mut Chance) -> Self {
-        if chance.percent(12) {
-            self.snapshot_log_bytes = 1_500;
-            self.window_entries = 2;
-            self.disk.snapshot = (MS, 20 * MS);
-            self.disk.stall = (300 * MS, 1_500 * MS);
-            let lags = [Fault::FallBehind, Fault::CrashMidInstall, Fault::Crash, Fault::FallBehind];
-            self.nemesis = NemesisPlan { every: (200 * MS, 1_500 * MS), kinds: lags.to_vec(), leader_percent: 20 };
-        }
-        self
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use shardine_host::{Batch, Host, Part};
 use shardine_model::log::LogOp;
 use shardine_shard::SnapshotPart;
+use shardine_transport::Clocks;
 
 use crate::chance::Chance;
 use crate::check::{Violation, acknowledged_is_durable, replicas_agree};
@@ -18,7 +19,9 @@ impl<T: Tenant> World<T> {
     /// Starts a node from what its disk holds.
     pub fn start(&mut self, node: usize) {
         self.nodes[node].life += 1;
-        self.nodes[node].clock.begin(self.now);
+        let is_alone = self.ground.voters == 1;
+        self.nodes[node].clock.begin(self.now, is_alone);
+        self.nodes[node].clocks = Clocks::default();
         self.nodes[node].paused_until = 0;
         let life = self.nodes[node].life;
         self.note(&[1, node as u64, life], || format!("node {} starts, life {life}", node + 1));
@@ -48,6 +51,9 @@ impl<T: Tenant> World<T> {
         self.greet(node);
         let first = self.chance.below(self.nodes[node].tick_us);
         self.later(first, Event::Own { node, life, input: Input::Tick });
+        if !is_alone {
+            self.later(0, Event::Own { node, life, input: Input::PulseDue });
+        }
     }
 
     fn cannot_start(&mut self, node: usize, reason: &str) {
@@ -142,6 +148,8 @@ impl<T: Tenant> World<T> {
             Input::Suspect { of } => self.suspect(node, of),
             Input::Trust { of } => self.trust(node, of),
             Input::Look => self.look_after_heirs(node),
+            Input::PulseDue => self.pulse(node),
+            Input::Pulse { from, pulse } => self.hear_pulse(node, from, &pulse),
             Input::Own(input) => T::take_in(self, node, input),
         }
     }
@@ -236,6 +244,7 @@ impl<T: Tenant> World<T> {
         let looked_at = std::mem::take(&mut self.nodes[node].looked_at[lane]);
         self.watch_ops(node, &batch.ops[looked_at..]);
         let installs = batch.ops.iter().any(|op| matches!(op, LogOp::Install(_)));
+        self.counters.installs_behind_writes += installs_behind_writes(&batch.ops);
         let begun = self.nodes[node].disk.begin(lane, batch);
         self.demand_of_disk(node, begun);
         let mut delay = self.chance.between(self.ground.disk.sync);
@@ -328,6 +337,14 @@ impl<T: Tenant> World<T> {
         });
         self.reach(node, Input::SnapshotSaved { group, index });
     }
+}
+
+/// Installs that come behind entries of the same group in what goes to the disk at once: there the order of the two matters.
+fn installs_behind_writes(ops: &[LogOp]) -> u64 {
+    let writes =
+        |op: &LogOp, shard| matches!(op, LogOp::Write(write) if write.shard == shard && !write.entries.is_empty());
+    let is_behind = |(place, op): &(usize, &LogOp)| matches!(op, LogOp::Install(install) if ops[..*place].iter().any(|earlier| writes(earlier, install.write.shard)));
+    ops.iter().enumerate().filter(is_behind).count() as u64
 }
 
 /// The order in which a process finds what waited: any order at all, or, as with sockets, in order from each source, and

@@ -10,12 +10,14 @@ mod run;
 
 mod ground;
 mod tenant;
+mod theme;
 mod world;
 
 mod replicas;
 mod host;
 mod failover;
 mod nemesis;
+mod pulses;
 mod watch;
 
 pub mod check;

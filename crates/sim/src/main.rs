@@ -39,6 +39,10 @@ struct Arguments {
     /// Plant each known bug in turn and see that it is caught within --seeds.
     #[arg(long)]
     mutants: bool,
+
+    /// With --mutants, only those whose names contain this.
+    #[arg(long, default_value = "", value_name = "PART")]
+    named: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -167,7 +171,7 @@ fn everything_happened(counts: &[(&'static str, u64)]) -> bool {
 
 fn try_mutants<T: Tenant>(arguments: &Arguments) -> bool {
     let mut all_caught = true;
-    for mutant in T::MUTANTS.iter().copied() {
+    for mutant in T::MUTANTS.iter().copied().filter(|mutant| format!("{mutant:?}").contains(&arguments.named)) {
         if arguments.keep_going {
             let caught = count::<T>(mutant, arguments.first, arguments.seeds);
             println!("{:<28} caught by {caught} of {} seeds", format!("{mutant:?}"), arguments.seeds);

@@ -100,7 +100,12 @@ impl<T: Tenant> World<T> {
             Fault::FallBehind => {
                 self.nodes[victim].slow_until = now + 2 * SECOND;
                 let (first, length) = (self.chance.below(150 * MS), self.chance.between((50 * MS, 400 * MS)));
-                self.later(first, Event::Deafened { node: victim, length });
+                if self.chance.percent(40) {
+                    self.later(first, Event::Deafened { node: victim, length });
+                } else {
+                    // Nothing is lost, but it comes all at once and in any order: what was overtaken is refused and then taken.
+                    others.into_iter().for_each(|other| self.net.clog(other, victim, now + first + length));
+                }
             }
             Fault::JumpClock => {
                 self.counters.clock_jumps += 1;
@@ -117,6 +122,11 @@ impl<T: Tenant> World<T> {
                     let until = now + self.chance.between((100 * MS, 900 * MS));
                     others.into_iter().for_each(|other| self.net.cut(victim, other, until));
                 }
+                self.reach(victim, Input::HandOver);
+            }
+            Fault::HandOverInVain => {
+                let until = now + self.chance.between((900 * MS, 1_300 * MS));
+                others.into_iter().for_each(|other| self.net.cut(victim, other, until));
                 self.reach(victim, Input::HandOver);
             }
             Fault::Terminate => {
@@ -175,6 +185,11 @@ impl<T: Tenant> World<T> {
                 let until = self.now + length;
                 self.counters.one_way_cuts += 1;
                 self.nodes[node].late_ticks_until = until;
+                // Of what is sent to it, mostly only the first comes at all.
+                if self.chance.percent(70) {
+                    let first = self.chance.between((MS, 60 * MS));
+                    self.later(first, Event::Deafened { node, length: length + SECOND });
+                }
                 for other in (0..self.nodes.len()).filter(|other| *other != node) {
                     self.net.cut(node, other, until);
                     self.net.clog(other, node, until);

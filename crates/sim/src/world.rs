@@ -4,6 +4,7 @@
 use shardine_host::SeatId;
 use shardine_model::ReplicaId;
 use shardine_model::log::{Membership, SnapshotMeta};
+use shardine_transport::Clocks;
 
 use crate::chance::Chance;
 use crate::check::Violation;
@@ -25,6 +26,8 @@ pub struct Node<T: Tenant> {
     pub replicas: Replicas<T::Replica>,
     pub disk: Disk,
     pub clock: Clock,
+    /// What the others say about the time.
+    pub clocks: Clocks,
     pub tick_us: u64,
     pub paused_until: u64,
     /// How long the process will be gone after it dies in its next write.
@@ -54,6 +57,7 @@ impl<T: Tenant> Node<T> {
             replicas: Replicas::none(),
             disk: Disk::new(ground, number, first, T::shard),
             clock: Clock::new(ground.skew_ms, ground.believes_all_clocks, chance),
+            clocks: Clocks::default(),
             tick_us: chance.between(((100 - ground.tick_skew_percent) * MS, (100 + ground.tick_skew_percent) * MS)),
             paused_until: 0,
             crash_at_write: None,

@@ -20,6 +20,8 @@ const TAIL_LINES: usize = 30;
 /// A node: its process, if it runs, and its ports and data, which stay.
 pub struct ClusterNode {
     pub name: String,
+    /// What its process finds in its environment from its next start on.
+    pub env: Vec<(String, String)>,
     process: Option<Process>,
     redis: Port,
     grpc: Port,
@@ -31,7 +33,7 @@ impl ClusterNode {
     fn new(place: usize) -> Result<ClusterNode> {
         let name = format!("n{}", place + 1);
         let (redis, grpc, http, peer) = (Port::free()?, Port::free()?, Port::free()?, Port::free()?);
-        Ok(ClusterNode { name, process: None, redis, grpc, http, peer })
+        Ok(ClusterNode { name, env: Vec::new(), process: None, redis, grpc, http, peer })
     }
 }
 
@@ -93,7 +95,7 @@ impl Cluster {
         for (flag, port) in doors {
             command.arg(flag).arg(port.address().to_string());
         }
-        command.args(&self.args);
+        command.args(&self.args).envs(node.env.iter().map(|(name, value)| (name, value)));
         let output = self.dir.join(format!("{}.log", node.name));
         self.nodes[place].process = Some(Process::spawn(&node.name.clone(), &mut command, &output)?);
         Ok(())

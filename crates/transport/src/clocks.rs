@@ -1,7 +1,7 @@
 //! What the other nodes' wall clocks say, so that one that jumps alone is noticed and not believed.
 //!
-//! A pulse carries its sender's wall time, and echoes the newest time of the receiver's that the sender has heard. From that the
-//! receiver knows how long the way there and back took; the wall time was right somewhere within it.
+//! A pulse carries what its sender takes for the time, and echoes the newest time of the receiver's that the sender has heard. From that the
+//! receiver knows how long the way there and back took; that time was right somewhere within it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,6 +12,9 @@ use crate::limits::{CLOCK_KEPT_MS, CLOCKS_APART_MS_MAX};
 
 /// Comparisons of a clock that are kept. The one with the shortest way is believed.
 const SAMPLES_MAX: usize = 8;
+
+/// What took longer there and back says too little: the time was right somewhere within it.
+const WAY_MS_MAX: u64 = 1_000;
 
 /// The wall clocks of the other nodes. Times named `now` are this node's monotonic milliseconds.
 #[derive(Debug, Default)]
@@ -41,8 +44,8 @@ impl Clocks {
         let peer = self.peers.entry(node).or_default();
         peer.heard = Some((pulse.sent_ms, now_ms));
         let way_ms = now_ms.checked_sub(pulse.echo_ms).and_then(|ms| ms.checked_sub(pulse.held_ms));
-        // One that took longer than it counts says nothing; one from an earlier life of this node looks like that, too.
-        if let Some(way_ms) = way_ms.filter(|way_ms| pulse.echo_ms != 0 && *way_ms < CLOCK_KEPT_MS) {
+        // One from an earlier life of this node looks as if it had taken long, too.
+        if let Some(way_ms) = way_ms.filter(|way_ms| pulse.echo_ms != 0 && *way_ms <= WAY_MS_MAX) {
             let wall_ms = pulse.wall_ms.saturating_add(way_ms / 2);
             if peer.samples.len() >= SAMPLES_MAX {
                 peer.samples.pop_front();
@@ -129,6 +132,15 @@ mod tests {
         clocks.hear(NodeId(2), &pulse(110, 0, 9_500), 1_110);
 
         assert_eq!(clocks.wall_ms(NodeId(2), 1_110), Some(9_001 + 1_008));
+    }
+
+    #[test]
+    fn a_way_that_took_too_long_says_nothing() {
+        let mut clocks = Clocks::default();
+
+        clocks.hear(NodeId(2), &pulse(100, 0, 9_000), 100 + WAY_MS_MAX + 1);
+
+        assert_eq!(clocks.wall_ms(NodeId(2), 1_200), None);
     }
 
     #[test]

@@ -526,6 +526,11 @@ impl LocalEngine for Core {
         self.time().wall
     }
 
+    fn now_at(&mut self, position: Position) -> Timestamp {
+        let (own, seat) = (self.time().wall, self.seat_of(position));
+        seat.and_then(|seat| self.host.look(seat)).map_or(own, Replica::stamp)
+    }
+
     #[inline]
     fn read(&mut self, row: RowKey<'_>) -> Read<'_> {
         self.counters.reads += 1;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
-use shardine_model::{CatalogueVersion, NodeId};
+use shardine_model::{CatalogueVersion, NodeId, Timestamp};
 use shardine_transport::limits::PULSE_MS;
 use shardine_transport::{Change, Clocks, Goodbye, Item, LeaderNews, LinkKind, Liveness, MapDelta, MapVersion, Pulse};
 
@@ -251,7 +251,10 @@ impl Control {
 
     /// Every 50 ms: says that this node lives, looks who else does, and dials those it has no link to.
     fn pulse(&mut self) {
-        let (wall_ms, map) = (crate::clock::wall().0, self.book.map_version());
+        let (wall_ms, map) = (self.clock.now().wall.0, self.book.map_version());
+        if let Some(agreed_ms) = self.clocks.agreed_ms(self.now_ms, wall_ms, self.dialled.len() + 1) {
+            self.clock.hear_majority(Timestamp(agreed_ms));
+        }
         for Dialled { token, .. } in self.dialled.values() {
             let Some(link) = token.and_then(|token| self.links.get_mut(&token)) else { continue };
             if link.is_open() {

@@ -5,6 +5,7 @@ use shardine_coord::{Config, Consistency, Mutant};
 use crate::chance::Chance;
 use crate::coord::faults::Fault;
 use crate::ground::{DiskPlan, Ground, LOG_BYTES_SOFT, MS, NemesisPlan, NetPlan, Planted, SECOND, Span};
+use crate::theme::Theme;
 
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -42,6 +43,8 @@ pub struct Requests {
 pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
     let mut chance = Chance::new(seed ^ 0xc00d_0000);
     let chance = &mut chance;
+    // Groups are one here, and what is proposed is always answered: the other themes have nothing to show.
+    let theme = Theme::draw(chance).filter(|theme| *theme == Theme::Lagging);
     let ground = Ground {
         seed,
         voters: if chance.percent(10) { 1 } else { 3 },
@@ -62,7 +65,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         disk: DiskPlan::draw(chance),
         nemesis: NemesisPlan::draw(chance),
     }
-    .perhaps_lagging(chance);
+    .about(theme, chance);
     let plan = Plan {
         mutant,
         clients: 3 + chance.index(5),

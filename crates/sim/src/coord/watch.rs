@@ -80,6 +80,9 @@ impl Watch {
     /// An acquire is granted.
     fn grant(&mut self, request: &Request, count: u64, seat: (usize, u64), now: u64) -> Result<u64, Violation> {
         let Asked { wire, session, req, name, was_free, sent } = request.asked;
+        if self.sessions.is_stopped(session) {
+            return Ok(0);
+        }
         if was_free && !NAMES[name].is_scrap {
             self.queues.serve(name, session, seat, sent)?;
             self.orders.grant(name, session, wire, request.order_floor);

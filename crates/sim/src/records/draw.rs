@@ -103,6 +103,10 @@ fn draw_row(client: &mut Client, plan: &Plan, universe: &Universe, kind: Kind) -
             }
         }
     };
-    let rows: Vec<usize> = (0..universe.rows.len()).filter(fits).collect();
+    let mut rows: Vec<usize> = (0..universe.rows.len()).filter(fits).collect();
+    let is_quiet = |number: &usize| plan.quiet_shard == Some(universe.rows[*number].shard);
+    if !rows.iter().all(is_quiet) {
+        rows.retain(|number| !is_quiet(number));
+    }
     if client.chance.percent(plan.hot_percent) { rows[0] } else { client.chance.pick(&rows) }
 }

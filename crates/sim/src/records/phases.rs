@@ -19,6 +19,9 @@ use crate::world::World;
 /// How far a clock without a wall to look at may drift in a run: a thousandth of a few minutes.
 const DRIFT_MS_MAX: u64 = 300;
 
+/// How far from the truth may be what others say about the time.
+const HEARD_MS_MAX: u64 = 500;
+
 impl World<Records> {
     /// Waits for leaders and makes the tables through the log.
     pub fn make_tables(&mut self) {
@@ -165,9 +168,10 @@ impl World<Records> {
     }
 
     /// One clock says when a time to live begins, another perhaps when it ends. However long a request was on its way, its
-    /// entry is stamped after it came. A node that does not believe its wall clock goes by one that drifts.
+    /// entry is stamped after it came. A node that does not believe its wall clock goes by one that drifts, or by what others say,
+    /// half of a way of a second off at most.
     fn tolerance(&self) -> Tolerance {
-        let off_ms = 2 * self.ground.skew_ms + DRIFT_MS_MAX;
+        let off_ms = 2 * self.ground.skew_ms + DRIFT_MS_MAX + HEARD_MS_MAX;
         Tolerance { early_ms: off_ms, late_ms: off_ms }
     }
 }

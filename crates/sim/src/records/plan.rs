@@ -6,6 +6,7 @@ use shardine_shard::{MemoryLimits, Mutant};
 use crate::chance::Chance;
 use crate::ground::{DiskPlan, Ground, LOG_BYTES_SOFT, MS, NemesisPlan, NetPlan, Planted, SECOND, Span};
 use crate::records::faults::Fault;
+use crate::theme::Theme;
 
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -23,6 +24,8 @@ pub struct Plan {
     pub tables: TablePlan,
     pub sql: SqlPlan,
     pub operations: Operations,
+    /// One that no client has any business with.
+    pub quiet_shard: Option<usize>,
 }
 
 /// How little may be in memory, and how much may wait for SQL.
@@ -85,9 +88,10 @@ pub struct Operations {
 pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
     let mut chance = Chance::new(seed ^ 0x5eed_0000);
     let chance = &mut chance;
+    let theme = Theme::draw(chance);
     let voters = if chance.percent(10) { 1 } else { 3 };
     let operations = operations(chance);
-    let shards = if chance.percent(25) { 2 } else { 1 };
+    let shards = if wants_two_shards(theme) || chance.percent(25) { 2 } else { 1 };
     let clients = 3 + chance.index(5);
     let faults_us = chance.between((12, 24)) * SECOND;
     let tick_skew_percent = chance.pick(&[2, 10, 45]);
@@ -127,7 +131,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         disk,
         nemesis,
     }
-    .perhaps_lagging(chance);
+    .about(theme, chance);
     let plan = Plan {
         mutant,
         shards,
@@ -140,8 +144,50 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         tables,
         sql,
         operations,
-    };
+        quiet_shard: None,
+    }
+    .about(theme);
     (ground, plan)
+}
+
+/// A disk that is busy with another group, and a lane with nothing to say.
+fn wants_two_shards(theme: Option<Theme>) -> bool {
+    match theme {
+        Some(Theme::Lagging | Theme::QuietLane) => true,
+        None | Some(Theme::HandingOver | Theme::Deceived | Theme::Astray) => false,
+    }
+}
+
+impl Plan {
+    /// The same plan, with people who do what a theme needs.
+    fn about(mut self, theme: Option<Theme>) -> Self {
+        match theme {
+            None => {}
+            Some(Theme::Lagging) => self.think = (0, 10 * MS),
+            // Whatever is proposed for SQL's sake: loads, evictions, kicks, what was written.
+            Some(Theme::HandingOver) => {
+                (self.think, self.hot_percent) = ((0, 10 * MS), 0);
+                self.limits.memory.bytes_max = 60;
+                let (sql_percent, numbered_percent) = (90, self.operations.numbered_percent);
+                self.operations =
+                    Operations { get: 10, set: 5, kick: 8, sql_percent, numbered_percent, ..self.operations };
+            }
+            Some(Theme::QuietLane) => {
+                self.think = (0, 2 * MS);
+                self.operations = Operations { set: 20, incr: 20, ..self.operations };
+                self.quiet_shard = Some(1);
+            }
+            Some(Theme::Astray) => {
+                (self.think, self.hot_percent) = ((5 * MS, 60 * MS), 100);
+                self.operations = Operations { get: 10, set: 2, expire: 8, delete: 0, ..self.operations };
+            }
+            Some(Theme::Deceived) => {
+                (self.think, self.hot_percent, self.stray_percent) = ((0, 10 * MS), 100, 35);
+                self.operations = Operations { get: 10, set: 10, stale: 0, sql_percent: 0, ..self.operations };
+            }
+        }
+        self
+    }
 }
 
 fn limits(chance: &mut Chance) -> LimitPlan {
@@ -207,6 +253,7 @@ fn planted(mutant: Mutant) -> Option<Planted> {
         Mutant::TruncateBeforeSnapshot => Planted::CutsLogEarly,
         Mutant::QuietLane => Planted::QuietLane,
         Mutant::ResetBeforeRename => Planted::Store(shardine_store::Mutant::ResetBeforeRename),
+        Mutant::InstallBeforeEarlierWrites => Planted::Store(shardine_store::Mutant::InstallBeforeEarlierWrites),
         _ => return None,
     })
 }

@@ -15,7 +15,7 @@ pub struct Pulse<'a> {
     pub echo_ms: u64,
     /// How long before this pulse it was heard.
     pub held_ms: u64,
-    /// The sender's wall clock.
+    /// What the sender takes for the time of day.
     pub wall_ms: u64,
     /// The version of the map that the sender has.
     pub map: u64,

@@ -15,8 +15,10 @@ pub const NAME: &str = "sessions_live_their_time";
 pub struct Sessions {
     /// Until when each is promised to live.
     until: BTreeMap<SessionId, u64>,
-    /// Those whose clients have asked for their end.
+    /// Those that have ended, or whose clients have asked for it.
     left: BTreeSet<SessionId>,
+    /// Those whose clients have asked for their end.
+    stopped: BTreeSet<SessionId>,
 }
 
 impl Sessions {
@@ -39,6 +41,14 @@ impl Sessions {
 
     pub fn leave(&mut self, session: SessionId) {
         self.left.insert(session);
+        self.stopped.insert(session);
+    }
+
+    /// Whether its own client has asked for its end: then nobody relies on what it is told, and it may be told by a replaced
+    /// leader, in its grace period, that it holds what was given to another one since.
+    #[must_use]
+    pub fn is_stopped(&self, session: SessionId) -> bool {
+        self.stopped.contains(&session)
     }
 
     pub fn known(&self) -> impl Iterator<Item = SessionId> {
@@ -88,5 +98,18 @@ mod tests {
         assert!(sessions.clone().expire(SessionId(1), 900 * MS).is_err());
         assert_eq!(sessions.expire(SessionId(1), 1_000 * MS), Ok(()));
         assert!(sessions.begin(SessionId(1)).is_err(), "its number is not given again");
+    }
+
+    #[test]
+    fn only_who_asked_for_the_end_is_taken_to_rely_on_nothing() {
+        let mut sessions = Sessions::default();
+        for session in [1, 2] {
+            sessions.begin(SessionId(session)).expect("it is new");
+        }
+        sessions.leave(SessionId(1));
+        sessions.expire(SessionId(2), 0).expect("nothing was promised");
+
+        assert!(sessions.is_stopped(SessionId(1)));
+        assert!(!sessions.is_stopped(SessionId(2)), "its client may not know yet");
     }
 }

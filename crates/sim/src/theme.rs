@@ -1,0 +1,86 @@
+//! What a run is all about, if it is about one thing. Some faults show only when several rare things meet: a snapshot that comes
+//! while earlier writes of its group wait for the disk, a hand-over that fails while something is proposed. Left to chance they
+//! meet in one run of thousands; a run with a theme brings them together.
+
+use crate::chance::Chance;
+use crate::ground::{Fault, Ground, MS, NemesisPlan, SECOND};
+use crate::tenant::Own;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theme {
+    /// Nodes fall behind and are brought up again by snapshots, on disks that stand still and links that mix things up.
+    Lagging,
+    /// Leads are handed over, and often nobody takes them, while there is much to propose.
+    HandingOver,
+    /// One group has much to say, the other one, on another lane, nothing: and its entries are the oldest of the log.
+    QuietLane,
+    /// Clocks show another day, also when a process starts, and times to live count.
+    Astray,
+    /// Leaders are replaced without noticing it, while readers still ask them.
+    Deceived,
+}
+
+impl Theme {
+    pub fn draw(chance: &mut Chance) -> Option<Self> {
+        match chance.below(100) {
+            0..14 => Some(Self::Lagging),
+            14..22 => Some(Self::HandingOver),
+            22..26 => Some(Self::QuietLane),
+            26..34 => Some(Self::Deceived),
+            34..42 => Some(Self::Astray),
+            _ => None,
+        }
+    }
+}
+
+impl<F: Own> Ground<F> {
+    /// The same ground, laid out for a theme.
+    #[must_use]
+    pub fn about(mut self, theme: Option<Theme>, chance: &mut Chance) -> Self {
+        match theme {
+            None => {}
+            // Small windows, and faults that follow each other closely. What was overtaken comes while the disk stands still.
+            Some(Theme::Lagging) => {
+                self.snapshot_log_bytes = 1_500;
+                self.window_entries = 2;
+                self.disk.snapshot = (MS, 20 * MS);
+                self.disk.stall = (300 * MS, 1_500 * MS);
+                if chance.percent(75) {
+                    self.lanes = 1;
+                    self.net.detour_per_mille = 150;
+                    self.net.detour = (10 * MS, 300 * MS);
+                }
+                let lags = [Fault::FallBehind, Fault::CrashMidInstall, Fault::Crash, Fault::FallBehind];
+                self.nemesis = NemesisPlan { every: (200 * MS, 1_500 * MS), kinds: lags.to_vec(), leader_percent: 20 };
+            }
+            Some(Theme::HandingOver) => {
+                self.voters = 3;
+                let kinds = [Fault::HandOverInVain, Fault::HandOverInVain, Fault::HandOverInVain, Fault::HandOver];
+                self.nemesis = NemesisPlan { every: (SECOND, 3 * SECOND), kinds: kinds.to_vec(), leader_percent: 95 };
+            }
+            Some(Theme::QuietLane) => {
+                self.lanes = 2;
+                self.log_bytes_soft = crate::ground::LOG_BYTES_SOFT[0];
+                self.snapshot_log_bytes = 1 << 20;
+                self.disk.sync = (50, 300);
+                self.net.delay = (100, 400);
+                self.nemesis.every = (3 * SECOND, 6 * SECOND);
+            }
+            Some(Theme::Astray) => {
+                self.voters = 3;
+                self.skew_ms = 5;
+                let kinds = vec![Fault::JumpClock, Fault::Crash, Fault::JumpClock, Fault::HandOver];
+                self.nemesis = NemesisPlan { every: (300 * MS, 1_500 * MS), kinds, leader_percent: 80 };
+            }
+            Some(Theme::Deceived) => {
+                self.voters = 3;
+                self.tick_skew_percent = 45;
+                self.disk.sync = (500, 4 * MS);
+                self.net.delay = chance.pick(&[(100, 400), (200, 3 * MS)]);
+                let kinds = vec![Fault::StarveMidRead, Fault::PauseMidRead, Fault::StarveMidRead];
+                self.nemesis = NemesisPlan { every: (500 * MS, 2 * SECOND), kinds, leader_percent: 95 };
+            }
+        }
+        self
+    }
+}
