@@ -288,13 +288,12 @@ impl Records {
     /// Raises what SQL is known to hold; a late or repeated confirmation changes nothing (records 64).
     pub(crate) fn apply_written(&mut self, row: RowKey<'_>, version: Version) {
         let position = row.position();
-        let Some(mut versions) = self.versions(position, row).filter(|_| self.owns(row)) else { return };
-        if version.magnitude() <= versions.sql_version.magnitude() {
-            return;
+        let place = self.index.place(position, row).filter(|_| self.bounds.contains(position, row));
+        let measured = place.and_then(|place| self.index.at(place)?.measure(row.sort));
+        let (Some(place), Some((before, bytes))) = (place, measured) else { return };
+        if version.magnitude() > before.sql_version.magnitude() {
+            self.renumber(place, position, row, (before, bytes), Versions { sql_version: version, ..before });
         }
-        versions.sql_version = version;
-        let content = self.rewritten(position, row, &versions);
-        self.put_row(position, row, content);
     }
 
     fn apply_schema(&mut self, version: CatalogueVersion, table: Table) {

@@ -1,14 +1,16 @@
-//! The two ways in which rows change, and what is counted follows them there.
+//! The ways in which rows change, and what is counted follows them there.
 
-use shardine_model::{Position, RowKey, TableId, Timestamp};
+use shardine_model::{FieldsView, Position, RowKey, TableId, Timestamp};
 
 use crate::derived::Change;
-use crate::record::{Big, Slot, Versions, Wide};
+use crate::index::Place;
+use crate::record::{Big, Slot, Versions, Wide, open_packed};
 use crate::slot::Content;
 use crate::state::Records;
 
 impl Records {
-    /// Puts or removes one row and keeps everything derived true. The only way records change, beside `change_wide`.
+    /// Puts or removes one row and keeps everything derived true. The only way records change, beside `overwrite` and
+    /// `change_wide`.
     pub(crate) fn put_row(&mut self, position: Position, row: RowKey<'_>, content: Option<Content>) {
         let before = self.measure(position, row);
         self.exchange_row(position, row, before, content);
@@ -33,6 +35,54 @@ impl Records {
             self.keep_for_cut(row, old);
         }
         self.balance(segment, before.is_some() && after.is_none());
+    }
+
+    /// Writes a packed row over the one that lies at a place, if it is as long: most changes leave a record as long as it was,
+    /// and then need no memory, and nothing is filed anew. A running cut wants the old one, and gets it elsewhere.
+    #[inline]
+    pub(crate) fn overwrite(
+        &mut self,
+        place: Place,
+        row: RowKey<'_>,
+        before: (Versions, usize),
+        versions: Versions,
+        bytes: &[u8],
+    ) -> bool {
+        if self.cut.is_some() {
+            return false;
+        }
+        let slot = self.index.at_mut(place).and_then(|slot| slot.packed_mut(row.sort));
+        let Some(known) = slot.filter(|known| known.len() == bytes.len()) else { return false };
+        known.copy_from_slice(bytes);
+        self.count(place.segment, row, Some(before), Some((versions, before.1)));
+        true
+    }
+
+    /// Gives a row other numbers, and leaves its fields as they are.
+    pub(crate) fn renumber(
+        &mut self,
+        place: Place,
+        position: Position,
+        row: RowKey<'_>,
+        before: (Versions, usize),
+        versions: Versions,
+    ) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let view = self.index.at(place).and_then(|slot| slot.row(row.sort));
+        let is_done = match view.map(|view| view.fields) {
+            Some(FieldsView::Packed(fields)) => {
+                open_packed(&mut scratch, row, &versions);
+                scratch.extend_from_slice(fields);
+                self.overwrite(place, row, before, versions, &scratch)
+            }
+            Some(FieldsView::Wide(_)) | None => false,
+        };
+        self.scratch = scratch;
+        if !is_done {
+            let content = self.rewritten(position, row, &versions);
+            self.exchange_row(position, row, Some(before), content);
+        }
     }
 
     /// Changes a tree record in place, if `change` agrees, and keeps everything derived true. `names` are the fields that may

@@ -32,7 +32,8 @@ impl Records {
             return Ok(refused(Version::NEVER, Version::NEVER, ErrorCode::Unsupported));
         }
         self.expire_if_due(self.clock, position, row, sink);
-        let found = self.index.find(position, row).and_then(|slot| slot.row(row.sort));
+        let place = self.index.place(position, row);
+        let found = place.and_then(|place| self.index.at(place)).and_then(|slot| slot.row(row.sort));
         let before = match found {
             Some(view) => Versions::of(&view),
             None if table.backing == Backing::Sql => return Err(Unexecuted::NotResident(vec![row.to_owned()])),
@@ -63,7 +64,7 @@ impl Records {
                 Ok(before.buried(version).reply(outcome))
             }
             Ok(Plan::Put { clear, changes }) => {
-                let put = Put { table: &table, position, before, command, clear, changes: &changes };
+                let put = Put { table: &table, position, place, before, command, clear, changes: &changes };
                 Ok(put.run(self, sink))
             }
         }

@@ -25,6 +25,13 @@ pub(crate) struct Index {
     segments: Vec<Segment>,
 }
 
+/// Where a slot was found: good until the next row is put or removed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub segment: usize,
+    bucket: usize,
+}
+
 impl Index {
     pub fn new(seed: u64) -> Self {
         let hasher = Hasher { seed };
@@ -118,6 +125,24 @@ impl Index {
     #[inline]
     pub fn find(&self, position: Position, row: RowKey<'_>) -> Option<&Slot> {
         self.segments[self.segment_of(position, row)].find(self.hasher, row)
+    }
+
+    /// Finds a slot for whoever looks at it, and then changes it.
+    #[inline]
+    pub fn place(&self, position: Position, row: RowKey<'_>) -> Option<Place> {
+        let segment = self.segment_of(position, row);
+        let bucket = self.segments[segment].bucket(self.hasher, row)?;
+        Some(Place { segment, bucket })
+    }
+
+    #[inline]
+    pub fn at(&self, place: Place) -> Option<&Slot> {
+        self.segments[place.segment].slot(place.bucket)
+    }
+
+    #[inline]
+    pub fn at_mut(&mut self, place: Place) -> Option<&mut Slot> {
+        self.segments[place.segment].slot_mut(place.bucket)
     }
 
     pub fn find_mut(&mut self, segment: usize, row: RowKey<'_>) -> Option<&mut Slot> {

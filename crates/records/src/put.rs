@@ -8,6 +8,7 @@ use shardine_model::{
 
 use crate::apply::Sink;
 use crate::evaluate::{Changes, value_of};
+use crate::index::Place;
 use crate::merge::{Merged, merge_packed, merge_wide, needs_wide, widen};
 use crate::record::{Big, Slot, Versions, Wide, open_packed};
 use crate::slot::Content;
@@ -17,11 +18,31 @@ use crate::state::Records;
 pub(crate) struct Put<'c, 'a> {
     pub table: &'c Table,
     pub position: Position,
+    /// Where the record lies.
+    pub place: Option<Place>,
     pub before: Versions,
     pub command: &'c Command<'a>,
     /// Starts from an empty record instead of what is there.
     pub clear: bool,
     pub changes: &'c Changes<'a>,
+}
+
+/// A record's next content.
+enum Made<'s> {
+    /// No field is left, and a dynamic record is nothing but fields.
+    Nothing,
+    Packed(&'s [u8]),
+    Content(Content),
+}
+
+/// What is known of the next version beside its content.
+struct Next {
+    versions: Versions,
+    merged: Merged,
+    /// The record as it was, if somebody asked for it.
+    old: Option<RowImage>,
+    /// The record as it was, in numbers.
+    measured: Option<(Versions, usize)>,
 }
 
 impl Put<'_, '_> {
@@ -32,7 +53,7 @@ impl Put<'_, '_> {
     #[inline]
     pub fn run(&self, records: &mut Records, sink: &mut impl Sink) -> Reply {
         let versions = self.versions(records);
-        let slot = records.index.find(self.position, self.row());
+        let slot = self.place.and_then(|place| records.index.at(place));
         let measured = slot.and_then(|slot| slot.measure(self.row().sort));
         let current = slot.and_then(|slot| slot.row(self.row().sort)).filter(|view| view.version.is_live());
         let old = give_old(self.command.give, current.as_ref());
@@ -44,25 +65,45 @@ impl Put<'_, '_> {
 
         let mut scratch = std::mem::take(&mut records.scratch);
         scratch.clear();
-        let (content, merged) = if self.table.dynamic && needs_wide(&fields, self.changes) {
-            make_wide(self.row(), versions, &fields, self.changes, &mut scratch)
+        let (made, merged) = if self.table.dynamic && needs_wide(&fields, self.changes) {
+            let (content, merged) = make_wide(self.row(), versions, &fields, self.changes, &mut scratch);
+            (content.map_or(Made::Nothing, Made::Content), merged)
         } else {
             open_packed(&mut scratch, self.row(), &versions);
             let head = scratch.len();
             let merged = merge_packed(packed, self.changes, &mut scratch);
             let is_empty = self.table.dynamic && scratch.len() == head;
-            ((!is_empty).then(|| Content::Packed(scratch.as_slice().into())), merged)
+            (if is_empty { Made::Nothing } else { Made::Packed(&scratch) }, merged)
+        };
+        let reply = if self.touches_nothing(merged, versions) {
+            self.unchanged(records, old)
+        } else {
+            self.file(records, made, Next { versions, merged, old, measured }, sink)
         };
         records.scratch = scratch;
+        reply
+    }
 
-        if self.touches_nothing(merged, versions) {
-            return self.unchanged(records, old);
-        }
-        let Some(content) = content else { return self.empty(records, merged, old, sink) };
-        if content.measure(0).1 > limits::RECORD_BYTES_MAX {
+    /// Lets what was made take the place of what is there.
+    #[inline]
+    fn file(&self, records: &mut Records, made: Made<'_>, next: Next, sink: &mut impl Sink) -> Reply {
+        let Next { versions, merged, old, measured } = next;
+        let (bytes, content) = match made {
+            Made::Nothing => return self.empty(records, merged, old, sink),
+            Made::Packed(bytes) => (bytes, None),
+            Made::Content(content) => (&[][..], Some(content)),
+        };
+        if content.as_ref().map_or(bytes.len(), |content| content.measure(0).1) > limits::RECORD_BYTES_MAX {
             return self.too_large();
         }
-        records.exchange_row(self.position, self.row(), measured, Some(content));
+        let is_done = match (self.place, measured, &content) {
+            (Some(place), Some(measured), None) => records.overwrite(place, self.row(), measured, versions, bytes),
+            _ => false,
+        };
+        if !is_done {
+            let content = content.unwrap_or_else(|| Content::Packed(bytes.into()));
+            records.exchange_row(self.position, self.row(), measured, Some(content));
+        }
         if self.table.backing == Backing::Sql {
             sink.dirty(self.row());
         }

@@ -67,6 +67,23 @@ impl Segment {
         self.table.find_mut(hasher.hash(row.table, row.key), is_it)
     }
 
+    /// The place of a slot among those of the segment, as long as none comes or goes.
+    #[inline]
+    pub fn bucket(&self, hasher: Hasher, row: RowKey<'_>) -> Option<usize> {
+        let is_it = |slot: &Slot| slot.address() == (row.table, row.key);
+        self.table.find_bucket_index(hasher.hash(row.table, row.key), is_it)
+    }
+
+    #[inline]
+    pub fn slot(&self, bucket: usize) -> Option<&Slot> {
+        self.table.get_bucket(bucket)
+    }
+
+    #[inline]
+    pub fn slot_mut(&mut self, bucket: usize) -> Option<&mut Slot> {
+        self.table.get_bucket_mut(bucket)
+    }
+
     /// Slots in no particular order; whoever emits them sorts.
     #[allow(clippy::disallowed_methods, reason = "the one place where the table's order leaves it; see above")]
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {

@@ -58,6 +58,15 @@ impl Slot {
         }
     }
 
+    /// The same, to be written over by as many.
+    #[inline]
+    pub fn packed_mut(&mut self, sort: &[u8]) -> Option<&mut [u8]> {
+        match self {
+            Self::Packed(bytes) => sort.is_empty().then_some(bytes),
+            Self::Big(_) => self.partition_mut()?.rows.get_mut(sort).map(|bytes| &mut **bytes),
+        }
+    }
+
     pub fn wide(&self) -> Option<&Wide> {
         match self {
             Self::Packed(_) => None,
