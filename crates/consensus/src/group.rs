@@ -116,11 +116,15 @@ impl Group {
     #[must_use]
     pub fn new(options: Options, restored: Restored) -> Self {
         let Restored { snapshot, hard_state, entries } = restored;
+        // With nobody else to ask, what is on disk is committed. It need not wait for the election to be applied.
+        let stays_alone = entries.iter().all(|entry| entry.kind == LogEntryKind::Normal);
+        let is_alone = snapshot.membership.is_alone(options.id) && stays_alone;
         let mut window = Window::default();
         window.restart_at(snapshot.index, snapshot.term, conf_state(&snapshot.membership));
         window.append(&entries.into_iter().map(raft_entry).collect::<Vec<_>>());
         // The commit index is not synced on its own, and may lag or, after a lost tail, lead what is here.
-        let commit = hard_state.commit.clamp(snapshot.index, window.last());
+        let known = if is_alone { window.last() } else { hard_state.commit };
+        let commit = known.clamp(snapshot.index, window.last());
         window.hard_state.term = hard_state.term.max(snapshot.term);
         window.hard_state.vote = hard_state.vote.0;
         window.hard_state.commit = commit;

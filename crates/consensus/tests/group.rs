@@ -50,6 +50,35 @@ fn nothing_is_committed_before_it_is_on_disk() {
     assert_eq!(then[0].data, &b"x"[..]);
 }
 
+/// What a replica finds on its disk, with a commit index that was never written.
+fn found_on_disk(voters: &[u64], kinds: &[LogEntryKind]) -> Group {
+    let entry =
+        |(index, kind): (u64, &LogEntryKind)| LogEntry { index, term: 1, kind: *kind, data: (&b"x"[..]).into() };
+    let entries = (1..).zip(kinds).map(entry).collect();
+    let hard_state = HardState { term: 1, vote: ReplicaId(1), commit: 0 };
+    Group::new(
+        Options { id: ReplicaId(1), shard: 1, incarnation: 2, seed: 0 },
+        Restored { hard_state, entries, ..restored(voters) },
+    )
+}
+
+#[test]
+fn what_a_lone_replica_has_on_disk_is_committed_without_an_election() {
+    let mut alone = found_on_disk(&[1], &[LogEntryKind::Normal; 3]);
+
+    assert_eq!(drain(&mut alone).into_iter().flat_map(|ready| ready.committed).count(), 3);
+    assert_eq!(alone.role(), Role::Follower);
+}
+
+#[test]
+fn what_one_of_three_has_on_disk_or_one_whose_log_changes_members_is_not() {
+    let mut one_of_three = found_on_disk(&[1, 2, 3], &[LogEntryKind::Normal; 3]);
+    let changing = found_on_disk(&[1], &[LogEntryKind::Normal, LogEntryKind::Membership, LogEntryKind::Normal]);
+
+    assert_eq!(drain(&mut one_of_three).into_iter().flat_map(|ready| ready.committed).count(), 0);
+    assert_eq!(changing.commit(), 0);
+}
+
 #[test]
 fn a_vote_leaves_only_when_it_is_on_disk() {
     let mut candidate = group(1, 0, &[1, 2, 3]);

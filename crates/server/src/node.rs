@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use mio::{Poll, Waker};
 use shardine_host::Host;
+use shardine_model::ShardId;
 use shardine_resp::Options as RespOptions;
 use shardine_router::{Formation, RemoteEngine, ShardPlace};
 use shardine_shard::Replica;
@@ -114,20 +115,14 @@ impl Node {
         let memory_max = memory_share(options, map.places().len());
         let nursery = Nursery { incarnation, snapshot_log_bytes: options.snapshot_log_bytes, memory_max };
         let locals = map.places().iter().filter_map(|place| Some((place, topology.local(place.shard)?)));
-        let replicas: Vec<(&ShardPlace, LocalReplica, Result<Replica, String>)> = locals
-            .map(|(place, local)| {
-                let replica = replica(place, &local, &storage, &nursery);
-                (place, local, replica)
-            })
-            .collect();
+        let locals: Vec<(&ShardPlace, LocalReplica)> = locals.collect();
+        let replicas = restore::side_by_side(&locals, |(place, local)| replica(place, local, &storage, &nursery));
         // In a cluster a log may be behind the others': what counts is what a leader finds in its own when it is elected.
-        let ends = replicas
-            .iter()
-            .filter(|_| topology.sheet.is_none())
-            .filter_map(|(place, _, replica)| Some((place.shard, replica.as_ref().ok()?.log_progress().inherited)));
-        let baseline = Arc::new(Baseline::open(data.path(), &ends.collect::<Vec<_>>())?);
+        let ends = replicas.iter().flatten().filter(|_| topology.sheet.is_none());
+        let ends: Vec<(ShardId, u64)> = ends.map(|found| (found.replica.shard(), found.log_end)).collect();
+        let baseline = Arc::new(Baseline::open(data.path(), &ends)?);
         let clock = Clock::start();
-        let stamps = replicas.iter().filter_map(|(_, _, replica)| replica.as_ref().ok().map(Replica::stamp));
+        let stamps = replicas.iter().flatten().map(|found| found.replica.stamp());
         clock.begin_behind(stamps.max().unwrap_or_default());
         let owner = Owner {
             cluster: identity.cluster,
@@ -171,8 +166,8 @@ impl Node {
         let mut held = Vec::new();
         let mut threads = Vec::new();
         let mut hosts: Vec<Host<Replica>> = posts.iter().map(|_| Host::default()).collect();
-        for (place, local, replica) in replicas {
-            hosts[place.lane].add(place.shard, local.replica, replica);
+        for ((place, local), found) in locals.iter().zip(replicas) {
+            hosts[place.lane].add(place.shard, local.replica, found.map(|found| found.replica));
         }
         for (number, ((poll, inbox, mailbox), host)) in posts.into_iter().zip(hosts).enumerate() {
             let news = inbox.clone();
@@ -395,16 +390,30 @@ fn memory_share(options: &UpOptions, shards: usize) -> u64 {
     if options.memory_max == 0 { 0 } else { (options.memory_max / shards.max(1) as u64).max(1) }
 }
 
+/// A replica as the disk had it, with its log applied as far as is certain.
+struct FoundReplica {
+    replica: Replica,
+    /// The last entry in its log.
+    log_end: u64,
+}
+
 /// A replica from what the disk has of it, or why there is none.
-fn replica(place: &ShardPlace, local: &LocalReplica, storage: &Storage, nursery: &Nursery) -> Result<Replica, String> {
+fn replica(
+    place: &ShardPlace,
+    local: &LocalReplica,
+    storage: &Storage,
+    nursery: &Nursery,
+) -> Result<FoundReplica, String> {
     let seed = rand::random();
     let restored = restore::restore(storage, local, place.interval, seed);
-    let restored = restored.map_err(|error| {
-        let reason = format!("{error:#}");
-        tracing::error!(shard = %place.shard, %reason, "a shard cannot be read; the others go on");
-        reason
+    let found = restored.map_err(|error| format!("{error:#}")).and_then(|(records, restored)| {
+        let replica = nursery.replica(place.shard, local.replica, seed, records, restored);
+        let log_end = replica.log_progress().inherited;
+        Ok(FoundReplica { replica: replica.catch_up()?, log_end })
     });
-    restored.map(|(records, restored)| nursery.replica(place.shard, local.replica, seed, records, restored))
+    found.inspect_err(|reason| {
+        tracing::error!(shard = %place.shard, %reason, "a shard cannot be read; the others go on");
+    })
 }
 
 /// What this start of a node says of itself.

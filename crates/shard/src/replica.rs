@@ -147,6 +147,17 @@ impl Replica {
         }
     }
 
+    /// Applies what is known to be committed of the log that it began with. The first turn would do the same; here it needs
+    /// nobody else, so that replicas can do it side by side. An error stops this replica.
+    pub fn catch_up(mut self) -> Result<Self, String> {
+        let mut actions = Actions::default();
+        self.drain(&mut actions);
+        match actions.stop {
+            Some(reason) => Err(reason),
+            None => Ok(self),
+        }
+    }
+
     #[must_use]
     pub fn shard(&self) -> ShardId {
         self.options.shard

@@ -100,3 +100,21 @@ fn records_62_nothing_behind_an_entry_that_cannot_be_applied_is_applied() {
     assert!(actions.stop.is_some());
     assert_eq!((replica.status().applied, replica.status().is_suspended), (1, false));
 }
+
+#[test]
+fn a_lone_replica_catches_up_without_an_election_or_says_why_it_cannot() {
+    let found = |entry: &Entry<'_>| {
+        let data = entry.to_bytes().into();
+        let restored = Restored {
+            snapshot: SnapshotMeta { membership: Membership::of([ReplicaId(1)]), ..Default::default() },
+            hard_state: HardState { term: 1, vote: ReplicaId(1), commit: 0 },
+            entries: vec![LogEntry { index: 1, term: 1, kind: LogEntryKind::Normal, data }],
+        };
+        Replica::new(Options::new(ReplicaId(1), ShardId(1)), Records::new(1), restored).catch_up()
+    };
+    let unreadable = Entry::Commands { proposed_at: Timestamp(1), epoch: RequestEpoch::FIRST, requests: b"no request" };
+
+    let status = found(&Entry::Suspend).map(|replica| replica.status()).unwrap();
+    assert_eq!((status.applied, status.is_suspended, status.is_serving), (1, true, false));
+    assert!(found(&unreadable).is_err_and(|reason| reason.contains("shard 1 stopped: entry 1")));
+}
