@@ -14,6 +14,7 @@ use crate::member::proposals::Fate;
 use crate::member::turn::Turn;
 use crate::member::{Member, Outbox};
 use crate::replica::{Replica, fail};
+use crate::writeback::Writeback;
 
 /// A request that met rows no longer in memory.
 struct Again {
@@ -31,8 +32,8 @@ struct Outcomes<'a> {
     holds: BTreeMap<usize, Hold>,
     held: Vec<(Caller, Answer, Hold)>,
     place: usize,
-    /// Rows for SQL, where this replica is the one that writes there.
-    dirty: Option<Vec<RowKeyBuf>>,
+    /// Where rows for SQL are marked, and when, if this replica is the one that writes there.
+    marks: Option<(&'a mut Writeback, u64)>,
 }
 
 impl Outcomes<'_> {
@@ -65,8 +66,8 @@ impl Sink for Outcomes<'_> {
     }
 
     fn dirty(&mut self, row: RowKey<'_>) {
-        if let Some(dirty) = &mut self.dirty {
-            dirty.push(row.to_owned());
+        if let Some((writeback, now_ms)) = &mut self.marks {
+            writeback.mark(row, *now_ms);
         }
     }
 }
@@ -170,18 +171,15 @@ impl Replica {
             holds,
             held: Vec::new(),
             place: 0,
-            dirty: self.has_taken_over().then(Vec::new),
+            marks: self.member.has_taken_over().then_some((&mut self.writeback, self.time.monotonic_ms)),
         };
         let applied = self.records.apply(&entry.data, &mut outcomes);
-        let Outcomes { callers, again, held, dirty, .. } = outcomes;
+        let Outcomes { callers, again, held, .. } = outcomes;
         if let Err(fatal) = applied {
             let callers: Vec<Caller> = callers.collect();
             fail(actions, callers, ErrorCode::InDoubt);
             actions.answers.extend(held.into_iter().map(|(caller, answer, _)| (caller, answer)));
             return Err(format!("entry {} of term {}: {fatal}", entry.index, entry.term));
-        }
-        for row in dirty.into_iter().flatten() {
-            self.writeback.mark(row, self.time.monotonic_ms);
         }
         let unserved = callers.collect();
         for (caller, Again { request, missing, wish }) in again {

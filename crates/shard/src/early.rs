@@ -81,7 +81,7 @@ impl Replica {
         }
         for early in self.early.take() {
             let request = Request::decode(&mut Reader::new(&early.request)).expect("encoded here");
-            self.take(early.caller, &request, early.epoch, early.wish, actions);
+            self.take(early.caller, &request, None, early.epoch, early.wish, actions);
         }
     }
 

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 
 use shardine_model::codec::Reader;
 use shardine_model::sql::Class;
-use shardine_model::{Answer, Entry, ErrorCode, Request, RequestEpoch, RowKey, RowKeyBuf, TableId, Timestamp, limits};
+use shardine_model::{
+    Answer, Entry, ErrorCode, Position, Request, RequestEpoch, RowKey, RowKeyBuf, TableId, Timestamp, limits,
+};
 use shardine_records::Lookup;
 
 use self::questions::Questions;
@@ -125,6 +127,7 @@ impl Replica {
         &mut self,
         caller: Caller,
         request: &Request<'_>,
+        position: Option<Position>,
         epoch: RequestEpoch,
         wish: Wish,
         actions: &mut Actions,
@@ -133,7 +136,8 @@ impl Replica {
             return false;
         }
         let missing = request.rows().find(|row| {
-            matches!(self.records.get(row.position(), *row), Lookup::NotResident)
+            let position = position.unwrap_or_else(|| row.position());
+            matches!(self.records.get(position, *row), Lookup::NotResident)
                 || self.loads.holds(*row)
                 || self.writeback.is_kicking(*row)
         });
@@ -299,7 +303,7 @@ impl Replica {
                 match parked.what {
                     ParkedWork::Read(row) => self.read(parked.caller, row.as_ref(), actions),
                     ParkedWork::Request(bytes, epoch, wish) => {
-                        self.take(parked.caller, &decode(&bytes), epoch, wish, actions);
+                        self.take(parked.caller, &decode(&bytes), None, epoch, wish, actions);
                     }
                 }
             }

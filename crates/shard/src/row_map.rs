@@ -2,7 +2,7 @@
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use shardine_model::RowKeyBuf;
+use shardine_model::{RowKey, RowKeyBuf};
 
 use crate::gather::fingerprint;
 
@@ -28,6 +28,11 @@ impl<T> RowMap<T> {
 
     pub fn contains(&self, row: &RowKeyBuf) -> bool {
         self.get(row).is_some()
+    }
+
+    /// The same for a row that is not owned.
+    pub fn contains_row(&self, row: RowKey<'_>) -> bool {
+        self.rows.find(fingerprint(row), |(known, _)| known.as_ref() == row).is_some()
     }
 
     pub fn get(&self, row: &RowKeyBuf) -> Option<&T> {

@@ -2,7 +2,7 @@
 //! gathered and proposed.
 
 use shardine_model::entry::stamp_commands;
-use shardine_model::{Ack, Answer, Entry, ErrorCode, Request, RequestEpoch, limits};
+use shardine_model::{Ack, Answer, Entry, ErrorCode, Position, Request, RequestEpoch, RowKey, limits};
 use shardine_records::EpochFit;
 
 use crate::actions::{Actions, Caller};
@@ -18,6 +18,19 @@ impl Replica {
         self.submit_with(caller, request, epoch, Ack::default(), actions);
     }
 
+    /// The same for whoever has found all rows of the request at one position.
+    #[inline]
+    pub fn submit_at(
+        &mut self,
+        position: Position,
+        caller: Caller,
+        request: &Request<'_>,
+        epoch: RequestEpoch,
+        actions: &mut Actions,
+    ) {
+        self.take(caller, request, Some(position), epoch, self.wish(Ack::default()), actions);
+    }
+
     /// The same for a change that says when it wants to be answered.
     #[inline]
     pub fn submit_with(
@@ -28,19 +41,21 @@ impl Replica {
         ack: Ack,
         actions: &mut Actions,
     ) {
-        self.take(caller, request, epoch, self.wish(ack), actions);
+        self.take(caller, request, None, epoch, self.wish(ack), actions);
     }
 
+    /// Takes a request in; `position` is where its rows are, if somebody knows it.
     #[inline]
     pub(crate) fn take(
         &mut self,
         caller: Caller,
         request: &Request<'_>,
+        position: Option<Position>,
         epoch: RequestEpoch,
         wish: Wish,
         actions: &mut Actions,
     ) {
-        if let Some(code) = self.refusal(request) {
+        if let Some(code) = self.refusal(request, position) {
             actions.answers.push((caller, Answer::Failed(code)));
             return;
         }
@@ -55,7 +70,7 @@ impl Replica {
         if hold.is_some() && self.writeback.waits.len() >= limits::SQL_WAITS_MAX {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::Busy)));
         }
-        if self.park_if_not_resident(caller, request, epoch, wish, actions) {
+        if self.park_if_not_resident(caller, request, position, epoch, wish, actions) {
             return;
         }
         if self.evictor.is_watching() {
@@ -65,7 +80,7 @@ impl Replica {
     }
 
     #[inline]
-    fn refusal(&self, request: &Request<'_>) -> Option<ErrorCode> {
+    fn refusal(&self, request: &Request<'_>, position: Option<Position>) -> Option<ErrorCode> {
         if !self.is_serving() {
             return Some(self.absent_leader());
         }
@@ -79,7 +94,8 @@ impl Replica {
             return Some(ErrorCode::DirtyLimit);
         }
         let mut rows = request.rows();
-        let strays = rows.any(|row| !self.records.bounds().contains(row.position(), row));
+        let at = |row: RowKey<'_>| position.unwrap_or_else(|| row.position());
+        let strays = rows.any(|row| !self.records.bounds().contains(at(row), row));
         strays.then_some(ErrorCode::StaleRoute)
     }
 

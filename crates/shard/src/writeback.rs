@@ -52,7 +52,7 @@ pub(crate) struct Writeback {
 
 impl Writeback {
     /// Marks a row for a look (write-back 88).
-    pub fn mark(&mut self, row: RowKeyBuf, now_ms: u64) {
+    pub fn mark(&mut self, row: RowKey<'_>, now_ms: u64) {
         self.tables.entry(row.table).or_default().mark(row, now_ms);
     }
 
@@ -81,7 +81,7 @@ impl Writeback {
     /// for SQL goes on waiting.
     pub fn take_over(&mut self, dirty: Vec<RowKeyBuf>, now_ms: u64) -> Vec<Caller> {
         let left = self.let_go();
-        dirty.into_iter().for_each(|row| self.mark(row, now_ms));
+        dirty.iter().for_each(|row| self.mark(row.as_ref(), now_ms));
         let awaited: Vec<RowKeyBuf> = self.waits.rows().into_iter().cloned().collect();
         awaited.into_iter().for_each(|row| self.hurry(row, now_ms));
         left

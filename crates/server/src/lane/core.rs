@@ -568,7 +568,11 @@ impl LocalEngine for Core {
         if let Some(seat) = self.seat_of(position)
             && self.is_for_here(caller.source, position)
         {
-            if self.host.act(seat, |replica, actions| replica.submit(caller, request, epoch, actions)).is_none() {
+            if self
+                .host
+                .act(seat, |replica, actions| replica.submit_at(position, caller, request, epoch, actions))
+                .is_none()
+            {
                 self.respond(ticket, self.stopped(position));
             }
             return;

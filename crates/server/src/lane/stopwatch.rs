@@ -1,7 +1,8 @@
 //! How long commands of the Redis door take, from the turn that read them to the end of the turn that answered.
 //!
-//! The clock is read twice a turn, never per command. Whoever waits for the log is remembered in a small table by its ticket;
-//! where two meet in one place, the older is not counted, so that a deep pipeline costs samples and not time.
+//! The clock is read twice a turn, never per command. What a connection asks for in one turn began together, and is remembered
+//! in one place of a small table; where two meet in one place, the older is not counted, so that many connections, or one that
+//! asks again before it is answered, cost samples and not time.
 
 use std::collections::BTreeMap;
 
@@ -22,18 +23,34 @@ pub(crate) enum Kind {
 
 const NAMES: [&str; 3] = ["read", "write", "other"];
 
-/// A power of two, some times what 64 connections with 16 commands each have under way.
-const PLACES: usize = 4_096;
+/// A power of two, some times the connections that are usually served at once.
+const PLACES: usize = 1_024;
 
 /// Codes are small numbers; those beyond have no place here.
 const CODES: usize = 64;
 
+/// Commands of one kind that a connection brought in one turn. Parts of them may be answered in any order.
 #[derive(Clone, Copy)]
 struct Begun {
     connection: u64,
-    sequence: u64,
+    first: u64,
+    last: u64,
+    unanswered: u32,
     at_us: u64,
     kind: Kind,
+}
+
+impl Begun {
+    #[inline]
+    fn goes_on_with(&self, ticket: Ticket, at_us: u64, kind: Kind) -> bool {
+        (self.connection, self.at_us, self.kind) == (ticket.connection, at_us, kind) && self.last <= ticket.sequence
+    }
+
+    #[inline]
+    fn holds(&self, ticket: Ticket) -> bool {
+        let is_within = (self.first..=self.last).contains(&ticket.sequence);
+        self.connection == ticket.connection && is_within && self.unanswered > 0
+    }
 }
 
 /// Commands of one kind that were read in one turn and answered in this one.
@@ -83,8 +100,16 @@ impl Stopwatch {
 
     #[inline]
     pub fn begin(&mut self, ticket: Ticket, kind: Kind) {
-        let begun = Begun { connection: ticket.connection, sequence: ticket.sequence, at_us: self.turn_us, kind };
-        self.begun[place_of(ticket)] = Some(begun);
+        let place = &mut self.begun[place_of(ticket)];
+        if let Some(begun) = place
+            && begun.goes_on_with(ticket, self.turn_us, kind)
+        {
+            begun.last = ticket.sequence;
+            begun.unanswered += 1;
+            return;
+        }
+        let (Ticket { connection, sequence }, at_us) = (ticket, self.turn_us);
+        *place = Some(Begun { connection, first: sequence, last: sequence, unanswered: 1, at_us, kind });
     }
 
     #[inline]
@@ -94,11 +119,11 @@ impl Stopwatch {
         {
             *count += 1;
         }
-        let Some(begun) = self.begun[place_of(ticket)] else { return };
-        if (begun.connection, begun.sequence) != (ticket.connection, ticket.sequence) {
+        let Some(begun) = &mut self.begun[place_of(ticket)] else { return };
+        if !begun.holds(ticket) {
             return;
         }
-        self.begun[place_of(ticket)] = None;
+        begun.unanswered -= 1;
         match self.ended.last_mut() {
             Some(last) if (last.kind, last.begun_us) == (begun.kind, begun.at_us) => last.times += 1,
             Some(_) | None => self.ended.push(Ended { kind: begun.kind, begun_us: begun.at_us, times: 1 }),
@@ -166,8 +191,7 @@ impl Stopwatch {
 
 #[inline]
 fn place_of(ticket: Ticket) -> usize {
-    // Neighbours of one connection lie side by side; connections are spread.
-    (ticket.connection.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).wrapping_add(ticket.sequence) as usize % PLACES
+    (ticket.connection.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES
 }
 
 #[cfg(test)]
@@ -190,9 +214,23 @@ mod tests {
     }
 
     #[test]
+    fn every_command_of_a_pipeline_is_counted_in_whatever_order_shards_answer() {
+        let mut watch = Stopwatch::default();
+        let ticket = |number: u64| Ticket { connection: 7, sequence: number << 20 };
+        watch.begin_turn(1_000);
+        (0..16).for_each(|number| watch.begin(ticket(number), Kind::Write));
+        watch.begin_turn(2_000);
+        (0..16).rev().for_each(|number| watch.end(ticket(number), &Response::Done));
+        watch.end(ticket(3), &Response::Done);
+        watch.end_turn(2_000, 0);
+
+        assert_eq!(&counts(&watch)[..3], [("read", 0, 0), ("write", 16, 16_000), ("other", 0, 0)]);
+    }
+
+    #[test]
     fn a_command_takes_from_its_turn_to_the_end_of_its_answer_s() {
         let mut watch = Stopwatch::default();
-        let ticket = |sequence| Ticket { connection: 7, sequence };
+        let ticket = |connection| Ticket { connection, sequence: 7 };
         watch.begin_turn(1_000);
         watch.begin(ticket(1), Kind::Write);
         watch.begin(ticket(2), Kind::Other);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shardine_model::{RowKeyBuf, Version};
+use shardine_model::{RowKey, RowKeyBuf, Version};
 
 use super::trouble::Pause;
 use crate::actions::Trouble;
@@ -76,9 +76,9 @@ impl Queue {
     }
 
     /// Marks a row that has changed.
-    pub fn mark(&mut self, row: RowKeyBuf, now_ms: u64) {
-        if !self.marks.contains(&row) {
-            self.file(row, Urgency::Patient, now_ms);
+    pub fn mark(&mut self, row: RowKey<'_>, now_ms: u64) {
+        if !self.marks.contains_row(row) {
+            self.put(row.to_owned(), Urgency::Patient, now_ms);
         }
     }
 
@@ -108,6 +108,11 @@ impl Queue {
         let known = self.unmark(&row);
         let place = if known.is_some_and(|mark| mark.place == Urgency::Urgent) { Urgency::Urgent } else { place };
         let since_ms = known.map_or(since_ms, |mark| mark.since_ms.min(since_ms));
+        self.put(row, place, since_ms);
+    }
+
+    /// Gives a row its place that has no mark.
+    fn put(&mut self, row: RowKeyBuf, place: Urgency, since_ms: u64) {
         self.next_number += 1;
         let mark = Mark { place, since_ms, number: self.next_number };
         self.list(place).insert(mark.order(), row.clone());
