@@ -20,7 +20,7 @@ fn begun() -> Meta {
     let groups = [ShardId(1), ShardId::META].map(group).to_vec();
     let map = ClusterMap { cluster: 9, version: 1, nodes, groups, sql: "none".to_owned() };
     let mut meta = Meta::new();
-    apply(&mut meta, &Command::Init { map });
+    apply(&mut meta, &Command::Init { map, starts: Vec::new() });
     meta
 }
 
