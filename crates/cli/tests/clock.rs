@@ -150,7 +150,7 @@ fn end_soon(cluster: &Cluster, place: usize) {
     }
 }
 
-/// CLUSTER 6: a node that starts a day ahead of the others goes by the time that a majority agrees on, also where it leads.
+/// A node that starts a day ahead of the others goes by the time that a majority agrees on, also where it leads.
 #[test]
 fn records_137_a_node_of_a_cluster_that_is_a_day_ahead_ends_nothing_before_its_time() {
     let mut cluster = Cluster::form(3, &[], &[]).unwrap();
