@@ -83,7 +83,7 @@ pub(crate) struct ConditionBody {
 }
 
 #[utoipa::path(post, path = "/v1/batch", tag = "records", request_body = BatchBody,
-    params(("ack" = Option<Acknowledged>, Query), ("client" = Option<u64>, Query), ("sequence" = Option<u64>, Query),
+    params(("ack" = Option<Acknowledged>, Query), ("client" = Option<u64>, Query), ("sequence" = Option<u64>, Query, minimum = 1),
         ("lowest" = Option<u64>, Query), ("again" = Option<bool>, Query)),
     responses((status = 200, description = "what each command did", body = schemas::BatchView)))]
 pub(crate) async fn batch(

@@ -20,6 +20,7 @@ use crate::{Door, json, schemas};
 #[derive(Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FieldBody {
+    #[schema(pattern = "^(?!__)[A-Za-z_][A-Za-z0-9_]{0,62}$")]
     name: String,
     /// int64, uint64, float64, string or blob
     #[serde(rename = "type")]
@@ -34,12 +35,14 @@ pub(crate) struct FieldBody {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TableBody {
+    #[schema(pattern = "^(?!__)[A-Za-z_][A-Za-z0-9_]{0,62}$")]
     name: String,
     fields: Vec<FieldBody>,
     /// Up to two parts, int64 or string, that order rows inside one key.
     #[serde(default)]
     sort: Vec<FieldBody>,
     /// sql (the default) or none
+    #[schema(pattern = "^(sql|none)$")]
     backing: Option<String>,
     /// How the table meets SQL.
     sql: Option<SqlBody>,
@@ -50,10 +53,12 @@ pub(crate) struct TableBody {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SqlBody {
     /// behind (the default), through or on-evict
+    #[schema(pattern = "^(behind|through|on-evict)$")]
     mode: Option<String>,
     delay_ms: Option<u32>,
     batch: Option<u32>,
     /// cache-wins (the default), sql-wins or stop
+    #[schema(pattern = "^(cache-wins|sql-wins|stop)$")]
     conflict: Option<String>,
     tombstone_keep_ms: Option<u64>,
     mapping: Option<MappingBody>,
@@ -69,6 +74,7 @@ pub(crate) struct MappingBody {
     table: String,
     key: String,
     /// blob, string (the default) or int64
+    #[schema(pattern = "^(blob|string|int64)$")]
     key_type: Option<String>,
     /// Absent: the table has none and is only read.
     version: Option<String>,

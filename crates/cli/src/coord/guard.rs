@@ -26,10 +26,15 @@ pub enum Deputy {
     Process(Pid),
 }
 
+/// The part of what is left to a session that the guard does not wait for. It is a process like others, which a busy machine may
+/// let wait, and the next holder does not wait for it. Sessions are renewed every third of their time.
+const MARGIN: u32 = 10;
+
 /// The guard, as the process that keeps the session has it. Killed with this.
 pub struct Guard {
     process: Child,
     input: ChildStdin,
+    strikes_at: Instant,
 }
 
 impl Guard {
@@ -48,7 +53,7 @@ impl Guard {
         let input = process.stdin.take().expect("its input is a pipe");
         // A guard that was stopped itself is not waited for: whoever tells it is the other one who watches.
         fcntl_setfl(&input, fcntl_getfl(&input)? | OFlags::NONBLOCK)?;
-        Ok(Self { process, input })
+        Ok(Self { process, input, strikes_at: Instant::now() })
     }
 
     /// Says whom it has to kill. A command is without a guard between its start and this line.
@@ -64,9 +69,16 @@ impl Guard {
     /// Says until when the session is certain.
     pub fn extend(&mut self, deadline: Instant) {
         // The clock that others can read is read first: a stop in between makes the time shorter, not longer.
-        let now = since_boot();
-        let left = deadline.saturating_duration_since(Instant::now());
-        self.say(&format!("until {}\n", (now + left).as_micros()));
+        let (told, now) = (since_boot(), Instant::now());
+        let left = deadline.saturating_duration_since(now);
+        let left = left - left / MARGIN;
+        self.strikes_at = now + left;
+        self.say(&format!("until {}\n", (told + left).as_micros()));
+    }
+
+    /// When it kills, if it is told no more.
+    pub fn strikes_at(&self) -> Instant {
+        self.strikes_at
     }
 
     /// A line is written whole or not at all. One that is lost makes the guard too strict, never too lax.

@@ -70,7 +70,7 @@ async fn guarded(session: &Session, command: &[OsString], fence: u64) -> Result<
         }
     }?;
     // Killed by the guard, which was quicker, or while we stood still.
-    if Instant::now() >= *deadlines.borrow() && status.signal() == Some(Signal::KILL.as_raw()) {
+    if Instant::now() >= guard.strikes_at() && status.signal() == Some(Signal::KILL.as_raw()) {
         deputy.send(Signal::KILL);
         return Err(Ending::Expired);
     }

@@ -90,6 +90,26 @@ fn late_acknowledgements_confirm(mut cluster: Cluster) -> bool {
     matches!(cluster.answer(second), Some(Answer::One(_)))
 }
 
+/// records 69: whether a record's time is over is looked at when a read is answered. Its round may have taken long.
+#[test]
+fn records_69_a_record_whose_time_ended_during_the_round_is_not_shown() {
+    let mut cluster = Cluster::new();
+    let ends = cluster.node(1).stamp().plus_ms(2 * TICK_MS);
+    cluster.submit(1, &format!("set kv:a f=1 expires={}", ends.0));
+    cluster.settle();
+
+    let reader = cluster.read(1, "kv:a");
+    cluster.hold(1);
+    cluster.settle();
+    (0..3).for_each(|_| cluster.tick_clocks());
+    assert!(cluster.node(1).stamp() >= ends && cluster.answer(reader).is_none());
+    let answers = cluster.held();
+    cluster.release(answers);
+    cluster.settle();
+
+    assert_eq!(cluster.version(reader), -2, "it was deleted, not shown");
+}
+
 #[test]
 fn a_follower_sends_readers_to_the_leader() {
     let mut cluster = Cluster::new();
