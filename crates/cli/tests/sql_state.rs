@@ -4,6 +4,7 @@
 
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::Value as Json;
 use shardine_testkit::sql_server::{Database, Kind, Shared, SqlServer, Sync};
@@ -130,6 +131,9 @@ impl Drop for Readers {
     }
 }
 
+/// How long the processes of PostgreSQL that read for us stand still at most.
+const STOPPED_MAX: Duration = Duration::from_secs(1);
+
 /// Between a look at memory and what SQL answers the row is changed and written, at nearly every look.
 #[test]
 fn verify_looks_again_where_a_row_changed_while_sql_was_read() {
@@ -149,11 +153,19 @@ fn verify_looks_again_where_a_row_changed_while_sql_was_read() {
         let verifying = scope.spawn(|| [(); 3].map(|()| run(&server, &["verify", "users", "--page", "20"])));
         for round in (2..).take_while(|_| !verifying.is_finished()) {
             readers.signal("-STOP");
+            // A process that was stopped inside PostgreSQL may hold what those that write there need: it goes on in any case.
+            let (written, waits) = std::sync::mpsc::channel::<()>();
+            let readers = &readers;
+            let going_on = scope.spawn(move || {
+                let _ = waits.recv_timeout(STOPPED_MAX);
+                readers.signal("-CONT");
+            });
             for age in [round * 2, round * 2 + 1] {
                 write(&mut client, 0..50, &age.to_string());
                 assert_eq!(client.call(&["REC.FLUSH", "users"]).unwrap(), Reply::ok());
             }
-            readers.signal("-CONT");
+            drop(written);
+            going_on.join().unwrap();
         }
         for (output, lines) in verifying.join().unwrap() {
             assert!(output.status.success(), "{lines:?} {}", String::from_utf8_lossy(&output.stderr));
