@@ -8,6 +8,10 @@ use shardine_model::Timestamp;
 /// once, less than a time to live that somebody would miss.
 pub const WALL_STEP_MS_MAX: u64 = 5_000;
 
+/// How long a node that has peers waits for them to say what time it is, before it believes its own wall clock. Whoever can be
+/// elected hears a majority, and hears it many times as soon; this is for a node whose peers are gone.
+pub const PROOF_WAIT_MS: u64 = 10_000;
+
 /// The believed time of a node. Reads no clock: readings of the wall and of a monotonic clock are handed to it.
 ///
 /// A wall time is believed if it is within [`WALL_STEP_MS_MAX`] of the last believed one plus the time that has passed since.
@@ -18,6 +22,8 @@ pub struct BelievedClock {
     believed: Timestamp,
     at_ms: u64,
     doubt: Option<Doubt>,
+    /// Since when this node waits for others to say what time it is.
+    unproven_since_ms: Option<u64>,
     #[cfg(feature = "mutants")]
     credulous: bool,
 }
@@ -39,6 +45,7 @@ impl BelievedClock {
             believed: wall,
             at_ms: monotonic_ms,
             doubt: None,
+            unproven_since_ms: None,
             #[cfg(feature = "mutants")]
             credulous: false,
         }
@@ -51,6 +58,41 @@ impl BelievedClock {
         Self { credulous, ..self }
     }
 
+    /// A node that has peers has started again, with stamps up to this one on its disk. What its wall clock shows may be another
+    /// day, and would stand in every log that it leads: time goes on from what it has, until a majority says what time it is
+    /// ([`BelievedClock::hear_majority`]) or nobody does for [`PROOF_WAIT_MS`].
+    pub fn begin_among_peers(&mut self, stamp: Timestamp, monotonic_ms: u64) {
+        self.believe(stamp, monotonic_ms);
+        self.unproven_since_ms = Some(monotonic_ms);
+    }
+
+    /// What others are to be told: the time, or the wall clock's as long as nobody has said what time it is, so that nodes that
+    /// all started together agree on something.
+    #[must_use]
+    pub fn told(&self, wall: Timestamp, monotonic_ms: u64) -> Timestamp {
+        if self.unproven_since_ms.is_some() { wall } else { self.read(monotonic_ms) }
+    }
+
+    /// There is nobody to ask, in this cluster of one.
+    pub fn hear_that_alone(&mut self, wall: Timestamp, monotonic_ms: u64) {
+        if self.unproven_since_ms.take().is_some() && wall > self.read(monotonic_ms) {
+            self.believe(wall, monotonic_ms);
+        }
+    }
+
+    /// Others are there, and their clocks and this one's show different times: a wait for them begins anew.
+    pub fn hear_of_another_time(&mut self, monotonic_ms: u64) {
+        self.unproven_since_ms = self.unproven_since_ms.map(|_| monotonic_ms);
+    }
+
+    fn still_waits(&self, monotonic_ms: u64) -> bool {
+        #[cfg(feature = "mutants")]
+        if self.credulous {
+            return false;
+        }
+        self.unproven_since_ms.is_some_and(|since_ms| monotonic_ms < since_ms.saturating_add(PROOF_WAIT_MS))
+    }
+
     /// The time, without a look at the wall.
     #[must_use]
     pub fn read(&self, monotonic_ms: u64) -> Timestamp {
@@ -59,6 +101,10 @@ impl BelievedClock {
 
     /// Looks at the wall clock, follows it if it can be believed, and gives the time. Begins or ends a doubt.
     pub fn look(&mut self, wall: Timestamp, monotonic_ms: u64) -> Timestamp {
+        if self.still_waits(monotonic_ms) {
+            return self.read(monotonic_ms);
+        }
+        self.hear_that_alone(wall, monotonic_ms);
         let expected = self.read(monotonic_ms);
         let is_near = wall.0.abs_diff(expected.0) <= WALL_STEP_MS_MAX;
         #[cfg(feature = "mutants")]
@@ -77,8 +123,8 @@ impl BelievedClock {
     /// whether the time was another one.
     pub fn hear_majority(&mut self, agreed: Timestamp, wall: Timestamp, monotonic_ms: u64) -> bool {
         let is_near = |time: Timestamp| time.0.abs_diff(agreed.0) <= WALL_STEP_MS_MAX;
-        let was_off = !is_near(self.read(monotonic_ms));
-        if is_near(wall) && (was_off || self.doubt.is_some()) {
+        let was_off = !is_near(self.told(wall, monotonic_ms));
+        if is_near(wall) && (was_off || self.doubt.is_some() || self.unproven_since_ms.is_some()) {
             self.believe(wall, monotonic_ms);
         } else if was_off {
             self.believe(agreed, monotonic_ms);
@@ -93,6 +139,7 @@ impl BelievedClock {
         self.believed = time;
         self.at_ms = monotonic_ms;
         self.doubt = None;
+        self.unproven_since_ms = None;
     }
 
     /// The time is certainly not earlier: so says what this node has on its disk.
@@ -189,6 +236,52 @@ mod tests {
         clock.hear_majority(Timestamp(NOON + 4_500), Timestamp(NOON + 8_000), 1_100);
 
         assert_eq!((clock.read(1_100), clock.doubt()), (Timestamp(NOON + 8_000), None));
+    }
+
+    /// One that has started again among others, with its wall clock a day ahead of what is on its disk.
+    fn returned() -> BelievedClock {
+        let mut clock = BelievedClock::start(Timestamp(NOON + DAY_MS), 100);
+        clock.begin_among_peers(Timestamp(NOON), 100);
+        clock
+    }
+
+    #[test]
+    fn records_137_a_wall_clock_is_not_believed_before_others_have_spoken() {
+        let mut clock = returned();
+
+        assert_eq!(clock.look(Timestamp(NOON + DAY_MS + 50), 150), Timestamp(NOON + 50));
+        assert_eq!(
+            clock.told(Timestamp(NOON + DAY_MS + 50), 150),
+            Timestamp(NOON + DAY_MS + 50),
+            "others compare walls"
+        );
+        assert!(clock.hear_majority(Timestamp(NOON + 60), Timestamp(NOON + DAY_MS + 60), 160));
+
+        assert_eq!(clock.look(Timestamp(NOON + DAY_MS + 100), 200), Timestamp(NOON + 100));
+        assert_eq!(clock.told(Timestamp(NOON + DAY_MS + 100), 200), Timestamp(NOON + 100));
+    }
+
+    #[test]
+    fn nodes_that_start_together_after_a_day_agree_on_their_walls() {
+        let mut clock = returned();
+
+        assert!(!clock.hear_majority(Timestamp(NOON + DAY_MS + 70), Timestamp(NOON + DAY_MS + 50), 150));
+
+        assert_eq!((clock.read(150), clock.doubt()), (Timestamp(NOON + DAY_MS + 50), None));
+    }
+
+    #[test]
+    fn a_node_whose_peers_are_gone_believes_its_wall_in_the_end() {
+        let (mut gone, mut contradicted, mut alone) = (returned(), returned(), returned());
+        let late_ms = 100 + PROOF_WAIT_MS;
+        let wall = |ms| Timestamp(NOON + DAY_MS + ms);
+
+        alone.hear_that_alone(wall(10), 110);
+        assert_eq!(alone.read(110), wall(10));
+
+        contradicted.hear_of_another_time(late_ms - 1);
+        assert_eq!(contradicted.look(wall(PROOF_WAIT_MS), late_ms), Timestamp(NOON + PROOF_WAIT_MS));
+        assert_eq!(gone.look(wall(PROOF_WAIT_MS), late_ms), wall(PROOF_WAIT_MS));
     }
 
     #[test]

@@ -67,12 +67,14 @@ pub enum Mutant {
     LocalScans,
     /// Whatever the wall clock shows is believed. (Planted in the simulated clocks.)
     BelievesAllClocks,
+    /// A node that starts again takes its wall clock's word before others have spoken. (Planted there too.)
+    BelievesWallAtStart,
 }
 
 impl Mutant {
     /// Those that the simulator hunts. The others need what it does not do yet: changes of members, and scans. Tests of `shard`
     /// see them caught.
-    pub const ALL: [Mutant; 25] = [
+    pub const ALL: [Mutant; 26] = [
         Mutant::AnswerBeforeSync,
         Mutant::NoSqlFence,
         Mutant::KickDirty,
@@ -98,6 +100,7 @@ impl Mutant {
         Mutant::ResetBeforeRename,
         Mutant::QuietLane,
         Mutant::BelievesAllClocks,
+        Mutant::BelievesWallAtStart,
     ];
 }
 

@@ -71,13 +71,17 @@ impl Clock {
         Time { monotonic_ms, wall: origin.plus_ms(monotonic_ms) }
     }
 
-    /// The disk holds stamps up to this one. Says how the wall clock stands to it: nobody else saw what it did meanwhile.
-    pub fn begin_behind(&self, stamp: Timestamp) {
+    /// The disk holds stamps up to this one. Says how the wall clock stands to it: nobody else saw what it did meanwhile. A node
+    /// that has peers asks them what time it is, before it believes that much.
+    pub fn begin_behind(&self, stamp: Timestamp, has_peers: bool) {
         if stamp == Timestamp(0) {
             return;
         }
-        let (monotonic_ms, wall) = (self.now().monotonic_ms, wall());
-        let passed_ms = signed_difference(wall, stamp);
+        if has_peers {
+            self.change(|clock, elapsed_ms| clock.begin_among_peers(stamp, elapsed_ms));
+            return;
+        }
+        let passed_ms = signed_difference(wall(), stamp);
         if passed_ms < 0 {
             tracing::warn!(
                 behind_ms = passed_ms.unsigned_abs(),
@@ -86,9 +90,29 @@ impl Clock {
         } else {
             tracing::info!(passed_ms, "the wall clock is believed; so much passed since the newest entry of the log");
         }
+        self.change(|clock, elapsed_ms| clock.not_before(stamp, elapsed_ms));
+    }
+
+    /// What the other nodes are told, while and after this one waits for them to say what time it is.
+    pub fn told(&self) -> Timestamp {
+        self.shared.lock().clock.told(wall(), self.shared.elapsed_ms())
+    }
+
+    /// The other nodes take another time for true, and do not agree on one either.
+    pub fn hear_of_another_time(&self) {
+        self.change(|clock, elapsed_ms| clock.hear_of_another_time(elapsed_ms));
+    }
+
+    /// This cluster has no other node.
+    pub fn hear_that_alone(&self) {
+        self.change(|clock, elapsed_ms| clock.hear_that_alone(wall(), elapsed_ms));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BelievedClock, u64)) {
+        let monotonic_ms = self.now().monotonic_ms;
         let mut believed = self.shared.lock();
         let elapsed_ms = self.shared.elapsed_ms();
-        believed.clock.not_before(stamp, elapsed_ms);
+        change(&mut believed.clock, elapsed_ms);
         self.shared.tell(&believed.clock, elapsed_ms, monotonic_ms);
     }
 
@@ -197,9 +221,22 @@ mod tests {
         let other = clock.clone();
         let tomorrow = wall().plus_ms(86_400_000);
 
-        clock.begin_behind(tomorrow);
+        clock.begin_behind(tomorrow, false);
 
         assert!(other.now().wall >= tomorrow);
+    }
+
+    #[test]
+    fn a_node_with_peers_goes_on_from_its_log_until_they_have_spoken() {
+        let clock = Clock::start();
+        let an_hour_ago = Timestamp(wall().0 - 3_600_000);
+
+        clock.begin_behind(an_hour_ago, true);
+        assert!(clock.now().wall < an_hour_ago.plus_ms(60_000));
+        assert!(clock.told() > an_hour_ago.plus_ms(60_000));
+        clock.hear_majority(wall());
+
+        assert!(clock.now().wall > an_hour_ago.plus_ms(60_000));
     }
 
     #[test]
@@ -207,7 +244,7 @@ mod tests {
         let clock = Clock::start();
         let before = clock.now().wall;
 
-        clock.begin_behind(Timestamp(1_000));
+        clock.begin_behind(Timestamp(1_000), false);
 
         assert!(clock.now().wall >= before);
         assert_eq!(clock.doubt(), None);

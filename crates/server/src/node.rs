@@ -123,7 +123,7 @@ impl Node {
         let baseline = Arc::new(Baseline::open(data.path(), &ends)?);
         let clock = Clock::start();
         let stamps = replicas.iter().flatten().map(|found| found.replica.stamp());
-        clock.begin_behind(stamps.max().unwrap_or_default());
+        clock.begin_behind(stamps.max().unwrap_or_default(), topology.sheet.is_some());
         let owner = Owner {
             cluster: identity.cluster,
             node: identity.node,

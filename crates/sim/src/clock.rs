@@ -13,6 +13,18 @@ pub const WALL_START_MS: u64 = 1_700_000_000_000;
 
 const DAY_MS: i64 = 86_400_000;
 
+/// What a node makes of its wall clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Believes {
+    /// What the server does.
+    #[default]
+    Sound,
+    /// A planted bug: whatever it shows.
+    All,
+    /// Another: whatever it shows when the process starts.
+    AtStart,
+}
+
 #[derive(Clone, Debug)]
 pub struct Clock {
     /// Parts in a million that the monotonic clock gains.
@@ -21,15 +33,24 @@ pub struct Clock {
     skew_ms: u64,
     /// Another offset, and until when.
     astray: Option<(i64, u64)>,
+    /// A planted bug: what the wall clock shows when the process starts is taken for the time.
+    believes_at_start: bool,
     believed: BelievedClock,
 }
 
 impl Clock {
     #[must_use]
-    pub fn new(skew_ms: u64, believes_all: bool, chance: &mut Chance) -> Self {
+    pub fn new(skew_ms: u64, believes: Believes, chance: &mut Chance) -> Self {
         let drift_ppm = chance.below(2_001) as i64 - 1_000;
-        let believed = BelievedClock::start(Timestamp(WALL_START_MS), 0).credulous(believes_all);
-        let mut clock = Self { drift_ppm, offset_ms: 0, skew_ms, astray: None, believed };
+        let believed = BelievedClock::start(Timestamp(WALL_START_MS), 0).credulous(believes == Believes::All);
+        let mut clock = Self {
+            drift_ppm,
+            offset_ms: 0,
+            skew_ms,
+            astray: None,
+            believes_at_start: believes == Believes::AtStart,
+            believed,
+        };
         clock.jump(chance);
         clock
     }
@@ -45,13 +66,35 @@ impl Clock {
         self.astray = Some((offset_ms, now_us + chance.between((SECOND, 8 * SECOND))));
     }
 
-    /// The process starts, and has nothing but the wall clock to believe. If it is alone, somebody has set that right.
-    pub fn begin(&mut self, now_us: u64, is_alone: bool) {
+    /// The process starts, with stamps up to this one on its disk. If it is alone, it has nothing but the wall clock to believe,
+    /// and somebody has set that right.
+    pub fn begin(&mut self, now_us: u64, is_alone: bool, newest: Timestamp) {
         if is_alone {
             self.astray = None;
         }
         let time = self.time(now_us);
         self.believed.believe(time.wall, time.monotonic_ms);
+        if !is_alone && newest > Timestamp(0) && !self.believes_at_start {
+            self.believed.begin_among_peers(newest, time.monotonic_ms);
+        }
+    }
+
+    #[must_use]
+    pub fn is_astray(&self, now_us: u64) -> bool {
+        self.astray.is_some_and(|(_, until)| now_us < until)
+    }
+
+    /// What the others are told.
+    #[must_use]
+    pub fn told(&self, now_us: u64) -> Timestamp {
+        let time = self.time(now_us);
+        self.believed.told(time.wall, time.monotonic_ms)
+    }
+
+    /// The others do not agree on a time, and not with this node.
+    pub fn hear_of_another_time(&mut self, now_us: u64) {
+        let time = self.time(now_us);
+        self.believed.hear_of_another_time(time.monotonic_ms);
     }
 
     /// The others agree on a time. Says whether this one was far from it.

@@ -3,6 +3,7 @@
 //! hides what only shows when little happens.
 
 use crate::chance::Chance;
+use crate::clock::Believes;
 use crate::disk::SEGMENT_BYTES;
 use crate::tenant::Own;
 
@@ -40,8 +41,8 @@ pub struct Ground<F> {
     pub stages_snapshots: bool,
     /// A planted bug of what stands around replicas.
     pub planted: Option<Planted>,
-    /// Another: a node believes whatever its wall clock shows.
-    pub believes_all_clocks: bool,
+    /// What nodes make of their wall clocks.
+    pub believes: Believes,
     pub net: NetPlan,
     pub disk: DiskPlan,
     pub nemesis: NemesisPlan<F>,

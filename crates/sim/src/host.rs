@@ -12,7 +12,7 @@ use crate::check::{Violation, acknowledged_is_durable, replicas_agree};
 use crate::event::{Event, Input};
 use crate::ground::{MS, Planted};
 use crate::replicas::Replicas;
-use crate::tenant::{ActionsOf, InputOf, Seat, Tenant};
+use crate::tenant::{ActionsOf, InputOf, Member, Seat, Tenant};
 use crate::world::{Node, World};
 
 impl<T: Tenant> World<T> {
@@ -20,7 +20,6 @@ impl<T: Tenant> World<T> {
     pub fn start(&mut self, node: usize) {
         self.nodes[node].life += 1;
         let is_alone = self.ground.voters == 1;
-        self.nodes[node].clock.begin(self.now, is_alone);
         self.nodes[node].clocks = Clocks::default();
         self.nodes[node].paused_until = 0;
         let life = self.nodes[node].life;
@@ -43,6 +42,8 @@ impl<T: Tenant> World<T> {
                 Err(reason) => return self.cannot_start(node, &reason),
             }
         }
+        let newest = replicas.iter().map(Member::stamp).max().unwrap_or_default();
+        self.nodes[node].clock.begin(self.now, is_alone, newest);
         self.nodes[node].disk.started();
         self.nodes[node].replicas = Replicas::seated(self.ground.lanes, replicas);
         self.nodes[node].looked_at.fill(0);

@@ -18,20 +18,21 @@ impl<T: Tenant> World<T> {
     pub fn pulse(&mut self, node: usize) {
         let life = self.nodes[node].life;
         self.later(PULSE_EVERY, Event::Own { node, life, input: Input::PulseDue });
-        let time = self.nodes[node].clock.read(self.now);
+        let (time, told) = (self.nodes[node].clock.read(self.now), self.nodes[node].clock.told(self.now));
         for other in (0..self.nodes.len()).filter(|other| *other != node) {
             let (echo_ms, held_ms) = self.nodes[node].clocks.echo(id(other), time.monotonic_ms);
-            let pulse =
-                Pulse { sent_ms: time.monotonic_ms, echo_ms, held_ms, wall_ms: time.wall.0, ..Pulse::default() };
+            let pulse = Pulse { sent_ms: time.monotonic_ms, echo_ms, held_ms, wall_ms: told.0, ..Pulse::default() };
             for at in self.net.send(node, other, self.now).arrivals.into_iter().flatten() {
                 let input = Input::Pulse { from: node, pulse: pulse.clone() };
                 self.schedule.at(at, Event::Arrive { node: other, input });
             }
         }
-        let agreed = self.nodes[node].clocks.agreed_ms(time.monotonic_ms, time.wall.0, self.nodes.len());
+        let agreed = self.nodes[node].clocks.agreed_ms(time.monotonic_ms, told.0, self.nodes.len());
         if let Some(agreed_ms) = agreed {
             self.counters.clocks_corrected +=
                 u64::from(self.nodes[node].clock.hear_majority(self.now, Timestamp(agreed_ms)));
+        } else if self.nodes[node].clocks.is_contradicted(time.monotonic_ms, told.0) {
+            self.nodes[node].clock.hear_of_another_time(self.now);
         }
     }
 

@@ -4,8 +4,8 @@
 use std::fmt::Debug;
 
 use shardine_host::GroupReplica;
-use shardine_model::ShardId;
 use shardine_model::log::LogEntry;
+use shardine_model::{ShardId, Timestamp};
 use shardine_shard::Restored;
 
 use crate::chance::Chance;
@@ -18,6 +18,9 @@ use crate::world::World;
 pub trait Member: GroupReplica {
     /// Equal for two replicas that hold the same.
     fn state_hash(&self) -> u64;
+
+    /// The newest time that it has on its disk.
+    fn stamp(&self) -> Timestamp;
 }
 
 /// Streams of chance for what a tenant brings along.

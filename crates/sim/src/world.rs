@@ -56,7 +56,7 @@ impl<T: Tenant> Node<T> {
             life: 0,
             replicas: Replicas::none(),
             disk: Disk::new(ground, number, first, T::shard),
-            clock: Clock::new(ground.skew_ms, ground.believes_all_clocks, chance),
+            clock: Clock::new(ground.skew_ms, ground.believes, chance),
             clocks: Clocks::default(),
             tick_us: chance.between(((100 - ground.tick_skew_percent) * MS, (100 + ground.tick_skew_percent) * MS)),
             paused_until: 0,

@@ -66,6 +66,11 @@ fn a_node_that_believes_every_clock_is_caught() {
 }
 
 #[test]
+fn a_node_that_believes_its_clock_when_it_starts_is_caught() {
+    is_caught_within(Mutant::BelievesWallAtStart, 400);
+}
+
+#[test]
 fn an_answer_of_sql_to_an_old_question_is_caught() {
     is_caught_within(Mutant::NoLoadTickets, 300);
 }

@@ -82,6 +82,13 @@ impl Clocks {
         Some(ahead_ms.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
     }
 
+    /// Whether somebody who was heard lately takes another time for true.
+    #[must_use]
+    pub fn is_contradicted(&self, now_ms: u64, own_wall_ms: u64) -> bool {
+        let mut others = self.peers.keys().filter_map(|node| self.wall_ms(*node, now_ms));
+        others.any(|wall_ms| wall_ms.abs_diff(own_wall_ms) > CLOCKS_APART_MS_MAX)
+    }
+
     /// The time that the clocks of a majority of the cluster's nodes agree on: their median, with this node's own among them.
     /// Nothing where so many do not agree, and for a node that has nobody to ask.
     #[must_use]
@@ -160,6 +167,12 @@ mod tests {
 
         assert_eq!(clocks(&[day_ms, day_ms + 100]).agreed_ms(100, 5, 3), Some(day_ms));
         assert_eq!(clocks(&[day_ms, 5]).agreed_ms(100, day_ms + 9, 3), Some(day_ms));
+    }
+
+    #[test]
+    fn a_clock_that_shows_another_day_contradicts() {
+        assert!(clocks(&[86_400_000, 5]).is_contradicted(100, 5));
+        assert!(!clocks(&[7, 5]).is_contradicted(100, 5));
     }
 
     #[test]

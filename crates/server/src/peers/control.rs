@@ -251,9 +251,13 @@ impl Control {
 
     /// Every 50 ms: says that this node lives, looks who else does, and dials those it has no link to.
     fn pulse(&mut self) {
-        let (wall_ms, map) = (self.clock.now().wall.0, self.book.map_version());
+        let (wall_ms, map) = (self.clock.told().0, self.book.map_version());
         if let Some(agreed_ms) = self.clocks.agreed_ms(self.now_ms, wall_ms, self.dialled.len() + 1) {
             self.clock.hear_majority(Timestamp(agreed_ms));
+        } else if self.dialled.is_empty() {
+            self.clock.hear_that_alone();
+        } else if self.clocks.is_contradicted(self.now_ms, wall_ms) {
+            self.clock.hear_of_another_time();
         }
         for Dialled { token, .. } in self.dialled.values() {
             let Some(link) = token.and_then(|token| self.links.get_mut(&token)) else { continue };

@@ -3,6 +3,7 @@
 use shardine_coord::{Config, Consistency, Mutant};
 
 use crate::chance::Chance;
+use crate::clock::Believes;
 use crate::coord::faults::Fault;
 use crate::ground::{DiskPlan, Ground, LOG_BYTES_SOFT, MS, NemesisPlan, NetPlan, Planted, SECOND, Span};
 use crate::theme::Theme;
@@ -60,7 +61,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         is_watched: chance.percent(60),
         stages_snapshots: chance.percent(50),
         planted: mutant.and_then(planted),
-        believes_all_clocks: false,
+        believes: Believes::Sound,
         net: NetPlan::draw(chance),
         disk: DiskPlan::draw(chance),
         nemesis: NemesisPlan::draw(chance),

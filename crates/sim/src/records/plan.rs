@@ -4,6 +4,7 @@ use shardine_model::{Conflict, WriteMode};
 use shardine_shard::{MemoryLimits, Mutant};
 
 use crate::chance::Chance;
+use crate::clock::Believes;
 use crate::ground::{DiskPlan, Ground, LOG_BYTES_SOFT, MS, NemesisPlan, NetPlan, Planted, SECOND, Span};
 use crate::records::faults::Fault;
 use crate::theme::Theme;
@@ -126,7 +127,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         is_watched,
         stages_snapshots,
         planted: mutant.and_then(planted),
-        believes_all_clocks: mutant == Some(Mutant::BelievesAllClocks),
+        believes: believes(mutant),
         net,
         disk,
         nemesis,
@@ -244,6 +245,14 @@ fn operations(chance: &mut Chance) -> Operations {
         stale: weight(chance, 50, 6),
         sql_percent: chance.pick(&[0, 40, 70, 90]),
         numbered_percent: chance.pick(&[0, 50, 100]),
+    }
+}
+
+fn believes(mutant: Option<Mutant>) -> Believes {
+    match mutant {
+        Some(Mutant::BelievesAllClocks) => Believes::All,
+        Some(Mutant::BelievesWallAtStart) => Believes::AtStart,
+        _ => Believes::Sound,
     }
 }
 
