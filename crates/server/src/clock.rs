@@ -122,9 +122,7 @@ impl Clock {
         let mut believed = self.shared.lock();
         let (elapsed_ms, before) = (self.shared.elapsed_ms(), believed.clock);
         let was_off = believed.clock.hear_majority(agreed, wall(), elapsed_ms);
-        if was_off || before.doubt().is_some() != believed.clock.doubt().is_some() {
-            self.shared.tell(&believed.clock, elapsed_ms, monotonic_ms);
-        }
+        self.shared.tell(&believed.clock, elapsed_ms, monotonic_ms);
         if was_off {
             let ahead_ms = signed_difference(before.read(elapsed_ms), agreed);
             tracing::warn!(
