@@ -211,6 +211,21 @@ pub enum BatchItem<'a> {
     Read(RowKey<'a>),
 }
 
+impl BatchItem<'_> {
+    /// Whether its reply may hold a record, or a part of one.
+    #[must_use]
+    pub fn may_give(&self) -> bool {
+        match self {
+            Self::Read(_) => true,
+            Self::Change(command) => {
+                let tells_what_stood_in_the_way =
+                    command.existence == Existence::Absent || matches!(command.action, Action::Cas { .. });
+                command.give != Give::Nothing || tells_what_stood_in_the_way
+            }
+        }
+    }
+}
+
 // Frozen numbers of stored forms. Never reuse one.
 const TAG_SET: u8 = 1;
 const TAG_REPLACE: u8 = 2;

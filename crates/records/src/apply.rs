@@ -5,7 +5,7 @@ use shardine_model::command::{Batch, BatchItem, BatchMode, Body};
 use shardine_model::entry::LoadedRow;
 use shardine_model::{
     Answer, CatalogueVersion, Entry, ErrorCode, Outcome, Position, Reply, Request, RowKey, RowKeyBuf, Table, TableId,
-    Version,
+    Version, limits,
 };
 use thiserror::Error;
 
@@ -173,8 +173,11 @@ impl Records {
         }
         let mut undo: Vec<(RowKeyBuf, Option<Content>)> = Vec::new();
         let mut replies = Vec::with_capacity(batch.commands.len());
+        let mut given_bytes = 0;
         for item in &batch.commands {
             let reply = match item {
+                // Every one of a thousand could give a record of 64 MiB, and none of it is told before the last is done.
+                item if given_bytes > limits::REPLY_BYTES_MAX && item.may_give() => self.too_much(item.row()),
                 BatchItem::Read(row) => self.execute_read(*row, sink),
                 BatchItem::Change(command) => {
                     if batch.mode == BatchMode::AllOrNone {
@@ -183,6 +186,7 @@ impl Records {
                     self.execute_command(command, sink)?
                 }
             };
+            given_bytes += reply.row().map_or(0, |row| row.packed.len());
             let refused = reply.refusal().is_some() && matches!(item, BatchItem::Change(_));
             replies.push(reply);
             if refused && batch.mode == BatchMode::AllOrNone {
@@ -191,6 +195,12 @@ impl Records {
             }
         }
         Ok(Answer::Many(replies))
+    }
+
+    /// The reply of an item that would give more than a batch may, and is not executed.
+    fn too_much(&self, row: RowKey<'_>) -> Reply {
+        let versions = self.versions(row.position(), row).unwrap_or_default();
+        versions.reply(Outcome::Refused { code: ErrorCode::TooLarge, row: None })
     }
 
     /// A batch happens at one moment or not at all: every row must be owned and in memory before the first one changes.
