@@ -1,6 +1,6 @@
 //! The engine as a door on a lane has it. Reads can be made late, changes refused, and responses held back.
 
-use shardine_model::{Answer, Catalogue, ErrorCode, Request, RowKey, Timestamp};
+use shardine_model::{Answer, Catalogue, ErrorCode, Position, Request, RowKey, Timestamp};
 use shardine_records::Lookup;
 use shardine_router::{Call, LocalEngine, Read, Response, RowCall, Ticket};
 
@@ -43,6 +43,10 @@ impl LocalEngine for LocalFake {
 
     fn now(&self) -> Timestamp {
         self.shard.now
+    }
+
+    fn now_at(&mut self, _: Position) -> Timestamp {
+        self.shard.now.max(self.shard.records.clock())
     }
 
     fn read(&mut self, row: RowKey<'_>) -> Read<'_> {

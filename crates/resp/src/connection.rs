@@ -206,10 +206,8 @@ impl RespConnection {
         let mut context = self.context(engine);
         let ticket = Ticket { connection: self.connection, sequence: id.sequence(part) };
         let Some((protocol, waiting)) = self.queue.waiting_mut(id) else { return };
-        if waiting.tells_time_left()
-            && let Some((_, position)) = self.late_reads.iter().find(|(late, _)| *late == id)
-        {
-            context.now = engine.now_at(*position);
+        if let Some(position) = waiting.tells_time_at() {
+            context.now = engine.now_at(position);
         }
         let context = Context { protocol, ..context };
         match waiting.advance(part, response, context, ticket, engine) {
@@ -284,7 +282,7 @@ impl RespConnection {
             Err(refusal) => return self.fail(&refusal.into(), out),
         };
         let mut context = self.context(engine);
-        if matches!(verb, Verb::Ttl | Verb::Pttl) {
+        if verb.tells_time_left() {
             context.now = engine.now_at(place.row().position());
         }
         let ask = Ask { verb, line, table: place.typed() };

@@ -210,6 +210,12 @@ impl Verb {
         if matches!(self, Verb::Object | Verb::Memory) { 2 } else { 1 }
     }
 
+    /// Whether the answer is how long a record has to live.
+    #[inline]
+    pub(crate) fn tells_time_left(self) -> bool {
+        matches!(self, Verb::Ttl | Verb::Pttl)
+    }
+
     /// What a client may say before it has said who it is.
     #[inline]
     pub(crate) fn is_open_to_strangers(self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardine_model::{ErrorCode, FieldsView, Outcome, Reply, RowView, Table};
+use shardine_model::{ErrorCode, FieldsView, Outcome, Position, Reply, RowView, Table};
 use shardine_router::{LocalEngine, Response, Ticket};
 
 use crate::address::ResolvedKey;
@@ -52,9 +52,13 @@ impl Progress {
 }
 
 impl Waiting {
-    /// Whether the answer is how long a record has to live.
-    pub(crate) fn tells_time_left(&self) -> bool {
-        matches!(self, Self::Read(late) if matches!(late.verb, Verb::Ttl | Verb::Pttl))
+    /// Where the record is, if the answer tells how long one has to live.
+    pub(crate) fn tells_time_at(&self) -> Option<Position> {
+        match self {
+            Self::Read(late) => late.tells_time_at,
+            Self::Exec(exec) => exec.tells_time_at(),
+            _ => None,
+        }
     }
 
     pub(crate) fn advance<H: LocalEngine>(
@@ -105,11 +109,13 @@ pub(crate) struct LateRead {
     verb: Verb,
     line: OwnedLine,
     table: Option<Arc<Table>>,
+    tells_time_at: Option<Position>,
 }
 
 impl LateRead {
     pub(crate) fn new(ask: Ask<'_>, place: &ResolvedKey<'_>) -> Self {
-        Self { verb: ask.verb, line: ask.line.to_owned(), table: place.table.clone() }
+        let tells_time_at = ask.verb.tells_time_left().then(|| place.row().position());
+        Self { verb: ask.verb, line: ask.line.to_owned(), table: place.table.clone(), tells_time_at }
     }
 
     fn advance(&self, response: &Response, context: Context) -> Progress {

@@ -251,3 +251,18 @@ fn a_transaction_without_rows_is_answered() {
         door.script(&[("MULTI", "+OK|"), ("TIME", "+QUEUED|"), ("EXEC", "*1|*2|…")]);
     }
 }
+
+/// The time of a shard never goes back, whatever the clock of the node does, and a record's time to live is told by it everywhere.
+#[test]
+fn a_time_to_live_is_told_by_the_shard_s_clock_in_a_transaction_too() {
+    for is_late in [false, true] {
+        let mut door = Door::open();
+        door.say("SET x 1 EX 100");
+        door.engine.shard.now.0 -= 50_000;
+        door.engine.is_late = is_late;
+
+        door.script(&[("TTL x", ":100|"), ("PTTL x", ":100000|"), ("MULTI", "+OK|")]);
+        door.script(&[("TTL x", "+QUEUED|"), ("GET x", "+QUEUED|"), ("PTTL x", "+QUEUED|")]);
+        door.script(&[("EXEC", "*3|:100|$1|1|:100000|")]);
+    }
+}

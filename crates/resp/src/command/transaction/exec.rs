@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shardine_model::command::{Batch, BatchItem, BatchMode, Body};
 use shardine_model::key::partition_key;
-use shardine_model::{Answer, Catalogue, ErrorCode, Outcome, Reply, Request, RowKey, Table, limits};
+use shardine_model::{Answer, Catalogue, ErrorCode, Outcome, Position, Reply, Request, RowKey, Table, limits};
 use shardine_router::{LocalEngine, Response};
 use smallvec::SmallVec;
 
@@ -40,6 +40,8 @@ const ALWAYS_BYTES: usize = 256;
 pub(crate) struct Exec {
     queued: Vec<Queued>,
     parts: Vec<Part>,
+    /// Where its rows are, if there are any.
+    position: Option<Position>,
 }
 
 pub(super) fn exec<H: LocalEngine>(connection: &mut RespConnection, engine: &mut H, out: &mut Vec<u8>) -> Step {
@@ -60,13 +62,13 @@ pub(super) fn exec<H: LocalEngine>(connection: &mut RespConnection, engine: &mut
             connection.has_crossed |= failure == CROSS_PARTITION;
             connection.fail(&failure, out)
         }
-        Ok(Submitted { parts, is_empty: false }) => {
-            connection.queue.wait(connection.protocol, Waiting::Exec(Box::new(Exec { queued, parts })));
+        Ok(Submitted { parts, position: position @ Some(_) }) => {
+            connection.queue.wait(connection.protocol, Waiting::Exec(Box::new(Exec { queued, parts, position })));
             Step::Taken
         }
-        Ok(Submitted { parts, is_empty: true }) => {
+        Ok(Submitted { parts, position: None }) => {
             let context = connection.context(engine);
-            let exec = Exec { queued, parts };
+            let exec = Exec { queued, parts, position: None };
             connection.queue.reply(out, |out| exec.write(&[], context, engine.catalogue(), out));
             Step::Taken
         }
@@ -75,8 +77,8 @@ pub(super) fn exec<H: LocalEngine>(connection: &mut RespConnection, engine: &mut
 
 struct Submitted {
     parts: Vec<Part>,
-    /// There was nothing to submit: no row was named.
-    is_empty: bool,
+    /// Where the rows are. Without one there was nothing to submit: no row was named.
+    position: Option<Position>,
 }
 
 /// Makes the batch and submits it under the next slot, which the caller then takes.
@@ -99,13 +101,14 @@ fn submit<H: LocalEngine>(
     }
     let conditions: Vec<_> = watched.iter().map(|watched| (watched.row.as_ref(), watched.version)).collect();
     check(commands.iter().map(BatchItem::row).chain(conditions.iter().map(|(row, _)| *row)), commands.len())?;
-    let is_empty = commands.is_empty() && conditions.is_empty();
-    if !is_empty {
+    let first = commands.first().map(BatchItem::row).or_else(|| conditions.first().map(|(row, _)| *row));
+    let position = first.map(|row| row.position());
+    if position.is_some() {
         let batch = Batch { mode: BatchMode::EachItsOwn, conditions, commands };
         let ticket = connection.ticket(connection.queue.next_id(), 0);
         engine.submit(&Request { origin: None, body: Body::Batch(batch) }, ticket);
     }
-    Ok(Submitted { parts, is_empty })
+    Ok(Submitted { parts, position })
 }
 
 fn places_of<'a, H: LocalEngine>(item: &'a Queued, engine: &H) -> Result<SmallVec<[ResolvedKey<'a>; 2]>, Failure> {
@@ -179,6 +182,11 @@ pub(crate) fn check<'a>(mut rows: impl Iterator<Item = RowKey<'a>>, commands: us
 }
 
 impl Exec {
+    /// Where the rows are, if it tells how long one of them has to live.
+    pub(crate) fn tells_time_at(&self) -> Option<Position> {
+        self.position.filter(|_| self.queued.iter().any(|queued| queued.verb.tells_time_left()))
+    }
+
     pub(crate) fn finish(&self, response: Response, context: Context, catalogue: &Catalogue) -> Progress {
         match response {
             Response::Answer(Answer::Many(replies)) => {
