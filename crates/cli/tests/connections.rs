@@ -6,6 +6,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 use shardine_testkit::{Client, Options, PATIENCE, Reply, Shardine, Sql, wait_for};
@@ -236,4 +237,53 @@ fn the_limit_of_connections_is_that_of_the_whole_node() {
     let refused = server.client().unwrap().read_to_end().unwrap();
     assert_eq!(String::from_utf8(refused).unwrap(), "-ERR max number of clients reached\r\n");
     drop(clients);
+}
+
+/// Makes a table without SQL and returns when that is said to be done.
+fn make_table(server: &Shardine, name: &str) {
+    let address = server.http().address();
+    let body = format!(r#"{{"name":"{name}","fields":[{{"name":"age","type":"int64"}}],"backing":"none"}}"#);
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("POST /v1/tables HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n");
+    write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    let mut line = [0; 12];
+    stream.read_exact(&mut line).unwrap();
+    assert_eq!(&line, b"HTTP/1.1 201");
+}
+
+/// Asks so much that its lane has long turns.
+fn flood(address: SocketAddr, is_over: &AtomicBool) {
+    const COMMANDS: usize = 5_000;
+    let mut stream = connect(address);
+    let mut replies = vec![0; COMMANDS * "$-1\r\n".len()];
+    while !is_over.load(Ordering::Relaxed) {
+        stream.write_all("GET nothing\r\n".repeat(COMMANDS).as_bytes()).unwrap();
+        stream.read_exact(&mut replies).unwrap();
+    }
+}
+
+/// records 129: whoever is told that a table is there may name it at once, also on a lane that has yet to come to its messages. It
+/// once took the name for a key of `kv` then.
+#[test]
+fn a_table_is_known_to_every_connection_when_it_is_said_to_be_there() {
+    let server = start(Sql::None, &["--lanes", "2"]);
+    let address = server.redis().address();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        (0..4).for_each(|_| drop(scope.spawn(|| flood(address, &is_over))));
+        let mut clients = [server.client().unwrap(), server.client().unwrap()];
+
+        let replies: Vec<Reply> = (0..60)
+            .map(|number| {
+                let table = format!("people{number}");
+                make_table(&server, &table);
+                let client = &mut clients[number % 2];
+                client.call(&["HSET", &format!("{table}:lili"), "age", "no number"]).unwrap()
+            })
+            .collect();
+
+        is_over.store(true, Ordering::Relaxed);
+        let is_refused = |reply: &Reply| matches!(reply, Reply::Error(_));
+        assert_eq!(replies.iter().filter(|reply| !is_refused(reply)).count(), 0, "written to kv: {replies:?}");
+    });
 }

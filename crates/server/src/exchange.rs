@@ -4,7 +4,7 @@ mod cluster;
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use shardine_model::{
     Catalogue, ClusterMap, ErrorCode, GroupKind, NodeId, Position, Refusal, ReplicaId, ShardId, TableId,
@@ -20,6 +20,7 @@ use shardine_transport::{LeaderNews, PROTOCOL_VERSION};
 
 use crate::atlas::{Atlas, Sheet};
 use crate::baseline::Baseline;
+use crate::catalogue::SharedCatalogue;
 use crate::clock::Clock;
 use crate::coord::Window;
 use crate::lane::PASSED_KEEP_MS;
@@ -32,7 +33,7 @@ use crate::schema_manager::SchemaRequest;
 pub(crate) struct Exchange {
     pub map: ShardMap,
     pub inboxes: Vec<Inbox>,
-    pub catalogue: RwLock<Arc<Catalogue>>,
+    pub catalogue: SharedCatalogue,
     pub schema_manager: Mutex<Sender<SchemaRequest>>,
     pub sql: Option<shardine_writeback::Handle>,
     pub sql_url: String,
@@ -206,12 +207,11 @@ impl Exchange {
     pub fn turn_to(&self, sheet: &Arc<Sheet>) {
         let Some(cluster) = &self.cluster else { return };
         cluster.atlas.put(Arc::clone(sheet));
-        let mut catalogue = self.catalogue.write().unwrap_or_else(PoisonError::into_inner);
-        if catalogue.version() != sheet.full.catalogue.version() {
-            *catalogue = Arc::new(sheet.full.catalogue.clone());
-            self.tell_lanes(|| LaneMessage::Catalogue(Arc::clone(&catalogue)));
-        }
-        drop(catalogue);
+        let told = &sheet.full.catalogue;
+        self.catalogue.replace(
+            |held| (held.version() != told.version()).then(|| told.clone()),
+            || self.tell_lanes(|| LaneMessage::Catalogue),
+        );
         self.tell_lanes(|| LaneMessage::Map(Arc::clone(sheet)));
         if let Some(window) = self.coord.get() {
             window.turn_to(Arc::clone(sheet));
@@ -256,19 +256,14 @@ impl Exchange {
     /// Takes definitions, the newest of each table, and tells everybody what is new. On a node that is alone: in a cluster they come
     /// with the map.
     pub fn learn(&self, held: &Catalogue) {
-        let mut guard = self.catalogue.write().unwrap_or_else(PoisonError::into_inner);
-        let mut catalogue = Catalogue::clone(&guard);
-        let mut has_news = false;
-        for table in held.definitions() {
-            has_news |= catalogue.put(shardine_model::Table::clone(table));
-        }
-        if !has_news {
-            return;
-        }
-        let catalogue = Arc::new(catalogue);
-        *guard = Arc::clone(&catalogue);
-        // Before anybody else finds no news in it: what comes behind may build on it.
-        self.tell_lanes(|| LaneMessage::Catalogue(Arc::clone(&catalogue)));
+        let with_news = |known: &Catalogue| {
+            let (mut next, mut has_news) = (known.clone(), false);
+            for table in held.definitions() {
+                has_news |= next.put(shardine_model::Table::clone(table));
+            }
+            has_news.then_some(next)
+        };
+        self.catalogue.replace(with_news, || self.tell_lanes(|| LaneMessage::Catalogue));
     }
 
     /// Waits until every node that lives has the map that this one has.
@@ -361,7 +356,7 @@ impl Exchange {
             ago_ms: u64::try_from(ago.as_millis()).unwrap_or(u64::MAX),
         });
         let is_told = |error: &SqlError| !look.connected || error.ago_ms < PASSED_KEEP_MS;
-        let tables = self.catalogue.read().unwrap_or_else(PoisonError::into_inner);
+        let tables = self.catalogue.get();
         let tables_ahead = tables.tables().filter(|table| self.baseline.ahead(table.id).is_some());
         Some(WritebackStatus {
             url: self.sql_url.clone(),
@@ -477,7 +472,7 @@ pub(crate) struct ExchangeHandle(pub Arc<Exchange>);
 
 impl RemoteEngine for ExchangeHandle {
     fn catalogue(&self) -> Arc<Catalogue> {
-        Arc::clone(&self.0.catalogue.read().unwrap_or_else(PoisonError::into_inner))
+        self.0.catalogue.get()
     }
 
     fn call(&self, call: Call, done: Box<dyn FnOnce(Response) + Send>) {

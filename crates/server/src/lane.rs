@@ -308,7 +308,7 @@ impl Lane {
             LaneMessage::Snapshot(news) => self.core.snapshot_news(news),
             LaneMessage::SnapshotNow(shard) => self.core.snapshot_now(shard),
             LaneMessage::Sql(done) => self.core.sql_done(done),
-            LaneMessage::Catalogue(catalogue) => self.core.set_catalogue(catalogue),
+            LaneMessage::Catalogue => self.core.see_definitions(),
         }
     }
 

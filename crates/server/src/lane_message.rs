@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use mio::Waker;
 use mio::net::TcpStream;
-use shardine_model::{Catalogue, ErrorCode, NodeId, Position, ShardId, TableId};
+use shardine_model::{ErrorCode, NodeId, Position, ShardId, TableId};
 use shardine_router::{
     DeadLetterLine, HistogramStatus, RemoteCall, Response, RowCall, ShardAsk, ShardStatus, TableCall, TableWriteback,
     Ticket,
@@ -90,7 +90,8 @@ pub(crate) enum LaneMessage {
     /// The log is large and this shard's entries are the oldest in it.
     SnapshotNow(ShardId),
     Sql(shardine_writeback::JobOutcome),
-    Catalogue(Arc<Catalogue>),
+    /// There are other definitions than before.
+    Catalogue,
     Status {
         done: Box<dyn FnOnce(LaneStatus) + Send>,
     },

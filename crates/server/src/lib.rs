@@ -17,6 +17,7 @@ mod baseline;
 mod lane;
 mod lane_message;
 mod exchange;
+mod catalogue;
 mod peers;
 
 mod journal;

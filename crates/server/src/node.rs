@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::ops::ControlFlow;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use shardine_writeback::{Backend, Handle, OnClaim, Options as SqlOptions, Owner,
 
 use crate::atlas::Atlas;
 use crate::baseline::Baseline;
+use crate::catalogue::SharedCatalogue;
 use crate::clock::Clock;
 use crate::coord::Coordination;
 use crate::doors::Doors;
@@ -136,7 +137,7 @@ impl Node {
         let exchange = Arc::new(Exchange {
             map: map.clone(),
             inboxes,
-            catalogue: RwLock::new(Arc::new(topology.catalogue())),
+            catalogue: SharedCatalogue::new(topology.catalogue()),
             schema_manager: Mutex::new(requests),
             sql,
             sql_url: sql_url.clone(),
@@ -205,8 +206,7 @@ impl Node {
         if topology.sheet.is_none() {
             schema_manager.reconcile(&held)?;
         } else {
-            let catalogue = Arc::new(topology.catalogue());
-            exchange.tell_lanes(|| LaneMessage::Catalogue(Arc::clone(&catalogue)));
+            exchange.tell_lanes(|| LaneMessage::Catalogue);
         }
         schema_manager.start(request_box)?;
         let engine: Arc<dyn RemoteEngine> = Arc::new(ExchangeHandle(Arc::clone(&exchange)));

@@ -4,8 +4,8 @@
 //! home: it gets each one first, and on start the others are brought to what it holds. So a crash in the middle leaves a
 //! definition that is either nowhere or comes everywhere.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -83,8 +83,7 @@ impl SchemaManager {
     /// In a cluster others may have changed definitions since.
     fn catch_up(&mut self) {
         if self.exchange.cluster.is_some() {
-            let known = self.exchange.catalogue.read().unwrap_or_else(PoisonError::into_inner);
-            self.catalogue = Catalogue::clone(&known);
+            self.catalogue = Catalogue::clone(&self.exchange.catalogue.get());
         }
     }
 

@@ -188,11 +188,6 @@ impl Core {
         self.host.set_time(time);
     }
 
-    pub fn set_catalogue(&mut self, catalogue: Arc<Catalogue>) {
-        self.catalogue = catalogue;
-        self.teach_all();
-    }
-
     /// Stands for election in every group of one, and in those that this node should lead if nobody does.
     pub fn campaign(&mut self) {
         match &self.exchange.cluster {

@@ -12,6 +12,8 @@ use crate::lane_message::LaneMessage;
 
 #[derive(Default)]
 pub(crate) struct Definitions {
+    /// The number of the node's catalogue that this lane has.
+    seen: u64,
     /// Seats that may lack something.
     owed: BTreeSet<SeatId>,
     /// Whether what was there when the node started is known.
@@ -25,6 +27,23 @@ impl Definitions {
 }
 
 impl Core {
+    /// Takes the node's definitions if there are others. Asked when bytes of a client have been read, and not only when a message
+    /// says so: whoever was told that a table is there may name it on any lane, and before the lane has come to its messages.
+    #[inline]
+    pub fn see_definitions(&mut self) {
+        let changes = self.exchange.catalogue.changes();
+        if changes != self.definitions.seen {
+            self.take_definitions(changes);
+        }
+    }
+
+    #[cold]
+    fn take_definitions(&mut self, changes: u64) {
+        self.definitions.seen = changes;
+        self.catalogue = self.exchange.catalogue.get();
+        self.teach_all();
+    }
+
     /// After a start in a cluster the map on disk may be old. Whoever keeps the map hears from its leader how far it is; where there
     /// is no leader, a shard that has caught up tells: each had every definition before its table was said to be there.
     pub fn look_for_tables(&mut self) {

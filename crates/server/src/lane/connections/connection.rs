@@ -83,6 +83,7 @@ impl Connection {
                 // Less than asked for: the socket is empty, and the kernel will tell when it is not. But not again that the
                 // other side has finished: what is told once has to be read.
                 self.is_readable = count == buffer.len() || self.is_ending;
+                core.see_definitions();
                 self.take_in(&buffer[..count], core);
                 return Brought::Commands;
             }
