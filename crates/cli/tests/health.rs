@@ -7,7 +7,7 @@ use std::net::TcpStream;
 
 use serde_json::Value as Json;
 use shardine_testkit::sql_server::{Kind, SqlServer, Sync};
-use shardine_testkit::{Options, PATIENCE, Shardine, Sql, wait_for};
+use shardine_testkit::{Options, PATIENCE, Reply, Shardine, Sql, wait_for};
 
 fn start(sql: Sql) -> Shardine {
     let binary = Some(env!("CARGO_BIN_EXE_shardine").into());
@@ -72,10 +72,11 @@ fn measures_move_with_the_work() {
     let server = start(Sql::Sqlite);
     let mut client = server.client().unwrap();
     run(&server, &["table", "create", "users", "--field", "age:int64"]);
-    client.call(&["HSET", "users:lili", "age", "10"]).unwrap();
-    client.call(&["HGET", "users:lili", "age"]).unwrap();
-    client.call(&["HGET", "users:nobody", "age"]).unwrap();
+    assert_eq!(client.call(&["HSET", "users:lili", "age", "10"]).unwrap(), Reply::Int(1));
+    // Nothing of the row is on its way any more: a read that waits for something is no read from memory.
     run(&server, &["flush", "users"]);
+    assert_eq!(client.call(&["HGET", "users:lili", "age"]).unwrap(), Reply::bulk("10"));
+    assert_eq!(client.call(&["HGET", "users:nobody", "age"]).unwrap(), Reply::Nil);
     run(&server, &["kick", "users:lili"]);
     get(&server, "/v1/tables/nowhere");
 
