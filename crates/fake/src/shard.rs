@@ -137,10 +137,11 @@ impl FakeShard {
 impl FakeShard {
     pub fn answer(&mut self, call: Call) -> Response {
         match call {
-            Call::Row(call) => self.answer_row(call),
+            Call::Row(call) | Call::Direct(call) => self.answer_row(call),
             Call::Shards(call) => self.answer_shards(&call),
             Call::Table(call) => self.answer_table(call),
             Call::Node(NodeCall::Status | NodeCall::Cluster) => Response::Status(Box::new(self.status())),
+            Call::Node(NodeCall::Routes) => Response::Routes(Box::default()),
             Call::Node(NodeCall::Coord(look)) => looks::coord(&look),
         }
     }

@@ -45,6 +45,12 @@ impl v1::cluster_server::Cluster for Cluster {
         Ok(Response::new(v1::ShardsReply { shards: status.shards.into_iter().map(shard_out).collect() }))
     }
 
+    async fn routes(&self, request: Request<v1::RoutesRequest>) -> Answer<v1::RoutesReply> {
+        let routes = self.record_service.routes(deadline(&request)).await.map_err(status_of)?;
+        let shards = routes.shards.into_iter().map(convert::route).collect();
+        Ok(Response::new(v1::RoutesReply { map_version: routes.version, shards, addresses: routes.addresses }))
+    }
+
     async fn suspend_shards(&self, request: Request<v1::SuspendShardsRequest>) -> Answer<v1::SuspendShardsReply> {
         let (until, shard) = (deadline(&request), request.into_inner().shard.map(ShardId));
         self.record_service.suspend(shard, Switch::On, until).await.map_err(status_of)?;

@@ -3,6 +3,7 @@
 use shardine_model::command::{Existence, Give};
 use shardine_model::{AckAfter, ErrorCode, FieldType, Refusal, Value, Version};
 use shardine_proto::v1;
+use shardine_router::ShardRoute;
 use shardine_service::{
     Changed, Deed, Delivery, Edge, Expiry, Get, Numbered, Order, Record, RowAddress, Step, StepOperator, Terms,
 };
@@ -51,6 +52,19 @@ pub(crate) fn kind_out(kind: FieldType) -> v1::FieldType {
         FieldType::Float64 => v1::FieldType::Float64,
         FieldType::String => v1::FieldType::String,
         FieldType::Blob => v1::FieldType::Blob,
+    }
+}
+
+pub(crate) fn route(route: ShardRoute) -> v1::ShardRoute {
+    v1::ShardRoute {
+        shard: route.shard.0,
+        lo: route.lo.0,
+        hi: route.hi.map(|hi| hi.0),
+        generation: route.epoch.generation.0,
+        range_version: route.epoch.range.0,
+        leader: route.leader.map(|leader| leader.0),
+        term: route.term,
+        address: route.address,
     }
 }
 

@@ -1,8 +1,8 @@
 //! The service `Records`.
 
 use shardine_model::{AckAfter, ErrorCode, Refusal, Version};
-use shardine_proto::v1;
-use shardine_service::{BatchOrder, Changed, Delivery, Failure, Got, Item, Order, RecordService, Scan};
+use shardine_proto::{DIRECT_METADATA, v1};
+use shardine_service::{BatchOrder, Changed, Delivery, Failure, Forwarding, Got, Item, Order, RecordService, Scan};
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
@@ -21,16 +21,22 @@ impl Records {
         Self { record_service }
     }
 
+    /// The service as the sender of a request wants it.
+    fn service<T>(&self, request: &Request<T>) -> RecordService {
+        let is_direct = request.metadata().contains_key(DIRECT_METADATA);
+        self.record_service.forwarding(if is_direct { Forwarding::Off } else { Forwarding::On })
+    }
+
     /// A change of one row, once its protobuf form is understood.
     async fn change(
         &self,
-        until: Instant,
+        (service, until): (RecordService, Instant),
         order: Result<Order, Refusal>,
         delivery: Option<v1::Delivery>,
     ) -> Result<Changed, Status> {
         let order = order.map_err(refused)?;
         let delivery = convert::delivery(delivery).map_err(refused)?;
-        self.record_service.change(order, delivery, until).await.map_err(status_of)
+        service.change(order, delivery, until).await.map_err(status_of)
     }
 }
 
@@ -45,16 +51,16 @@ fn got(got: Got) -> v1::GetReply {
 #[tonic::async_trait]
 impl v1::records_server::Records for Records {
     async fn get(&self, request: Request<v1::GetRequest>) -> Answer<v1::GetReply> {
-        let until = deadline(&request);
+        let (service, until) = (self.service(&request), deadline(&request));
         let get = convert::get(request.into_inner()).map_err(refused)?;
-        let found = self.record_service.get(get, until).await.map_err(status_of)?;
+        let found = service.get(get, until).await.map_err(status_of)?;
         Ok(Response::new(got(found)))
     }
 
     async fn m_get(&self, request: Request<v1::MGetRequest>) -> Answer<v1::MGetReply> {
-        let until = deadline(&request);
+        let (service, until) = (self.service(&request), deadline(&request));
         let gets: Result<Vec<_>, _> = request.into_inner().gets.into_iter().map(convert::get).collect();
-        let found = self.record_service.mget(gets.map_err(refused)?, until).await.map_err(status_of)?;
+        let found = service.mget(gets.map_err(refused)?, until).await.map_err(status_of)?;
         let results = found.into_iter().map(|one| {
             let result = match one {
                 Ok(found) => v1::m_get_result::Result::Reply(got(found)),
@@ -66,54 +72,57 @@ impl v1::records_server::Records for Records {
     }
 
     async fn set(&self, request: Request<v1::SetRequest>) -> Answer<v1::ChangeReply> {
-        let until = deadline(&request);
+        let (service, until) = (self.service(&request), deadline(&request));
         let mut set = request.into_inner();
         let delivery = set.delivery.take();
-        self.change(until, convert::set(set), delivery).await.map(convert::changed).map(Response::new)
+        self.change((service, until), convert::set(set), delivery).await.map(convert::changed).map(Response::new)
     }
 
     async fn insert(&self, request: Request<v1::InsertRequest>) -> Answer<v1::ChangeReply> {
-        let until = deadline(&request);
+        let (service, until) = (self.service(&request), deadline(&request));
         let mut insert = request.into_inner();
         let delivery = insert.delivery.take();
-        self.change(until, convert::insert(insert), delivery).await.map(convert::changed).map(Response::new)
+        self.change((service, until), convert::insert(insert), delivery).await.map(convert::changed).map(Response::new)
     }
 
     async fn replace(&self, request: Request<v1::ReplaceRequest>) -> Answer<v1::ChangeReply> {
-        let until = deadline(&request);
+        let (service, until) = (self.service(&request), deadline(&request));
         let mut replace = request.into_inner();
         let delivery = replace.delivery.take();
-        self.change(until, convert::replace(replace), delivery).await.map(convert::changed).map(Response::new)
+        self.change((service, until), convert::replace(replace), delivery)
+            .await
+            .map(convert::changed)
+            .map(Response::new)
     }
 
     async fn update(&self, request: Request<v1::UpdateRequest>) -> Answer<v1::ChangeReply> {
-        let until = deadline(&request);
+        let (service, until) = (self.service(&request), deadline(&request));
         let mut update = request.into_inner();
         let delivery = update.delivery.take();
-        self.change(until, convert::update(update), delivery).await.map(convert::changed).map(Response::new)
+        self.change((service, until), convert::update(update), delivery).await.map(convert::changed).map(Response::new)
     }
 
     async fn cas(&self, request: Request<v1::CasRequest>) -> Answer<v1::ChangeReply> {
-        let until = deadline(&request);
+        let (service, until) = (self.service(&request), deadline(&request));
         let mut cas = request.into_inner();
         let delivery = cas.delivery.take();
-        self.change(until, convert::cas(cas), delivery).await.map(convert::changed).map(Response::new)
+        self.change((service, until), convert::cas(cas), delivery).await.map(convert::changed).map(Response::new)
     }
 
     async fn incr(&self, request: Request<v1::IncrRequest>) -> Answer<v1::IncrReply> {
-        let until = deadline(&request);
+        let (service, until) = (self.service(&request), deadline(&request));
         let mut incr = request.into_inner();
         let (delivery, field) = (incr.delivery.take(), incr.field.clone());
-        let changed = self.change(until, convert::incr(incr), delivery).await?;
+        let changed = self.change((service, until), convert::incr(incr), delivery).await?;
         let value = changed.record.and_then(|record| record.value(field.as_bytes()).cloned()).map(convert::value_out);
         Ok(Response::new(v1::IncrReply { version: changed.version.0, sql_version: changed.sql_version.0, value }))
     }
 
     async fn delete(&self, request: Request<v1::DeleteRequest>) -> Answer<v1::DeleteReply> {
-        let until = deadline(&request);
+        let (service, until) = (self.service(&request), deadline(&request));
         let mut delete = request.into_inner();
         let delivery = delete.delivery.take();
-        let changed = self.change(until, convert::delete(delete), delivery).await?;
+        let changed = self.change((service, until), convert::delete(delete), delivery).await?;
         Ok(Response::new(v1::DeleteReply {
             version: changed.version.0,
             sql_version: changed.sql_version.0,
@@ -123,34 +132,34 @@ impl v1::records_server::Records for Records {
     }
 
     async fn batch(&self, request: Request<v1::BatchRequest>) -> Answer<v1::BatchReply> {
-        let until = deadline(&request);
+        let (service, until) = (self.service(&request), deadline(&request));
         let order = batch(request.into_inner()).map_err(refused)?;
-        let results = self.record_service.batch(order, until).await.map_err(status_of)?;
+        let results = service.batch(order, until).await.map_err(status_of)?;
         Ok(Response::new(v1::BatchReply { replies: results.into_iter().map(convert::changed).collect() }))
     }
 
     async fn kick(&self, request: Request<v1::KickRequest>) -> Answer<v1::KickReply> {
-        let until = deadline(&request);
+        let (service, until) = (self.service(&request), deadline(&request));
         let kick = request.into_inner();
         let row = convert::row(kick.row).map_err(refused)?;
-        self.record_service.kick(&row, kick.nowait, until).await.map_err(status_of)?;
+        service.kick(&row, kick.nowait, until).await.map_err(status_of)?;
         Ok(Response::new(v1::KickReply {}))
     }
 
     async fn flush(&self, request: Request<v1::FlushRequest>) -> Answer<v1::FlushReply> {
-        let until = deadline(&request);
+        let (service, until) = (self.service(&request), deadline(&request));
         let v1::FlushRequest { scope, version } = request.into_inner();
         let flushed = match scope {
             Some(v1::flush_request::Scope::Row(row)) => {
                 let row = convert::row(Some(row)).map_err(refused)?;
-                self.record_service.flush_row(&row, version.map(Version), until).await
+                service.flush_row(&row, version.map(Version), until).await
             }
             Some(_) if version.is_some() => {
                 let message = "a version is one of a row: name the row";
                 Err(Refusal::new(ErrorCode::BadRequest, message).into())
             }
-            Some(v1::flush_request::Scope::Table(table)) => self.record_service.flush(Some(&table), until).await,
-            Some(v1::flush_request::Scope::All(true)) => self.record_service.flush(None, until).await,
+            Some(v1::flush_request::Scope::Table(table)) => service.flush(Some(&table), until).await,
+            Some(v1::flush_request::Scope::All(true)) => service.flush(None, until).await,
             Some(v1::flush_request::Scope::All(false)) | None => Err(convert::missing("the scope").into()),
         };
         flushed.map_err(status_of)?;
@@ -158,9 +167,9 @@ impl v1::records_server::Records for Records {
     }
 
     async fn scan(&self, request: Request<v1::ScanRequest>) -> Answer<v1::ScanReply> {
-        let until = deadline(&request);
+        let (service, until) = (self.service(&request), deadline(&request));
         let scan = scan(request.into_inner()).map_err(refused)?;
-        let page = self.record_service.scan(scan, until).await.map_err(status_of)?;
+        let page = service.scan(scan, until).await.map_err(status_of)?;
         Ok(Response::new(v1::ScanReply {
             records: page.records.into_iter().map(convert::record).collect(),
             next: page.next.unwrap_or_default(),

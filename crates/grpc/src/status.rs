@@ -74,6 +74,7 @@ pub(crate) fn refusal_of(failure: Failure) -> v1::Refusal {
         sql_version: failure.sql_version.map(|version| version.0),
         record: record.filter(|record| record.encoded_len() <= SHOWN_RECORD_BYTES_MAX),
         item: failure.item.and_then(|item| u32::try_from(item).ok()),
+        moved: failure.moved.map(|route| convert::route(*route)),
     }
 }
 

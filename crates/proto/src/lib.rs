@@ -29,5 +29,8 @@ pub const MESSAGE_BYTES_MAX: usize = 40 << 20;
 /// The metadata entry that carries the stable name of an error.
 pub const CODE_METADATA: &str = "shardine-code";
 
+/// The metadata entry by which a client says that it keeps the map itself: what another node leads is refused with the way there.
+pub const DIRECT_METADATA: &str = "shardine-direct";
+
 /// The metadata entry that YDB's clients carry their token in.
 pub const YDB_TICKET_METADATA: &str = "x-ydb-auth-ticket";

@@ -2,7 +2,7 @@
 //! so that they can cross threads.
 
 use shardine_model::codec::Reader;
-use shardine_model::command::Body;
+use shardine_model::command::{Attempt, Body, Origin};
 use shardine_model::{
     Ack, Backing, CatalogueVersion, ErrorCode, FieldType, Position, Refusal, Request, RowKeyBuf, ShardId, SqlOptions,
     TableId, Value, Version,
@@ -15,6 +15,9 @@ use crate::forward::Nature;
 pub enum Call {
     /// To the one shard that holds its position.
     Row(RowCall),
+    /// The same for a client that keeps the map itself: where another node leads, it is told so by `Response::Moved`, and nothing is
+    /// done. While nobody leads the request is held as any other.
+    Direct(RowCall),
     /// To every shard; what they say is put together.
     Shards(ShardsCall),
     /// To the schema manager.
@@ -109,6 +112,8 @@ pub enum NodeCall {
     Status,
     /// The whole cluster, of which this node asks the others.
     Cluster,
+    /// Where requests go, as this node knows it, without asking anybody.
+    Routes,
     /// A look at coordination.
     Coord(CoordLook),
 }
@@ -154,6 +159,21 @@ impl RowCall {
                 Ok(_) | Err(_) => Nature::Change,
             },
         }
+    }
+
+    /// The same, marked as sent before, if it has a number.
+    #[must_use]
+    pub(crate) fn again(self) -> Self {
+        let Self::Submit { request, catalogue, ack } = self else { return self };
+        let marked = match Request::decode(&mut Reader::new(&request)) {
+            Ok(Request { origin: Some(origin), body }) => {
+                let mut bytes = Vec::with_capacity(request.len());
+                Request { origin: Some(Origin { attempt: Attempt::Again, ..origin }), body }.encode(&mut bytes);
+                Some(bytes.into_boxed_slice())
+            }
+            Ok(_) | Err(_) => None,
+        };
+        Self::Submit { request: marked.unwrap_or(request), catalogue, ack }
     }
 
     /// What it takes of the memory for requests, about.
@@ -303,7 +323,36 @@ pub struct FieldSpec {
 
 #[cfg(test)]
 mod tests {
+    use shardine_model::ClientId;
+    use shardine_model::command::{Action, Command};
+
     use super::*;
+
+    fn submit(origin: Option<Origin>) -> RowCall {
+        let row = RowKeyBuf { table: TableId(1), key: b"k".as_slice().into(), sort: Box::default() };
+        let mut request = Vec::new();
+        Request { origin, body: Body::One(Command::plain(row.as_ref(), Action::Delete)) }.encode(&mut request);
+        RowCall::Submit { request: request.into(), catalogue: CatalogueVersion::default(), ack: Ack::default() }
+    }
+
+    fn origin_of(call: &RowCall) -> Option<Origin> {
+        let RowCall::Submit { request, .. } = call else { return None };
+        Request::decode(&mut Reader::new(request)).unwrap().origin
+    }
+
+    /// records 35
+    #[test]
+    fn a_numbered_request_that_is_asked_again_says_so() {
+        let origin = Origin::new(ClientId(7), 3);
+        let call = submit(Some(origin));
+        assert_eq!(call.nature(), Nature::Numbered);
+
+        let again = call.again();
+
+        assert_eq!(origin_of(&again), Some(Origin { attempt: Attempt::Again, ..origin }));
+        assert_eq!(submit(None).nature(), Nature::Change);
+        assert_eq!(origin_of(&submit(None).again()), None);
+    }
 
     /// A call whose request could not be read was once answered never.
     #[test]

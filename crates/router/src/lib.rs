@@ -34,7 +34,8 @@ pub use gate::{Admission, Arrival, Gate, REFUSED_STREAMS_MAX};
 pub use histogram::{HISTOGRAM_BOUNDS_US, Histogram};
 pub use response::{
     DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, HistogramStatus, Residence, Response,
-    ScanPage, ScannedRow, ShardStatus, SqlError, TableWriteback, VerifiedPage, WritebackReport, WritebackStatus,
+    RouteList, ScanPage, ScannedRow, ShardRoute, ShardStatus, SqlError, TableWriteback, VerifiedPage, WritebackReport,
+    WritebackStatus,
 };
 pub use routes::{Moved, Place, Route, Routes};
 pub use shard_map::{ShardMap, ShardPlace};

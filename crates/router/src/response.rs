@@ -28,8 +28,36 @@ pub enum Response {
     DeadLetters(Vec<DeadLetterLine>),
     Explanation(Box<Explanation>),
     Coord(CoordView),
+    Routes(Box<RouteList>),
+    /// Another node leads the shard, and nothing was done here.
+    Moved(Box<ShardRoute>),
     Done,
     Refused(Refusal),
+}
+
+/// A shard of records and who leads it, as one node knows it: for clients that keep the map.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShardRoute {
+    pub shard: ShardId,
+    pub lo: Position,
+    /// Up to the end without it.
+    pub hi: Option<Position>,
+    pub epoch: Epoch,
+    pub leader: Option<NodeId>,
+    /// In which term; 0 if nothing is known.
+    pub term: u64,
+    /// The leader's gRPC door; empty on a node that is alone.
+    pub address: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteList {
+    /// Of the map; leaders change without it.
+    pub version: u64,
+    /// In routing order.
+    pub shards: Vec<ShardRoute>,
+    /// The gRPC doors of all nodes; none for a node that is alone.
+    pub addresses: Vec<String>,
 }
 
 /// Rows of one page. The end is a `next` of `None`; a page may be short, even empty, and still have a next.
@@ -106,6 +134,7 @@ impl Response {
             Self::Refused(refusal) => Some(refusal.code),
             Self::Answer(Answer::Failed(code)) => Some(*code),
             Self::Answer(Answer::One(reply)) | Self::Stale { reply, .. } => reply.refusal(),
+            Self::Moved(_) => Some(ErrorCode::NotLeader),
             Self::Answer(Answer::Many(_) | Answer::ConditionFailed)
             | Self::Page(_)
             | Self::Count(_)
@@ -116,6 +145,7 @@ impl Response {
             | Self::DeadLetters(_)
             | Self::Explanation(_)
             | Self::Coord(_)
+            | Self::Routes(_)
             | Self::Done => None,
         }
     }

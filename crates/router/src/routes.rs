@@ -12,6 +12,8 @@ use shardine_model::{
     RequestEpoch, RowKey, ShardId,
 };
 
+use crate::response::{RouteList, ShardRoute};
+
 /// Who is to be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -132,6 +134,42 @@ impl Routes {
             Some(&lane) if node == self.node => Route::Here { lane },
             _ if node == self.node || self.away.contains(&node) => Route::Unknown,
             _ => Route::There(node),
+        }
+    }
+
+    /// Who leads the shard of a position, for a client that should ask there: `None` where that is this node, or nobody who can be
+    /// reached.
+    #[must_use]
+    pub fn elsewhere(&self, position: Position) -> Option<ShardRoute> {
+        let place = self.find(position)?;
+        matches!(place.route, Route::There(_)).then(|| self.shard_route(place))
+    }
+
+    /// All that a client needs to find the leaders by itself.
+    #[must_use]
+    pub fn list(&self) -> RouteList {
+        RouteList {
+            version: self.map.version,
+            shards: self.places.iter().map(|place| self.shard_route(place)).collect(),
+            addresses: self.map.nodes.iter().map(|entry| entry.addresses.grpc.clone()).collect(),
+        }
+    }
+
+    fn shard_route(&self, place: &Place) -> ShardRoute {
+        let leader = match place.route {
+            Route::Here { .. } => Some(self.node),
+            Route::There(node) => Some(node),
+            Route::Unknown => None,
+        };
+        let address = leader.and_then(|node| self.map.node(node)).map(|entry| entry.addresses.grpc.clone());
+        ShardRoute {
+            shard: place.shard,
+            lo: place.bounds.lo.position,
+            hi: place.bounds.hi.as_ref().map(|hi| hi.position),
+            epoch: place.epoch,
+            leader,
+            term: self.leads.get(&place.shard).map_or(0, |lead| lead.term),
+            address: address.unwrap_or_default(),
         }
     }
 

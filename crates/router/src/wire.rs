@@ -11,6 +11,7 @@ use shardine_model::{Ack, AckAfter, Field, FieldId, ShardId, Table, TableId};
 
 use self::forms::Wire;
 use crate::call::{Bound, FieldSpec, RowCall, ScanCall, SortRange, TableCall, TableSpec, VerifyCall};
+use crate::forward::Nature;
 
 /// What one node asks of another.
 #[derive(Clone, Debug)]
@@ -68,29 +69,27 @@ impl RemoteCall {
         Ok(call)
     }
 
-    /// Whether it may be asked again when it is not known what became of it.
+    /// What is certain about it when nobody has answered.
     #[must_use]
-    pub fn is_harmless(&self) -> bool {
+    pub fn nature(&self) -> Nature {
         match self {
-            Self::Row(call) => match call {
-                RowCall::Read { .. }
-                | RowCall::ReadStale { .. }
-                | RowCall::Flush { .. }
-                | RowCall::AwaitSql { .. }
-                | RowCall::Explain { .. }
-                | RowCall::Scan(_)
-                | RowCall::Verify(_) => true,
-                RowCall::Submit { .. }
-                | RowCall::Kick { .. }
-                | RowCall::RetryDeadLetter { .. }
-                | RowCall::DiscardDeadLetter { .. } => false,
-            },
+            Self::Row(call) => call.nature(),
             Self::Shard { ask, .. } => match ask {
-                ShardAsk::Count { .. } | ShardAsk::Flush { .. } => true,
-                ShardAsk::RetryDeadLetters { .. } | ShardAsk::Propose { .. } => false,
+                ShardAsk::Count { .. } | ShardAsk::Flush { .. } | ShardAsk::RetryDeadLetters { .. } => Nature::Read,
+                ShardAsk::Propose { .. } => Nature::Change,
             },
-            Self::Table(_) | Self::Meta { .. } => false,
-            Self::Writeback | Self::DeadLetters { .. } | Self::Status => true,
+            Self::Table(_) | Self::Meta { .. } => Nature::Change,
+            Self::Writeback | Self::DeadLetters { .. } | Self::Status => Nature::Read,
+        }
+    }
+
+    /// The same after a try of which nobody knows what became: a numbered request says so, and is answered with the result of its
+    /// first execution, if there was one.
+    #[must_use]
+    pub fn again(self) -> Self {
+        match self {
+            Self::Row(call) => Self::Row(call.again()),
+            other => other,
         }
     }
 }

@@ -82,6 +82,12 @@ impl Exchange {
                 Ok(position) => self.send_to_lane(None, call, position, done),
                 Err(refusal) => done(Response::Refused(refusal)),
             },
+            Call::Direct(call) => match call.position() {
+                Ok(position) => {
+                    self.inboxes[self.map.find(position).lane].send(LaneMessage::Direct { call, position, done });
+                }
+                Err(refusal) => done(Response::Refused(refusal)),
+            },
             Call::Shards(call) => self.ask_shards(call, done),
             Call::Table(call) if self.cluster.is_some() => {
                 self.inboxes[self.map.find(Position(0)).lane].send(LaneMessage::Table { call, done });
@@ -89,6 +95,7 @@ impl Exchange {
             Call::Table(call) => self.change_table(call, done),
             Call::Node(NodeCall::Status) => self.status(done),
             Call::Node(NodeCall::Cluster) => self.cluster_status(done),
+            Call::Node(NodeCall::Routes) => done(Response::Routes(Box::new(self.routes()))),
             Call::Node(NodeCall::Coord(look)) => match self.coord.get() {
                 Some(window) => window.look(look, done),
                 None => done(refused(ErrorCode::NoLeader)),

@@ -297,6 +297,7 @@ impl Lane {
                     messages.into_iter().for_each(|(shard, message)| links.send(shard, message));
                 }
             }
+            LaneMessage::Direct { call, position, done } => self.core.call_directly(call, position, done),
             LaneMessage::Call { source, call, position, done } => {
                 self.core.call_from_outside(source, call, position, done);
             }

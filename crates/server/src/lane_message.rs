@@ -37,6 +37,12 @@ pub(crate) enum LaneMessage {
         position: Position,
         done: Respond,
     },
+    /// The same of a client that is told where to go if it does not belong here.
+    Direct {
+        call: RowCall,
+        position: Position,
+        done: Respond,
+    },
     /// The response to a call that a connection of this lane made elsewhere.
     Response {
         ticket: Ticket,

@@ -1,6 +1,7 @@
 //! What went wrong, in the words that both doors show.
 
 use shardine_model::{ErrorCode, Refusal, Version};
+use shardine_router::ShardRoute;
 
 use crate::record::Record;
 
@@ -15,12 +16,14 @@ pub struct Failure {
     pub record: Option<Box<Record>>,
     /// The command of a batch that was refused, from 0.
     pub item: Option<usize>,
+    /// Who leads, for a client that goes to leaders by itself.
+    pub moved: Option<Box<ShardRoute>>,
 }
 
 impl Failure {
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), version: None, sql_version: None, record: None, item: None }
+        Self { code, message: message.into(), version: None, sql_version: None, record: None, item: None, moved: None }
     }
 
     /// A failure of which only the code is known; `what` is the row or table it was about.

@@ -32,7 +32,7 @@ pub use order::{Deed, Delivery, Expiry, Numbered, Order, RowAddress, Step, StepO
 pub use panics::{Panicked, caught};
 pub use query::{BatchOrder, Edge, Get, Got, Item, Page, Scan};
 pub use record::Record;
-pub use record_service::{RecordService, ScanPlan};
+pub use record_service::{Forwarding, RecordService, ScanPlan};
 pub use verify::{DeadLetter, Found, Verified, Verify};
 pub use warm::{Warm, Warmed};
 

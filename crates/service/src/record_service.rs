@@ -7,8 +7,8 @@ use shardine_model::{
     Ack, AckAfter, Answer, Backing, Catalogue, ErrorCode, Refusal, RowKeyBuf, ShardId, Table, Version, limits,
 };
 use shardine_router::{
-    Call, CoordLook, CoordView, EngineStatus, Explanation, FieldSpec, NodeCall, RemoteEngine, Response, RowCall,
-    ShardStatus, ShardsCall, Switch, TableCall, TableSpec, VerifyCall, WritebackReport,
+    Call, CoordLook, CoordView, EngineStatus, Explanation, FieldSpec, NodeCall, RemoteEngine, Response, RouteList,
+    RowCall, ShardStatus, ShardsCall, Switch, TableCall, TableSpec, VerifyCall, WritebackReport,
 };
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -40,12 +40,29 @@ enum Effect {
 #[derive(Clone)]
 pub struct RecordService {
     engine: Arc<dyn RemoteEngine>,
+    forwarding: Forwarding,
+}
+
+/// What becomes of a request for a row that another node leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Forwarding {
+    /// It is passed on.
+    #[default]
+    On,
+    /// Whoever asks goes there itself: the failure says where.
+    Off,
 }
 
 impl RecordService {
     #[must_use]
     pub fn new(engine: Arc<dyn RemoteEngine>) -> Self {
-        Self { engine }
+        Self { engine, forwarding: Forwarding::On }
+    }
+
+    /// The same with another way of dealing with rows that other nodes lead.
+    #[must_use]
+    pub fn forwarding(&self, forwarding: Forwarding) -> Self {
+        Self { engine: Arc::clone(&self.engine), forwarding }
     }
 
     #[must_use]
@@ -234,6 +251,14 @@ impl RecordService {
         }
     }
 
+    /// Where requests go, as this node knows it.
+    pub async fn routes(&self, deadline: Instant) -> Result<RouteList, Failure> {
+        match self.ask(NodeCall::Routes, Effect::Reads, deadline, "the routes").await? {
+            Response::Routes(routes) => Ok(*routes),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     pub async fn writeback(&self, deadline: Instant) -> Result<WritebackReport, Failure> {
         match self.ask(ShardsCall::Writeback, Effect::Reads, deadline, "the write-back").await? {
             Response::Writeback(report) => Ok(*report),
@@ -357,7 +382,11 @@ impl RecordService {
     pub(crate) fn send(&self, call: impl Into<Call>) -> oneshot::Receiver<Response> {
         let (sender, receiver) = oneshot::channel();
         // Nobody may be waiting any more; the answer is dropped then.
-        self.engine.call(call.into(), Box::new(move |response| drop(sender.send(response))));
+        let call = match (call.into(), self.forwarding) {
+            (Call::Row(call), Forwarding::Off) => Call::Direct(call),
+            (call, _) => call,
+        };
+        self.engine.call(call, Box::new(move |response| drop(sender.send(response))));
         receiver
     }
 }
@@ -383,6 +412,9 @@ async fn receive(
     };
     match timeout_at(deadline, receiver).await {
         Ok(Ok(Response::Refused(refusal))) => Err(Failure::from(refusal)),
+        Ok(Ok(Response::Moved(route))) => {
+            Err(Failure { moved: Some(route), ..Failure::coded(ErrorCode::NotLeader, what) })
+        }
         Ok(Ok(response)) => Ok(response),
         // The lane went away with the call: the node is stopping.
         Ok(Err(_)) => Err(silence(ErrorCode::NoLeader)),

@@ -169,6 +169,8 @@ pub(crate) fn failure_of(response: &Response) -> Failure {
         | Response::Status(_)
         | Response::Writeback(_)
         | Response::Coord(_)
+        | Response::Routes(_)
+        | Response::Moved(_)
         | Response::Verified(_)
         | Response::DeadLetters(_)
         | Response::Explanation(_)

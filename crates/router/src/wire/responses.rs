@@ -52,7 +52,7 @@ impl Response {
             Self::Done => out.push(TAG_DONE),
             Self::Refused(refusal) => put(TAG_REFUSED, refusal, &mut out),
             Self::Status(status) => put(TAG_STATUS, status, &mut out),
-            Self::Coord(_) => return None,
+            Self::Coord(_) | Self::Routes(_) | Self::Moved(_) => return None,
         }
         Some(out)
     }

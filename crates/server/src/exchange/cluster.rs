@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shardine_model::{ErrorCode, NodeId, Refusal, TableId};
-use shardine_router::{Heard, RemoteCall, Response, WritebackReport, join, join_writeback};
+use shardine_router::{
+    Heard, RemoteCall, Response, RouteList, Routes, ShardRoute, WritebackReport, join, join_writeback,
+};
 
 use super::{Exchange, Neighbourhood, join_tables};
 use crate::lane_message::{LaneMessage, Respond};
@@ -135,6 +137,30 @@ impl Exchange {
             done(Response::DeadLetters(letters));
         };
         self.ask_nodes(cluster, &RemoteCall::DeadLetters { table }, |done| self.dead_letters(table, done), finish);
+    }
+
+    /// Where requests go, as this node knows it. A node that is alone leads everything.
+    pub fn routes(&self) -> RouteList {
+        let own = NodeId(self.node);
+        let Some(cluster) = &self.cluster else {
+            let shards = self.map.places().iter().map(|place| ShardRoute {
+                shard: place.shard,
+                lo: place.interval.lo,
+                hi: place.interval.hi,
+                leader: Some(own),
+                ..ShardRoute::default()
+            });
+            return RouteList { shards: shards.collect(), ..RouteList::default() };
+        };
+        let mut routes = Routes::new(own, cluster.map());
+        self.map.places().iter().for_each(|place| routes.seat(place.shard, Some(place.lane)));
+        for news in cluster.board.leads() {
+            routes.hear(news.shard, news.term, Some(news.leader));
+        }
+        for node in cluster.board.silent() {
+            routes.suspect(node);
+        }
+        routes.list()
     }
 
     fn name_of(&self, node: NodeId) -> String {

@@ -27,6 +27,14 @@ impl Core {
         }
     }
 
+    /// A call of a client that goes to leaders by itself.
+    pub fn call_directly(&mut self, call: RowCall, position: Position, done: Respond) {
+        match self.way.as_ref().and_then(|way| way.routes.elsewhere(position)) {
+            Some(route) => done(Response::Moved(Box::new(route))),
+            None => self.call_from_outside(None, call, position, done),
+        }
+    }
+
     /// Does a call at its position. `None` means that the answer comes later, to the caller.
     pub(super) fn call_here(&mut self, call: RowCall, position: Position, caller: Caller) -> Option<Response> {
         let Some(seat) = self.seat_of(position) else { return Some(refused(ErrorCode::StaleRoute)) };

@@ -583,7 +583,7 @@ impl LocalEngine for Core {
         self.stopwatch.begin(ticket, Kind::Other);
         let call = match call {
             Call::Row(call) => call,
-            Call::Shards(_) | Call::Table(_) | Call::Node(_) => {
+            Call::Direct(_) | Call::Shards(_) | Call::Table(_) | Call::Node(_) => {
                 return self.exchange.dispatch(call, self.respond_later(ticket));
             }
         };

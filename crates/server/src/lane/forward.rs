@@ -96,7 +96,7 @@ impl Core {
         let submission = Submission {
             connection: source,
             position,
-            nature: if call.is_harmless() { Nature::Read } else { Nature::Change },
+            nature: call.nature(),
             catalogue,
             bytes: body.len(),
             deadline_ms: None,
@@ -182,7 +182,10 @@ impl Core {
     fn attempt(&mut self, attempt: Attempt) {
         let Some(way) = &mut self.way else { return };
         let Some(asked) = way.forwards.get(attempt.id) else { return };
-        let body = asked.body.clone();
+        let body = match attempt {
+            Attempt { is_again: true, nature: Nature::Numbered, .. } => again(&asked.body),
+            _ => asked.body.clone(),
+        };
         match attempt.to {
             Destination::Node(node) => self.departures.push(Departure::Request { node, attempt, body }),
             Destination::Here { .. } => self.attempt_here(attempt, &body),
@@ -381,6 +384,11 @@ impl Core {
             None => self.respond_to(caller, refused(ErrorCode::StaleRoute)),
         }
     }
+}
+
+/// A request whose first try may have been executed.
+fn again(body: &Bytes) -> Bytes {
+    RemoteCall::from_bytes(body).map_or_else(|_| body.clone(), |call| call.again().to_bytes().into())
 }
 
 /// The source of a call that comes alone and has no order to keep: its own number, which no connection has.

@@ -46,6 +46,11 @@ impl Board {
         self.lock().leads.values().filter(|news| news.node == node).copied().collect()
     }
 
+    /// Who leads, as far as is known.
+    pub fn leads(&self) -> Vec<LeaderNews> {
+        self.lock().leads.values().copied().collect()
+    }
+
     pub fn note_version(&self, node: NodeId, version: u64) {
         self.lock().versions.insert(node, version);
         self.changed.notify_all();
