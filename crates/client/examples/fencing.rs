@@ -11,12 +11,9 @@
 
 #![allow(clippy::print_stdout, reason = "an example talks to whoever runs it")]
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use shardine_client::records::{Change, ErrorCode, Row};
 use shardine_client::{Acquire, Client, NodeSettings, Session, SessionOptions};
-use shardine_proto::v1;
-use shardine_proto::v1::batch_item::Item;
-use shardine_proto::v1::operation::Operator;
-use shardine_proto::v1::value::Kind;
 
 const NODE: &str = "/local/recipes";
 const LOCK: &str = "nightly-job";
@@ -49,35 +46,13 @@ async fn take_lock(client: &Client) -> Result<(Session, u64)> {
 /// One atomic batch: the record's fence rises to ours, must then be ours, and the result is written. Whoever comes with a
 /// lower one fails at the second step, and nothing of the batch is done.
 async fn write(client: &Client, fence: u64, result: &str) -> Result<&'static str> {
-    let row = || Some(v1::Row { table: "jobs".into(), key: b"nightly".to_vec(), sort: Vec::new() });
-    let value = |kind| Some(v1::Value { kind: Some(kind) });
-    let raise = v1::UpdateRequest {
-        row: row(),
-        operations: vec![v1::Operation {
-            field: "fence".into(),
-            operator: Some(Operator::Max(v1::Value { kind: Some(Kind::Uint64(fence)) })),
-        }],
-        create: true,
-        ..v1::UpdateRequest::default()
-    };
-    let prove = v1::CasRequest {
-        row: row(),
-        field: "fence".into(),
-        old: value(Kind::Uint64(fence)),
-        new: value(Kind::Uint64(fence)),
-        ..v1::CasRequest::default()
-    };
-    let field = v1::Field { name: "result".into(), value: value(Kind::String(result.into())), raw_name: Vec::new() };
-    let set = v1::SetRequest { row: row(), fields: vec![field], ..v1::SetRequest::default() };
-    let items = [Item::Update(raise), Item::Cas(prove), Item::Set(set)];
-    let items = items.into_iter().map(|item| v1::BatchItem { item: Some(item) }).collect();
-    match client.records().batch(v1::BatchRequest { items, ..v1::BatchRequest::default() }).await {
+    let row = Row::new("jobs", "nightly");
+    let raise = Change::update(row.clone()).max("fence", fence).or_create();
+    let prove = Change::cas(row.clone(), "fence", fence, fence);
+    let set = Change::set(row, [("result", result)]);
+    match client.records().batch(vec![raise, prove, set]).await {
         Ok(_) => Ok("written"),
-        Err(refusal) if is_cas_mismatch(&refusal) => Ok("refused"),
-        Err(failure) => bail!("{failure}"),
+        Err(refusal) if refusal.code() == Some(ErrorCode::CasMismatch) => Ok("refused"),
+        Err(failure) => Err(failure.into()),
     }
-}
-
-fn is_cas_mismatch(refusal: &tonic::Status) -> bool {
-    refusal.metadata().get(shardine_proto::CODE_METADATA).is_some_and(|code| code == "cas_mismatch")
 }

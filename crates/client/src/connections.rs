@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::dial::{Carrier, Dial};
+use crate::doors::Doors;
 use crate::error::Error;
 
 /// Sessions of one connection: well below what servers allow, and few enough that a lost connection is no great event.
@@ -17,17 +18,17 @@ const SESSIONS_MAX: usize = 100;
 /// Where the next session finds a connection. Clones are the same.
 #[derive(Clone, Debug)]
 pub(crate) struct Connections {
-    dial: Dial,
+    doors: Doors,
     newest: Arc<Mutex<Option<Arc<Connection>>>>,
 }
 
 impl Connections {
-    pub fn new(dial: Dial) -> Self {
-        Self { dial, newest: Arc::default() }
+    pub fn new(doors: Doors) -> Self {
+        Self { doors, newest: Arc::default() }
     }
 
-    pub fn dial(&self) -> &Dial {
-        &self.dial
+    pub fn doors(&self) -> &Doors {
+        &self.doors
     }
 
     /// The newest connection if it has room, or else one that is made now. Whoever comes meanwhile waits for it.
@@ -36,8 +37,11 @@ impl Connections {
         if let Some(connection) = newest.as_ref().filter(|connection| has_room(connection)) {
             return Ok(Arc::clone(connection));
         }
-        let carrier = self.dial.connect().await?;
-        let made = Arc::new(Connection { carrier, made_at: Instant::now(), is_lost: AtomicBool::new(false) });
+        let dial = self.doors.current();
+        let mut knock = Knock { doors: &self.doors, dial: &dial, is_answered: false };
+        let carrier = dial.connect().await?;
+        knock.is_answered = true;
+        let made = Arc::new(Connection::new(self.doors.clone(), dial.clone(), carrier));
         *newest = Some(Arc::clone(&made));
         Ok(made)
     }
@@ -48,17 +52,40 @@ fn has_room(connection: &Arc<Connection>) -> bool {
     !connection.is_lost.load(Ordering::Relaxed) && Arc::strong_count(connection) <= SESSIONS_MAX
 }
 
+/// An attempt to connect. One that fails, or is given up, leaves the next attempt to another door.
+struct Knock<'a> {
+    doors: &'a Doors,
+    dial: &'a Dial,
+    is_answered: bool,
+}
+
+impl Drop for Knock<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.doors.turn_from(self.dial.address());
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Connection {
+    doors: Doors,
+    pub dial: Dial,
     pub carrier: Carrier,
     made_at: Instant,
     is_lost: AtomicBool,
 }
 
 impl Connection {
-    /// Nobody begins anything on it any more: it has lost a stream, or does not answer.
+    fn new(doors: Doors, dial: Dial, carrier: Carrier) -> Self {
+        Self { doors, dial, carrier, made_at: Instant::now(), is_lost: AtomicBool::new(false) }
+    }
+
+    /// Nobody begins anything on it any more: it has lost a stream, or does not answer. The next one goes to another node, if one is
+    /// known.
     pub fn lose(&self) {
         self.is_lost.store(true, Ordering::Relaxed);
+        self.doors.turn_from(self.dial.address());
     }
 
     /// When everybody on it who speaks once in a period does so next.
@@ -72,10 +99,12 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dial::Ticket;
 
     fn connection() -> Arc<Connection> {
-        let carrier = Dial::new("127.0.0.1:1").unwrap().lazily();
-        Arc::new(Connection { carrier, made_at: Instant::now(), is_lost: AtomicBool::new(false) })
+        let doors = Doors::new("127.0.0.1:1", &Ticket::default()).unwrap();
+        let dial = doors.current();
+        Arc::new(Connection::new(doors, dial.clone(), dial.lazily()))
     }
 
     #[tokio::test(start_paused = true)]
@@ -97,7 +126,7 @@ mod tests {
     async fn sessions_share_a_connection_until_it_is_lost() {
         let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = server.local_addr().unwrap().to_string();
-        let connections = Connections::new(Dial::new(&address).unwrap());
+        let connections = Connections::new(Doors::new(&address, &Ticket::default()).unwrap());
 
         let first = connections.join().await.unwrap();
         let second = connections.clone().join().await.unwrap();

@@ -14,6 +14,9 @@ use crate::error::{Error, Status};
 /// How long a connection may take to be made.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
+/// How long a machine with requests under way may be silent before it is asked whether it is there, and then before it is given up.
+const KEEP_ALIVE: Duration = Duration::from_secs(2);
+
 pub(crate) type Carrier = InterceptedService<Channel, Ticket>;
 
 #[derive(Clone, Debug)]
@@ -24,18 +27,17 @@ pub(crate) struct Dial {
 }
 
 impl Dial {
-    pub fn new(address: &str) -> Result<Self, Error> {
+    pub fn new(address: &str, ticket: &Ticket) -> Result<Self, Error> {
         let address = address.trim_start_matches("http://").trim_start_matches("grpc://").to_owned();
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
             .map_err(|error| Error::Misused(format!("{address:?} is not an address: {error}")))?;
-        Ok(Self { address, endpoint: endpoint.connect_timeout(CONNECT_TIME), ticket: Ticket::default() })
+        let endpoint =
+            endpoint.connect_timeout(CONNECT_TIME).http2_keep_alive_interval(KEEP_ALIVE).keep_alive_timeout(KEEP_ALIVE);
+        Ok(Self { address, endpoint, ticket: ticket.clone() })
     }
 
-    pub fn with_token(mut self, token: &str) -> Result<Self, Error> {
-        let unfit = |_| Error::Misused("the token holds characters that cannot be sent".to_owned());
-        self.ticket.ydb = Some(MetadataValue::try_from(token).map_err(unfit)?);
-        self.ticket.bearer = Some(MetadataValue::try_from(format!("Bearer {token}")).map_err(unfit)?);
-        Ok(self)
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// A connection that is made when it is first used, and again whenever it was lost.
@@ -73,6 +75,15 @@ pub struct Ticket {
     bearer: Option<MetadataValue<Ascii>>,
 }
 
+impl Ticket {
+    pub fn new(token: &str) -> Result<Self, Error> {
+        let unfit = |_| Error::Misused("the token holds characters that cannot be sent".to_owned());
+        let ydb = MetadataValue::try_from(token).map_err(unfit)?;
+        let bearer = MetadataValue::try_from(format!("Bearer {token}")).map_err(unfit)?;
+        Ok(Self { ydb: Some(ydb), bearer: Some(bearer) })
+    }
+}
+
 impl Interceptor for Ticket {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, tonic::Status> {
         let metadata = request.metadata_mut();
@@ -87,7 +98,7 @@ impl Interceptor for Ticket {
 }
 
 /// The first cause: what wraps it says nothing more than that there is one.
-fn deepest(error: &dyn std::error::Error) -> String {
+pub(crate) fn deepest(error: &dyn std::error::Error) -> String {
     let mut found = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -1,8 +1,8 @@
-//! A client for Rust services: coordination (locks, leader election, discovery, small configuration), over the same YDB API
-//! that YDB's own SDKs use (`docs/coordination.md`).
+//! A client for Rust services: [`records`], straight at the leader of each row (`docs/records.md`), and coordination (locks, leader
+//! election, discovery, small configuration), over the same YDB API that YDB's own SDKs use (`docs/coordination.md`).
 //!
-//! A [`Client`] knows where a server is. A [`Session`] lives on the server and keeps itself alive from here: it answers
-//! pings, comes back after a lost connection, sends again what was not answered, and says when it is over. Everything held
+//! A [`Client`] knows where a cluster is: one address or several, and it hears of the other nodes. A [`Session`] lives on the server and keeps itself alive from here: it answers
+//! pings, comes back after a lost connection, by another node if its own is gone, sends again what was not answered, and says when it is over. Everything held
 //! is held by a session and goes with it.
 //!
 //! ```no_run
@@ -34,6 +34,7 @@
 // In the order in which a newcomer should read them.
 mod client;
 mod session;
+pub mod records;
 // What they speak of.
 mod error;
 mod node;
@@ -41,9 +42,11 @@ mod semaphore;
 // How they speak.
 mod connections;
 mod dial;
+mod doors;
 
 pub use client::Client;
 pub use error::{Error, Status};
 pub use node::{Consistency, NodeSettings};
+pub use records::Records;
 pub use semaphore::{Acquire, Change, Claim, Delete, Include, Semaphore, Watch};
 pub use session::{Follow, Session, SessionOptions, State, Watching};

@@ -25,7 +25,7 @@ const ROOMS: [(&str, &[&str]); 30] = [
     ("resp", &["model", "router"]),
     ("grpc", &["model", "router", "proto", "service", "accept"]),
     ("ydb", &["coord", "proto"]),
-    ("client", &["proto"]),
+    ("client", &["model", "proto"]),
     // Its services need no more of the house than coordination.
     ("kit", &["client"]),
     ("kit-examples", &["kit", "client", "testkit"]),

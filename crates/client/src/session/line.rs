@@ -14,7 +14,6 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Streaming;
 
 use crate::connections::{Connection, Connections};
-use crate::dial::Dial;
 use crate::error::{Error, check, unexpected};
 
 /// Bytes of one response: a description with many owners may be large.
@@ -60,6 +59,11 @@ impl Line {
         (self.timeout / 3).min(PERIOD_MAX)
     }
 
+    /// How long one attempt may take. Where there are other nodes to try, their turn must come while the session lives.
+    fn patience(&self) -> Duration {
+        if self.connections.doors().count() > 1 { (self.timeout / 4).min(ATTEMPT_MAX) } else { ATTEMPT_MAX }
+    }
+
     pub fn prove(&mut self, sent_at: Instant) {
         let proven = after(sent_at, self.timeout);
         self.deadline.send_if_modified(|deadline| {
@@ -73,14 +77,16 @@ impl Line {
     pub async fn open(&mut self) -> Result<Stream, Error> {
         self.start.seq_no += 1;
         let sent_at = Instant::now();
-        let until = sent_at + ATTEMPT_MAX;
-        let dial = self.connections.dial();
-        let silence = |_| dial.unreachable(format!("no answer in {ATTEMPT_MAX:?}"));
+        let patience = self.patience();
+        let until = sent_at + patience;
+        let dial = self.connections.doors().current();
+        let silence = |_| dial.unreachable(format!("no answer in {patience:?}"));
         let connection = timeout_at(until, self.connections.join()).await.map_err(silence)??;
         let mut attempt = Attempt { connection: &connection, is_answered: false };
-        let opened = timeout_at(until, open(dial, &connection, self.start.clone())).await.map_err(silence).flatten();
+        let opened = timeout_at(until, open(&connection, self.start.clone())).await.map_err(silence).flatten();
         attempt.is_answered = !matches!(opened, Err(Error::Unreachable { .. }));
         let (stream, session_id) = opened?;
+        self.connections.doors().learn_soon(&connection.carrier);
         self.start.session_id = session_id;
         self.prove(sent_at);
         Ok(stream)
@@ -124,7 +130,8 @@ fn after(at: Instant, timeout: Duration) -> Instant {
     at.checked_add(timeout).unwrap_or(at)
 }
 
-async fn open(dial: &Dial, connection: &Arc<Connection>, start: SessionStart) -> Result<(Stream, u64), Error> {
+async fn open(connection: &Arc<Connection>, start: SessionStart) -> Result<(Stream, u64), Error> {
+    let dial = &connection.dial;
     let (requests, sent) = unbounded_channel();
     // The first message stands in line before the call is made, because nothing is answered before it.
     let _ = requests.send(SessionRequest { request: Some(Request::SessionStart(start)) });

@@ -1,0 +1,89 @@
+//! Pages of a table, or of the rows of one key.
+
+use shardine_proto::v1;
+
+use super::value::{Record, Value};
+
+/// Which rows to read.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    message: v1::ScanRequest,
+}
+
+impl Scan {
+    /// All rows of a table, in no order that means anything.
+    #[must_use]
+    pub fn table(table: impl Into<String>) -> Self {
+        Self { message: v1::ScanRequest { table: table.into(), ..v1::ScanRequest::default() } }
+    }
+
+    /// Rows of one key, in the order of their sort keys. The table has one.
+    #[must_use]
+    pub fn rows_of(table: impl Into<String>, key: impl Into<Vec<u8>>) -> Self {
+        let (table, partition) = (table.into(), Some(key.into()));
+        Self { message: v1::ScanRequest { table, partition, ..v1::ScanRequest::default() } }
+    }
+
+    /// From this first part of the sort key on.
+    #[must_use]
+    pub fn from(mut self, part: impl Into<Value>) -> Self {
+        self.message.from = Some(bound(&part.into()));
+        self
+    }
+
+    /// Up to this first part of the sort key, and with it.
+    #[must_use]
+    pub fn to(mut self, part: impl Into<Value>) -> Self {
+        self.message.to = Some(bound(&part.into()));
+        self
+    }
+
+    /// From the end to the beginning.
+    #[must_use]
+    pub fn descending(mut self) -> Self {
+        self.message.descending = true;
+        self
+    }
+
+    /// Rows of a page at most; without it, as many as the server thinks right.
+    #[must_use]
+    pub fn limit(mut self, rows: u32) -> Self {
+        self.message.limit = rows;
+        self
+    }
+
+    /// The page behind another one.
+    #[must_use]
+    pub fn after(mut self, cursor: Vec<u8>) -> Self {
+        self.message.cursor = cursor;
+        self
+    }
+
+    pub(super) fn partition(&self) -> Option<&[u8]> {
+        self.message.partition.as_deref()
+    }
+
+    pub(super) fn to_message(&self) -> v1::ScanRequest {
+        self.message.clone()
+    }
+}
+
+fn bound(part: &Value) -> v1::SortBound {
+    v1::SortBound { parts: vec![part.to_message()], exclusive: false }
+}
+
+/// Rows of one page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// In the order of the scan.
+    pub records: Vec<Record>,
+    /// For [`Scan::after`]; `None` at the end. A page may be short and still have a next.
+    pub next: Option<Vec<u8>>,
+}
+
+impl Page {
+    pub(super) fn from_message(reply: v1::ScanReply) -> Self {
+        let records = reply.records.into_iter().filter_map(Record::from_message).collect();
+        Self { records, next: Some(reply.next).filter(|next| !next.is_empty()) }
+    }
+}
