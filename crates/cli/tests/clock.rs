@@ -132,6 +132,25 @@ fn records_138_time_goes_on_from_the_log_where_the_clock_is_behind_it() {
     assert_live(&mut machine.server.client().unwrap());
 }
 
+/// The log cannot tell a wrong clock from a long rest or an old copy; whoever starts the node can, and is told in time.
+#[test]
+fn records_138_a_log_that_is_days_old_by_the_clock_is_told_of_at_the_start() {
+    const WARNING: &str = "the newest entry of the log is days old";
+    let mut machine = Machine::start("+0");
+    set_all(&mut machine.server.client().unwrap(), &[]);
+    machine.server.restart().unwrap();
+    assert!(!machine.server.process().output().contains(WARNING));
+    machine.server.stop().unwrap();
+
+    machine.set_clock("+3d");
+    machine.server.restart().unwrap();
+
+    let output = machine.server.process().output();
+    assert!(output.contains(WARNING) && output.contains("days=3"), "{output}");
+    let mut client = machine.server.client().unwrap();
+    assert_eq!(client.call(&["GET", "key7"]).unwrap(), Reply::bulk("7"));
+}
+
 /// Every time to live of a cluster, asked of every node that runs: neither too short nor without an end.
 fn assert_live_everywhere(cluster: &Cluster, places: &[usize]) {
     for place in places {

@@ -13,6 +13,10 @@ use shardine_shard::Time;
 /// Milliseconds between two looks at the wall clock: what it says is followed that soon, and a turn rarely pays for it.
 const LOOK_EVERY_MS: u64 = 10;
 
+/// A log whose newest entry is older than this by the wall clock is warned about: a day is longer than a restart takes, and
+/// whoever did stop a node for days knows so.
+const LONG_AGO_MS: u64 = 86_400_000;
+
 /// How often a wall clock that is not believed is complained of.
 const SAY_EVERY_MS: u64 = 60_000;
 
@@ -81,15 +85,7 @@ impl Clock {
             self.change(|clock, elapsed_ms| clock.begin_among_peers(stamp, elapsed_ms));
             return;
         }
-        let passed_ms = signed_difference(wall(), stamp);
-        if passed_ms < 0 {
-            tracing::warn!(
-                behind_ms = passed_ms.unsigned_abs(),
-                "the wall clock is behind the newest entry of the log; time goes on from that entry"
-            );
-        } else {
-            tracing::info!(passed_ms, "the wall clock is believed; so much passed since the newest entry of the log");
-        }
+        say_how_it_stands(Standing::of(wall(), stamp));
         self.change(|clock, elapsed_ms| clock.not_before(stamp, elapsed_ms));
     }
 
@@ -188,6 +184,49 @@ impl Believed {
     }
 }
 
+/// How the wall clock stands to the newest entry of the log when a node starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Behind {
+        behind_ms: u64,
+    },
+    Ahead {
+        passed_ms: u64,
+    },
+    /// A node that was stopped for long, a clock that is wrong, or a directory that is an old copy: the log cannot tell which.
+    LongAgo {
+        passed_ms: u64,
+    },
+}
+
+impl Standing {
+    fn of(wall: Timestamp, newest: Timestamp) -> Self {
+        let passed_ms = signed_difference(wall, newest);
+        match passed_ms.unsigned_abs() {
+            behind_ms if passed_ms < 0 => Self::Behind { behind_ms },
+            passed_ms if passed_ms > LONG_AGO_MS => Self::LongAgo { passed_ms },
+            passed_ms => Self::Ahead { passed_ms },
+        }
+    }
+}
+
+fn say_how_it_stands(standing: Standing) {
+    match standing {
+        Standing::Behind { behind_ms } => tracing::warn!(
+            behind_ms,
+            "the wall clock is behind the newest entry of the log; time goes on from that entry"
+        ),
+        Standing::Ahead { passed_ms } => {
+            tracing::info!(passed_ms, "the wall clock is believed; so much passed since the newest entry of the log");
+        }
+        Standing::LongAgo { passed_ms } => tracing::warn!(
+            days = passed_ms / 86_400_000,
+            "by the wall clock the newest entry of the log is days old: if this node was not stopped for so long, the clock is \
+             wrong or the data directory is an old copy; what has a time to live that is over by this clock ends now"
+        ),
+    }
+}
+
 /// Milliseconds of a clock that nobody sets, and that runs on while the machine sleeps.
 fn awake_and_asleep_ms() -> u64 {
     let time = clock_gettime(ClockId::Boottime);
@@ -235,6 +274,17 @@ mod tests {
         clock.hear_majority(wall());
 
         assert!(clock.now().wall > an_hour_ago.plus_ms(60_000));
+    }
+
+    #[test]
+    fn only_a_log_of_days_ago_is_worth_a_warning() {
+        let newest = Timestamp(1_000_000);
+        let of = |wall| Standing::of(wall, newest);
+
+        assert_eq!(of(Timestamp(999_000)), Standing::Behind { behind_ms: 1_000 });
+        assert_eq!(of(newest), Standing::Ahead { passed_ms: 0 });
+        assert_eq!(of(newest.plus_ms(LONG_AGO_MS)), Standing::Ahead { passed_ms: LONG_AGO_MS });
+        assert_eq!(of(newest.plus_ms(LONG_AGO_MS + 1)), Standing::LongAgo { passed_ms: LONG_AGO_MS + 1 });
     }
 
     #[test]
