@@ -22,10 +22,19 @@ pub struct BelievedClock {
     believed: Timestamp,
     at_ms: u64,
     doubt: Option<Doubt>,
-    /// Since when this node waits for others to say what time it is.
-    unproven_since_ms: Option<u64>,
+    /// This node waits for others to say what time it is.
+    unproven: Option<Unproven>,
     #[cfg(feature = "mutants")]
     credulous: bool,
+}
+
+/// A node has started again, and nobody has said yet what time it is.
+#[derive(Clone, Copy, Debug)]
+struct Unproven {
+    since_ms: u64,
+    /// The newest stamp on its disk: the time was later when the node started.
+    stamp: Timestamp,
+    started_ms: u64,
 }
 
 /// The wall clock is not believed.
@@ -45,7 +54,7 @@ impl BelievedClock {
             believed: wall,
             at_ms: monotonic_ms,
             doubt: None,
-            unproven_since_ms: None,
+            unproven: None,
             #[cfg(feature = "mutants")]
             credulous: false,
         }
@@ -63,26 +72,36 @@ impl BelievedClock {
     /// ([`BelievedClock::hear_majority`]) or nobody does for [`PROOF_WAIT_MS`].
     pub fn begin_among_peers(&mut self, stamp: Timestamp, monotonic_ms: u64) {
         self.believe(stamp, monotonic_ms);
-        self.unproven_since_ms = Some(monotonic_ms);
+        self.unproven = Some(Unproven { since_ms: monotonic_ms, stamp, started_ms: monotonic_ms });
     }
 
     /// What others are to be told: the time, or the wall clock's as long as nobody has said what time it is, so that nodes that
     /// all started together agree on something.
     #[must_use]
     pub fn told(&self, wall: Timestamp, monotonic_ms: u64) -> Timestamp {
-        if self.unproven_since_ms.is_some() { wall } else { self.read(monotonic_ms) }
+        if self.unproven.is_some() { wall } else { self.read(monotonic_ms) }
     }
 
     /// There is nobody to ask, in this cluster of one.
     pub fn hear_that_alone(&mut self, wall: Timestamp, monotonic_ms: u64) {
-        if self.unproven_since_ms.take().is_some() && wall > self.read(monotonic_ms) {
+        if self.unproven.take().is_some() && wall > self.read(monotonic_ms) {
             self.believe(wall, monotonic_ms);
         }
     }
 
-    /// Others are there, and their clocks and this one's show different times: a wait for them begins anew.
-    pub fn hear_of_another_time(&mut self, monotonic_ms: u64) {
-        self.unproven_since_ms = self.unproven_since_ms.map(|_| monotonic_ms);
+    /// Others are there, and their clocks and this one's show different times: a wait for them begins anew. Who is wrong cannot be
+    /// known, but all that is on the disk was stamped before now, and who shows an earlier time is wrong. Of the rest the earliest
+    /// is the best guess: it is late at worst, and right if only one of them is wrong and shows the past or the future.
+    pub fn hear_other_times(&mut self, walls: impl Iterator<Item = Timestamp>, monotonic_ms: u64) {
+        let Some(unproven) = &mut self.unproven else { return };
+        unproven.since_ms = monotonic_ms;
+        // Clocks that are all right are a little apart: one of them may have stamped what is on the disk, another show less.
+        let elapsed_ms = monotonic_ms.saturating_sub(unproven.started_ms);
+        let earliest = Timestamp(unproven.stamp.plus_ms(elapsed_ms).0.saturating_sub(WALL_STEP_MS_MAX));
+        let guess = walls.filter(|wall| *wall >= earliest).min();
+        if let Some(guess) = guess.filter(|guess| *guess > self.read(monotonic_ms)) {
+            (self.believed, self.at_ms) = (guess, monotonic_ms);
+        }
     }
 
     fn still_waits(&self, monotonic_ms: u64) -> bool {
@@ -90,7 +109,7 @@ impl BelievedClock {
         if self.credulous {
             return false;
         }
-        self.unproven_since_ms.is_some_and(|since_ms| monotonic_ms < since_ms.saturating_add(PROOF_WAIT_MS))
+        self.unproven.is_some_and(|unproven| monotonic_ms < unproven.since_ms.saturating_add(PROOF_WAIT_MS))
     }
 
     /// The time, without a look at the wall.
@@ -124,7 +143,7 @@ impl BelievedClock {
     pub fn hear_majority(&mut self, agreed: Timestamp, wall: Timestamp, monotonic_ms: u64) -> bool {
         let is_near = |time: Timestamp| time.0.abs_diff(agreed.0) <= WALL_STEP_MS_MAX;
         let was_off = !is_near(self.told(wall, monotonic_ms));
-        if is_near(wall) && (was_off || self.doubt.is_some() || self.unproven_since_ms.is_some()) {
+        if is_near(wall) && (was_off || self.doubt.is_some() || self.unproven.is_some()) {
             self.believe(wall, monotonic_ms);
         } else if was_off {
             self.believe(agreed, monotonic_ms);
@@ -139,7 +158,7 @@ impl BelievedClock {
         self.believed = time;
         self.at_ms = monotonic_ms;
         self.doubt = None;
-        self.unproven_since_ms = None;
+        self.unproven = None;
     }
 
     /// The time is certainly not earlier: so says what this node has on its disk.
@@ -279,9 +298,34 @@ mod tests {
         alone.hear_that_alone(wall(10), 110);
         assert_eq!(alone.read(110), wall(10));
 
-        contradicted.hear_of_another_time(late_ms - 1);
+        contradicted.hear_other_times([].into_iter(), late_ms - 1);
         assert_eq!(contradicted.look(wall(PROOF_WAIT_MS), late_ms), Timestamp(NOON + PROOF_WAIT_MS));
         assert_eq!(gone.look(wall(PROOF_WAIT_MS), late_ms), wall(PROOF_WAIT_MS));
+    }
+
+    /// Simulated: seeds 26111903454, 26111907195 and 26111911803 of records, where all nodes had been away for seconds and the
+    /// first two that came back did not agree.
+    #[test]
+    fn records_137_of_clocks_that_differ_the_earliest_is_believed_that_is_not_before_the_log() {
+        let away_ms = 3_000;
+        let wall = |ms: u64| Timestamp(NOON + away_ms + ms);
+        let past = Timestamp(NOON - DAY_MS);
+        let future = Timestamp(NOON + DAY_MS);
+        for wrong in [past, future] {
+            let mut clock = returned();
+            clock.hear_other_times([wrong, wall(50)].into_iter(), 150);
+            assert_eq!(clock.look(wrong, 160), wall(60));
+            clock.hear_other_times([wrong, wall(57)].into_iter(), 160);
+            assert_eq!(clock.look(wrong, 160), wall(60), "not back, and not to the one that is wrong");
+            assert_eq!(clock.told(wrong, 160), wrong, "others still compare walls");
+        }
+
+        let mut clock = returned();
+        clock.hear_other_times([past, past].into_iter(), 150);
+        assert_eq!(clock.read(150), Timestamp(NOON + 50), "nobody can be right");
+        let mut proven = started();
+        proven.hear_other_times([wall(50)].into_iter(), 150);
+        assert_eq!(proven.read(150), Timestamp(NOON + 50), "who knows the time does not guess");
     }
 
     #[test]

@@ -131,7 +131,7 @@ pub const PENDING_BYTES_MAX: usize = 64 << 20;
 /// a moment, or somebody is cut off.
 pub const EARLY_REQUEST_MS_MAX: u64 = 5_000;
 
-/// Records expired by one entry, so that a wave of expiries does not hold up commands.
+/// Records that one entry of upkeep expires, purges or kicks, so that a wave of them does not hold up commands.
 pub const EXPIRE_ROWS_MAX: usize = 1_000;
 
 /// Bytes of an address of a node, its name or its zone: a host's name has 253 at most, and a port follows.

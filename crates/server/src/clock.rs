@@ -95,8 +95,8 @@ impl Clock {
     }
 
     /// The other nodes take another time for true, and do not agree on one either.
-    pub fn hear_of_another_time(&self) {
-        self.change(|clock, elapsed_ms| clock.hear_of_another_time(elapsed_ms));
+    pub fn hear_other_times(&self, walls: impl Iterator<Item = Timestamp>) {
+        self.change(|clock, elapsed_ms| clock.hear_other_times(walls, elapsed_ms));
     }
 
     /// This cluster has no other node.

@@ -92,9 +92,9 @@ impl Clock {
     }
 
     /// The others do not agree on a time, and not with this node.
-    pub fn hear_of_another_time(&mut self, now_us: u64) {
+    pub fn hear_other_times(&mut self, now_us: u64, walls: impl Iterator<Item = Timestamp>) {
         let time = self.time(now_us);
-        self.believed.hear_of_another_time(time.monotonic_ms);
+        self.believed.hear_other_times(walls, time.monotonic_ms);
     }
 
     /// The others agree on a time. Says whether this one was far from it.

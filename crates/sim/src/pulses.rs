@@ -8,7 +8,7 @@ use shardine_transport::Pulse;
 use crate::event::{Event, Input};
 use crate::ground::MS;
 use crate::tenant::Tenant;
-use crate::world::World;
+use crate::world::{Node, World};
 
 /// Rarer than in the server, where it is 50 ms: a run has better things to do.
 const PULSE_EVERY: u64 = 150 * MS;
@@ -32,7 +32,9 @@ impl<T: Tenant> World<T> {
             self.counters.clocks_corrected +=
                 u64::from(self.nodes[node].clock.hear_majority(self.now, Timestamp(agreed_ms)));
         } else if self.nodes[node].clocks.is_contradicted(time.monotonic_ms, told.0) {
-            self.nodes[node].clock.hear_of_another_time(self.now);
+            let Node { clock, clocks, .. } = &mut self.nodes[node];
+            let walls = clocks.others_ms(time.monotonic_ms).chain([told.0]);
+            clock.hear_other_times(self.now, walls.map(Timestamp));
         }
     }
 

@@ -85,16 +85,19 @@ impl Clocks {
     /// Whether somebody who was heard lately takes another time for true.
     #[must_use]
     pub fn is_contradicted(&self, now_ms: u64, own_wall_ms: u64) -> bool {
-        let mut others = self.peers.keys().filter_map(|node| self.wall_ms(*node, now_ms));
-        others.any(|wall_ms| wall_ms.abs_diff(own_wall_ms) > CLOCKS_APART_MS_MAX)
+        self.others_ms(now_ms).any(|wall_ms| wall_ms.abs_diff(own_wall_ms) > CLOCKS_APART_MS_MAX)
+    }
+
+    /// What the clocks of those show that were heard lately.
+    pub fn others_ms(&self, now_ms: u64) -> impl Iterator<Item = u64> {
+        self.peers.keys().filter_map(move |node| self.wall_ms(*node, now_ms))
     }
 
     /// The time that the clocks of a majority of the cluster's nodes agree on: their median, with this node's own among them.
     /// Nothing where so many do not agree, and for a node that has nobody to ask.
     #[must_use]
     pub fn agreed_ms(&self, now_ms: u64, own_wall_ms: u64, nodes: usize) -> Option<u64> {
-        let others = self.peers.keys().filter_map(|node| self.wall_ms(*node, now_ms));
-        let mut walls: Vec<u64> = others.chain([own_wall_ms]).collect();
+        let mut walls: Vec<u64> = self.others_ms(now_ms).chain([own_wall_ms]).collect();
         walls.sort_unstable();
         let median = walls[(walls.len() - 1) / 2];
         let agreeing = walls.iter().filter(|wall_ms| wall_ms.abs_diff(median) <= CLOCKS_APART_MS_MAX).count();

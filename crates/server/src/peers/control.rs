@@ -257,7 +257,8 @@ impl Control {
         } else if self.dialled.is_empty() {
             self.clock.hear_that_alone();
         } else if self.clocks.is_contradicted(self.now_ms, wall_ms) {
-            self.clock.hear_of_another_time();
+            let walls = self.clocks.others_ms(self.now_ms).chain([wall_ms]);
+            self.clock.hear_other_times(walls.map(Timestamp));
         }
         for Dialled { token, .. } in self.dialled.values() {
             let Some(link) = token.and_then(|token| self.links.get_mut(&token)) else { continue };
