@@ -40,11 +40,30 @@ pub(crate) struct HandOver {
 }
 
 impl<R: GroupReplica> Host<R> {
-    /// Begins to hand over everything that is led here. What comes to be led meanwhile is handed over too.
+    /// Begins to hand over everything that is led here, or goes on with it. What comes to be led meanwhile is handed over too.
     /// [`Host::hand_over_status`] says how far it is; requests are answered as ever.
     pub fn hand_over(&mut self, until_ms: u64) {
-        self.handover = Some(HandOver { until_ms, tries: BTreeMap::new(), alone: Vec::new() });
+        let begun = || HandOver { until_ms, tries: BTreeMap::new(), alone: Vec::new() };
+        self.handover.get_or_insert_with(begun).until_ms = until_ms;
         self.advance_hand_over();
+    }
+
+    /// Looks, at every tick, whether a hand-over is over, and whether the disk has stalled: says so if one had better begin.
+    pub fn watch_lead(&mut self) -> bool {
+        match self.hand_over_status() {
+            None => self.is_stalled() && self.leads_any(),
+            Some(status) => {
+                if status.is_over() {
+                    self.end_hand_over();
+                }
+                false
+            }
+        }
+    }
+
+    /// Whether a group is led here that others could lead.
+    fn leads_any(&self) -> bool {
+        self.replicas().any(|replica| replica.role() == Role::Leader && replica.voters().len() > 1)
     }
 
     /// Goes on as if nothing had been tried; what has been handed over is not asked back.

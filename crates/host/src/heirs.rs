@@ -37,10 +37,36 @@ pub(crate) struct Suspicions {
 
 #[derive(Clone, Copy, Debug)]
 struct Claim {
-    suspect: NodeId,
-    /// The replica that was believed to lead.
-    leader: ReplicaId,
+    against: Against,
     due_ms: u64,
+}
+
+/// Why somebody asks for votes.
+#[derive(Clone, Copy, Debug)]
+enum Against {
+    /// The node of the replica that was believed to lead is suspected.
+    Suspect { node: NodeId, leader: ReplicaId },
+    /// Nobody is known to lead. After so many more tries it is left to the timers.
+    Nobody { tries_left: u32 },
+}
+
+impl Claim {
+    /// Whether there is nothing left to claim, given who is believed to lead now.
+    fn is_settled(&self, leader: Option<ReplicaId>) -> bool {
+        match self.against {
+            Against::Suspect { leader: lost, .. } => leader.is_some_and(|leader| leader != lost),
+            Against::Nobody { .. } => leader.is_some(),
+        }
+    }
+
+    /// The same once more, if it is to be tried again.
+    fn again(self, due_ms: u64) -> Option<Self> {
+        let against = match self.against {
+            suspect @ Against::Suspect { .. } => suspect,
+            Against::Nobody { tries_left } => Against::Nobody { tries_left: tries_left.checked_sub(1)? },
+        };
+        Some(Self { against, due_ms })
+    }
 }
 
 impl Suspicions {
@@ -83,15 +109,25 @@ impl<R: GroupReplica> Host<R> {
         let ids: Vec<SeatId> = self.seat_ids().collect();
         for (id, leader) in ids.iter().filter_map(|id| bereaved(self, id)).collect::<Vec<_>>() {
             let due_ms = self.time().monotonic_ms + RANK_MS * self.rank(id, leader);
-            self.suspicions.put(id, Claim { suspect: node, leader, due_ms });
+            self.suspicions.put(id, Claim { against: Against::Suspect { node, leader }, due_ms });
             self.act(id, R::forget_leader);
         }
+    }
+
+    /// This replica should lead if nobody does: asks for votes now, and so many times again, for the others may only be
+    /// starting.
+    pub fn stand(&mut self, id: SeatId, tries: u32) {
+        let due_ms = self.time().monotonic_ms;
+        self.suspicions.put(id, Claim { against: Against::Nobody { tries_left: tries }, due_ms });
     }
 
     /// A suspicion is over: who has not found another leader meanwhile waits for one as ever.
     pub fn trust(&mut self, node: NodeId) {
         self.suspicions.nodes.remove(&node);
-        let is_over = |(id, claim): (&SeatId, &Claim)| (claim.suspect == node).then_some(*id);
+        let is_over = |(id, claim): (&SeatId, &Claim)| match claim.against {
+            Against::Suspect { node: suspect, .. } if suspect == node => Some(*id),
+            Against::Suspect { .. } | Against::Nobody { .. } => None,
+        };
         let over: Vec<SeatId> = self.suspicions.claims.iter().filter_map(is_over).collect();
         over.into_iter().for_each(|id| self.suspicions.forget(id));
     }
@@ -107,10 +143,9 @@ impl<R: GroupReplica> Host<R> {
         self.suspicions.next_due_ms().is_some()
     }
 
-    /// Who may lead after each replica that leads here, best first, for the pulses of this node.
-    pub fn heirs(&self) -> impl Iterator<Item = (ShardId, u64, Vec<ReplicaId>)> + '_ {
-        let leads = |replica: &&R| replica.role() == Role::Leader;
-        self.replicas().filter(leads).map(|replica| (replica.shard(), replica.term(), replica.heirs()))
+    /// Replicas that lead here. Pulses of this node tell the others who may follow them.
+    pub fn leaders(&self) -> impl Iterator<Item = &R> {
+        self.replicas().filter(|replica| replica.role() == Role::Leader)
     }
 
     /// A leader has said who may lead after it. What was said in an earlier term does not count.
@@ -137,9 +172,8 @@ impl<R: GroupReplica> Host<R> {
         let now_ms = self.time().monotonic_ms;
         while let Some((id, claim)) = self.suspicions.take_due(now_ms) {
             let Some(replica) = self.replica(id) else { continue };
-            let leader = replica.leader();
             // Somebody else leads, perhaps it does so itself.
-            if replica.role() == Role::Leader || leader.is_some_and(|leader| leader != claim.leader) {
+            if replica.role() == Role::Leader || claim.is_settled(replica.leader()) {
                 continue;
             }
             self.act(id, |replica, actions| {
@@ -147,7 +181,9 @@ impl<R: GroupReplica> Host<R> {
                 replica.forget_leader(actions);
                 replica.campaign(actions);
             });
-            self.suspicions.put(id, Claim { due_ms: now_ms + AGAIN_MS, ..claim });
+            if let Some(claim) = claim.again(now_ms + AGAIN_MS) {
+                self.suspicions.put(id, claim);
+            }
         }
     }
 }

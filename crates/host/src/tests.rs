@@ -396,6 +396,23 @@ fn a_late_word_of_the_suspect_does_not_end_the_claim() {
 }
 
 #[test]
+fn whoever_should_lead_asks_a_few_times_while_nobody_does() {
+    let (mut host, seat) = follower(2);
+    host.act(seat, |replica, _| replica.leader = Some(None));
+    host.stand(seat, 2);
+
+    for time_ms in (0..1_000).step_by(10) {
+        pass_until(&mut host, time_ms);
+    }
+    assert_eq!((campaigns(&host, seat), host.next_due_ms()), (3, None));
+
+    host.stand(seat, 2);
+    host.act(seat, |replica, _| replica.leader = Some(Some(ReplicaId(1))));
+    pass_until(&mut host, 2_000);
+    assert_eq!(campaigns(&host, seat), 3, "somebody leads");
+}
+
+#[test]
 fn everything_is_handed_over_with_another_heir_at_every_try() {
     let mut host = Host::default();
     let seats = [add(&mut host, 1, 1), add(&mut host, 2, 1)];
@@ -419,6 +436,31 @@ fn everything_is_handed_over_with_another_heir_at_every_try() {
     assert_eq!(status.given_up, [ShardId(2), ShardId(3)]);
     assert_eq!(host.replica(alone).unwrap().asked, []);
     assert_eq!(host.replica(seats[1]).unwrap().asked.len(), 2, "time is up");
+}
+
+/// A host whose disk stands still with a write of what it leads.
+#[test]
+fn a_leader_whose_disk_stalls_is_to_hand_over_until_it_leads_nothing() {
+    let mut host = Host::default();
+    let seat = add(&mut host, 1, 1);
+    host.act(seat, |replica, _| (replica.gathered, replica.heirs) = (1, vec![ReplicaId(3)]));
+    host.end_turn();
+    let _batch = host.begin_batch().unwrap();
+    assert!(!host.watch_lead());
+
+    pass_until(&mut host, 1_000);
+    assert!(host.watch_lead());
+    host.hand_over(2_000);
+    assert!(!host.watch_lead(), "it is on its way");
+    assert_eq!(host.replica(seat).unwrap().asked, [ReplicaId(3)]);
+
+    pass_until(&mut host, 2_000);
+    assert!(!host.watch_lead(), "given up for now");
+    assert!(host.watch_lead(), "but the disk still stands");
+    host.hand_over(3_000);
+    host.act(seat, |replica, _| replica.leader = Some(Some(ReplicaId(3))));
+    assert!(!host.watch_lead() && !host.watch_lead(), "nothing is led here");
+    assert_eq!(host.hand_over_status(), None);
 }
 
 #[test]

@@ -19,7 +19,6 @@ use shardine_router::{CoordLook, CoordStatus, Response};
 use shardine_shard::Message;
 use shardine_shard::coord::{Ask, NodeCall, NodeReply, Opening, StreamId, Ticket};
 use shardine_store::Storage;
-use shardine_transport::Change;
 use shardine_ydb::{CoordEngine, Hear};
 
 pub(crate) use self::groups::groups;
@@ -27,6 +26,7 @@ use self::thread::CoordThread;
 use crate::atlas::Sheet;
 use crate::clock::Clock;
 use crate::exchange::{Exchange, refused};
+use crate::failover::PeerNews;
 use crate::log_thread::{self, LogNews, Synced};
 use crate::owner_thread;
 use crate::snapshot_thread::{self, SnapshotNews};
@@ -62,8 +62,8 @@ pub(crate) enum CoordMessage {
     SnapshotNow(ShardId),
     /// A peer's message for a group.
     Step(ShardId, Message),
-    /// A peer is silent, or there again.
-    Peer(Change),
+    /// What the other nodes say of themselves.
+    Peer(PeerNews),
     /// A new map.
     Map(Arc<Sheet>),
     /// Give every lead to somebody else: the node stops.
@@ -131,13 +131,9 @@ impl Coordination {
     }
 
     /// Whom the control links tell which nodes live.
-    pub fn hear_of_peers(&self) -> Box<dyn Fn(Change) + Send> {
+    pub fn hear_of_peers(&self) -> Box<dyn Fn(PeerNews) + Send> {
         let messages = self.messages.clone();
-        Box::new(move |change| drop(messages.send(CoordMessage::Peer(change))))
-    }
-
-    pub fn hand_over(&self) {
-        let _ = self.messages.send(CoordMessage::HandOver);
+        Box::new(move |news| drop(messages.send(CoordMessage::Peer(news))))
     }
 
     pub fn close_streams(&self) {
@@ -174,6 +170,10 @@ impl Window {
 
     pub fn snapshot_now(&self, group: ShardId) {
         let _ = self.messages.send(CoordMessage::SnapshotNow(group));
+    }
+
+    pub fn hand_over(&self) {
+        let _ = self.messages.send(CoordMessage::HandOver);
     }
 
     pub fn status(&self, done: Box<dyn FnOnce(Vec<CoordStatus>) + Send>) {

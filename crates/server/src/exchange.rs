@@ -329,6 +329,17 @@ impl Exchange {
         self.ask_lanes(|done| LaneMessage::Status { done }, finish);
     }
 
+    /// Gives every lead of this node to somebody else, or goes on doing so.
+    pub fn hand_over(&self) {
+        self.tell_lanes(|| LaneMessage::HandOver);
+        if let Some(window) = self.coord.get() {
+            window.hand_over();
+        }
+        if let Some(meta) = self.meta() {
+            meta.hand_over();
+        }
+    }
+
     /// Groups of this node's lanes that it leads and others could.
     pub fn leads(&self, patience: std::time::Duration) -> usize {
         let (give, take) = std::sync::mpsc::channel();

@@ -8,7 +8,7 @@ mod calls;
 mod numbered;
 
 mod peers;
-mod suspicion;
+mod leaders;
 mod forward;
 mod questions;
 mod definitions;
@@ -40,6 +40,7 @@ pub(crate) use self::sql::lane_of as sql_lane;
 pub(crate) use self::tally::PASSED_KEEP_MS;
 use crate::clock::Clock;
 use crate::exchange::Exchange;
+use crate::failover::{self, PeerNews};
 use crate::lane_message::{LaneMessage, Mailbox};
 
 const WAKER: Token = Token(usize::MAX);
@@ -276,7 +277,7 @@ impl Lane {
                 self.connections.close_door();
             }
             LaneMessage::Stop => self.stopping = true,
-            LaneMessage::HandOver => self.core.hand_over(),
+            LaneMessage::HandOver => failover::hand_over(&mut self.core.host),
             LaneMessage::Raft { shard, message } => self.core.step(shard, message),
             LaneMessage::LeaderNews(news) => {
                 self.core.reroute(|routes| routes.hear(news.shard, news.term, Some(news.leader)));
@@ -286,11 +287,11 @@ impl Lane {
                     links.add(peer, stream, &rest, self.poll.registry(), &mut self.core);
                 }
             }
-            LaneMessage::Peer(change) => {
-                if let Some(links) = &mut self.links {
-                    links.change(change, self.poll.registry());
+            LaneMessage::Peer(news) => {
+                if let (PeerNews::Life(change), Some(links)) = (&news, &mut self.links) {
+                    links.change(*change, self.poll.registry());
                 }
-                self.core.peer_changed(change);
+                self.core.hear_of_peers(&news);
             }
             LaneMessage::Send(messages) => {
                 if let Some(links) = &mut self.links {
@@ -334,7 +335,7 @@ impl Lane {
 
     fn tick_if_due(&mut self) {
         let now = self.core.time().monotonic_ms;
-        self.core.run_campaigns();
+        self.core.host.run_due();
         if now < self.next_tick_ms {
             return;
         }
@@ -364,7 +365,7 @@ impl Lane {
             return Duration::ZERO;
         }
         let now = self.clock.now().monotonic_ms;
-        let due = self.core.next_campaign_ms().unwrap_or(u64::MAX).min(self.next_tick_ms);
+        let due = self.core.host.next_due_ms().unwrap_or(u64::MAX).min(self.next_tick_ms);
         Duration::from_millis(due.saturating_sub(now).max(1))
     }
 }

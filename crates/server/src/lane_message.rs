@@ -12,9 +12,10 @@ use shardine_router::{
     Ticket,
 };
 use shardine_shard::{Caller, Message};
-use shardine_transport::{Change, LeaderNews};
+use shardine_transport::LeaderNews;
 
 use crate::atlas::Sheet;
+use crate::failover::PeerNews;
 use crate::log_thread::Synced;
 use crate::snapshot_thread::SnapshotNews;
 
@@ -60,8 +61,8 @@ pub(crate) enum LaneMessage {
         stream: TcpStream,
         rest: Vec<u8>,
     },
-    /// A peer is silent, or there again.
-    Peer(Change),
+    /// What the other nodes say of themselves.
+    Peer(PeerNews),
     /// Another node says who leads a shard.
     LeaderNews(LeaderNews),
     /// A peer's message for a shard of this lane, which came on another one's link.

@@ -19,6 +19,7 @@ mod lane_message;
 mod exchange;
 mod catalogue;
 mod peers;
+mod failover;
 
 mod journal;
 mod log_thread;

@@ -17,12 +17,12 @@ use shardine_router::Response;
 use shardine_shard::Message;
 use shardine_shard::meta::{Command, Joiner, Reply};
 use shardine_store::{DataDir, Storage};
-use shardine_transport::Change;
 
 use self::asked::to_response;
 use self::thread::{MetaThread, Parts};
 use crate::clock::Clock;
 use crate::exchange::Exchange;
+use crate::failover::PeerNews;
 use crate::lane_message::Respond;
 use crate::log_thread::{self, LogNews, Synced};
 use crate::peers::{Book, BulkSender, MapNews};
@@ -42,8 +42,8 @@ pub(crate) enum MetaMessage {
     Persisted(Synced),
     Snapshot(SnapshotNews),
     SnapshotNow,
-    /// A peer is silent, or there again.
-    Peer(Change),
+    /// What the other nodes say of themselves.
+    Peer(PeerNews),
     News(MapNews),
     /// A command for whoever leads the group.
     Ask {
@@ -82,8 +82,8 @@ impl MetaHandle {
         let _ = self.messages.send(MetaMessage::SnapshotNow);
     }
 
-    pub fn peer(&self, change: Change) {
-        let _ = self.messages.send(MetaMessage::Peer(change));
+    pub fn peer(&self, news: PeerNews) {
+        let _ = self.messages.send(MetaMessage::Peer(news));
     }
 
     pub fn hear(&self, news: MapNews) {

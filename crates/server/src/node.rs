@@ -252,9 +252,7 @@ impl Node {
     /// lane finishes its turn and its last log write. `watch` hears of the rows on their way and may end the wait.
     pub fn stop(self, limit: Duration, watch: &mut dyn FnMut(Flushing) -> ControlFlow<()>) -> Stopped {
         let until = Instant::now() + limit;
-        if let Some((meta, _)) = &self.neighbours {
-            meta.handle.hand_over();
-            self.coord.hand_over();
+        if self.neighbours.is_some() {
             stop::hand_over(&self.exchange);
         }
         self.exchange.tell_lanes(|| LaneMessage::CloseDoor);
@@ -300,9 +298,9 @@ fn start_control(
     let (tell_coord, tell_meta, hear_map) = (coord.hear_of_peers(), meta.handle.clone(), meta.handle.clone());
     let audience = Audience {
         lanes: exchange.inboxes.clone(),
-        tell: Box::new(move |change| {
-            tell_coord(change);
-            tell_meta.peer(change);
+        tell: Box::new(move |news| {
+            tell_coord(news.clone());
+            tell_meta.peer(news);
         }),
         deliver: Arc::new(move |delivery| match delivery {
             Delivery::Snapshot(shard, message) => receiver.step(shard, *message),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use shardine_router::{Call, NodeCall, Response, ShardsCall, TableWriteback};
 
 use crate::exchange::Exchange;
-use crate::lane_message::LaneMessage;
+use crate::failover::HAND_OVER_MS;
 
 /// How often progress is told, and SQL asked again after it refused.
 const STEP: Duration = Duration::from_millis(100);
@@ -60,16 +60,14 @@ pub(crate) fn flush(exchange: &Arc<Exchange>, until: Instant, watch: &mut dyn Fn
     }
 }
 
-/// How long the others may take to take over.
-const HAND_OVER_TIME: Duration = Duration::from_secs(3);
-
 /// Gives every lead to somebody else, and waits until it has it: clients of other nodes notice nothing of the end then.
 pub(crate) fn hand_over(exchange: &Arc<Exchange>) {
-    let until = Instant::now() + HAND_OVER_TIME;
-    exchange.tell_lanes(|| LaneMessage::HandOver);
+    let until = Instant::now() + Duration::from_millis(HAND_OVER_MS);
+    exchange.hand_over();
     while exchange.leads(PATIENCE) > 0 && Instant::now() < until {
         std::thread::sleep(HAND_OVER_STEP);
-        exchange.tell_lanes(|| LaneMessage::HandOver);
+        // Something may have come to be led meanwhile.
+        exchange.hand_over();
     }
 }
 

@@ -13,13 +13,13 @@ use shardine_shard::coord::{
     NodeCall, NodeLine, NodeReply, Opening, Refusal, Replica, StatusCode, StreamId, StreamMessage, Ticket,
 };
 use shardine_shard::meta::{Work, work_of};
-use shardine_transport::Change;
 use shardine_ydb::Hear;
 
 use super::{CoordMessage, RespondNode, group, groups, look};
 use crate::atlas::Sheet;
 use crate::clock::Clock;
 use crate::exchange::Exchange;
+use crate::failover::{self, Owner};
 use crate::journal::{Journal, Written};
 use crate::lane_message::LaneMessage;
 use crate::log_thread::LogThread;
@@ -169,14 +169,13 @@ impl CoordThread {
             CoordMessage::Snapshot(SnapshotNews::Failed(seat)) => self.host.snapshot_failed(seat),
             CoordMessage::SnapshotNow(group) => self.snapshot_now(group),
             CoordMessage::Step(group, message) => self.host.step(group, message),
-            CoordMessage::Peer(Change::Suspected(node)) => {
-                if let Some(map) = self.sheet.as_ref().map(|sheet| Arc::clone(&sheet.cluster)) {
-                    self.host.suspect(node, |group, replica| map.node_of(group, replica) == Some(node));
+            CoordMessage::Peer(news) => {
+                if let Some(sheet) = &self.sheet {
+                    failover::hear(&mut self.host, &news, &sheet.cluster);
                 }
             }
-            CoordMessage::Peer(Change::Cleared(node)) => self.host.trust(node),
             CoordMessage::Map(sheet) => self.turn_to(sheet),
-            CoordMessage::HandOver => self.hand_over(),
+            CoordMessage::HandOver => failover::hand_over(&mut self.host),
             CoordMessage::CloseStreams => {
                 self.is_closed = true;
                 for (stream, sink) in std::mem::take(&mut self.sinks) {
@@ -254,6 +253,7 @@ impl CoordThread {
         self.host.tick();
         self.host.run_due();
         self.ticks += 1;
+        failover::watch(&mut self.host, &self.exchange, Owner::Coordination, self.ticks);
         if self.ticks.is_multiple_of(WORK_TICKS) {
             self.work_for_map();
         }
@@ -381,16 +381,6 @@ impl CoordThread {
                 }
                 Some(Work::Report(command)) => self.exchange.report(*command),
             }
-        }
-    }
-
-    fn hand_over(&mut self) {
-        for seat in self.seats.clone() {
-            self.host.act(seat, |replica, actions| {
-                if replica.is_serving() && !replica.group().is_alone() {
-                    let _ = replica.hand_over(None, actions);
-                }
-            });
         }
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use shardine_host::{Host, SeatId};
 use shardine_model::key::Interval;
 use shardine_model::{
-    Ack, Answer, Backing, Catalogue, CatalogueVersion, ErrorCode, NodeId, Position, Refusal, Request, RequestEpoch,
-    RowKey, ShardId, TableId, Timestamp,
+    Ack, Answer, Backing, Catalogue, CatalogueVersion, ErrorCode, NodeId, Position, Refusal, ReplicaId, Request,
+    RequestEpoch, RowKey, ShardId, TableId, Timestamp,
 };
 use shardine_router::forward::Attempt;
 use shardine_router::{
@@ -24,10 +24,10 @@ use super::numbered::Numbered;
 use super::questions::Questions;
 use super::sql::SqlJobs;
 use super::stopwatch::{Kind, Stopwatch};
-use super::suspicion::Campaigns;
 use crate::atlas::Sheet;
 use crate::clock::Clock;
 use crate::exchange::Exchange;
+use crate::failover::{self, Owner};
 use crate::journal::{Journal, Written};
 use crate::lane_message::{LaneMessage, LaneStatus, Respond, ShardDone};
 use crate::log_thread::{LogThread, Synced};
@@ -104,7 +104,7 @@ pub(crate) struct Core {
     pub(super) nursery: Nursery,
     /// Absent on a node that is alone.
     pub(super) sheet: Option<Arc<Sheet>>,
-    pub(super) work_ticks: u64,
+    pub(super) ticks: u64,
     pub(super) exchange: Arc<Exchange>,
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) outside: Waiting,
@@ -119,7 +119,8 @@ pub(crate) struct Core {
     /// Room for the next answers.
     spare_answers: Vec<(Caller, Answer)>,
     threads: Vec<std::thread::JoinHandle<()>>,
-    pub(super) campaigns: Campaigns,
+    /// What was last told of each seat: term and leader.
+    pub(super) told: BTreeMap<SeatId, (u64, ReplicaId)>,
     /// Absent on a node that is alone.
     pub(super) way: Option<Way>,
     pub(super) departures: Vec<Departure>,
@@ -155,7 +156,7 @@ impl Core {
             seats,
             nursery,
             sheet,
-            work_ticks: 0,
+            ticks: 0,
             exchange,
             catalogue: Arc::default(),
             outside: Waiting::default(),
@@ -168,7 +169,7 @@ impl Core {
             answers: Vec::new(),
             spare_answers: Vec::new(),
             threads: vec![log.thread],
-            campaigns: Campaigns::default(),
+            told: BTreeMap::new(),
             way,
             departures: Vec::new(),
             questions: Questions::default(),
@@ -203,6 +204,8 @@ impl Core {
 
     pub fn tick(&mut self) {
         self.host.tick();
+        self.ticks += 1;
+        failover::watch(&mut self.host, &self.exchange, Owner::Lane(self.number), self.ticks);
     }
 
     /// Requests that were asked of this lane so far.

@@ -102,10 +102,9 @@ impl Core {
 
     /// Does what operations of the map ask of the groups that are led here, and tells meta what has become of it.
     pub fn work_for_map(&mut self) {
-        self.work_ticks += 1;
         let Some(sheet) = self.sheet.clone() else { return };
-        let is_look = self.work_ticks.is_multiple_of(LOOK_TICKS);
-        if !is_look && (sheet.full.operations.is_empty() || !self.work_ticks.is_multiple_of(WORK_TICKS)) {
+        let is_look = self.ticks.is_multiple_of(LOOK_TICKS);
+        if !is_look && (sheet.full.operations.is_empty() || !self.ticks.is_multiple_of(WORK_TICKS)) {
             return;
         }
         let is_meant = |shard: ShardId| is_look || sheet.full.operation_on(shard).is_some();

@@ -12,16 +12,15 @@ use std::time::Duration;
 
 use shardine_host::{Host, SeatId};
 use shardine_model::{NodeId, ReplicaId, ShardId};
-use shardine_shard::Role;
 use shardine_shard::meta::{Followers, Joiner, Replica, Ticket};
 use shardine_store::DataDir;
-use shardine_transport::Change;
 
 use super::MetaMessage;
 use super::asked::{Asked, Open, Waiter};
 use crate::atlas::Sheet;
 use crate::clock::Clock;
 use crate::exchange::{Exchange, Neighbourhood};
+use crate::failover::{self, Owner};
 use crate::journal::{Journal, Written};
 use crate::lane_message::LaneMessage;
 use crate::log_thread::LogThread;
@@ -183,26 +182,14 @@ impl MetaThread {
             MetaMessage::Snapshot(SnapshotNews::Saved(seat, index)) => self.parts.host.snapshot_saved(seat, index),
             MetaMessage::Snapshot(SnapshotNews::Failed(seat)) => self.parts.host.snapshot_failed(seat),
             MetaMessage::SnapshotNow => drop(self.parts.host.snapshot_now(ShardId::META)),
-            MetaMessage::Peer(Change::Suspected(node)) => {
-                let cluster = Arc::clone(&self.sheet.cluster);
-                self.parts.host.suspect(node, |shard, replica| cluster.node_of(shard, replica) == Some(node));
-            }
-            MetaMessage::Peer(Change::Cleared(node)) => self.parts.host.trust(node),
+            MetaMessage::Peer(news) => failover::hear(&mut self.parts.host, &news, &self.sheet.cluster),
             MetaMessage::News(MapNews::Has(node, version)) => self.hear_version(node, version),
             MetaMessage::News(MapNews::Delta(bytes)) => self.hear_delta(&bytes),
             MetaMessage::Ask { command, done } => self.asked.add(Open::new(command, done, self.now_ms())),
             MetaMessage::Submit { command, done } => self.submit(&command, Waiter::Foreign(done)),
             MetaMessage::Answered { number, response } => self.asked.hear(number, response, self.now_ms()),
             MetaMessage::Announced(reply) => self.hear_announced(reply),
-            MetaMessage::HandOver => {
-                if let Some(seat) = self.seat() {
-                    self.parts.host.act(seat, |replica, actions| {
-                        if replica.role() == Role::Leader && !replica.group().is_alone() {
-                            let _ = replica.hand_over(None, actions);
-                        }
-                    });
-                }
-            }
+            MetaMessage::HandOver => failover::hand_over(&mut self.parts.host),
             MetaMessage::Stop => return false,
         }
         true
@@ -217,6 +204,7 @@ impl MetaThread {
         self.ticks += 1;
         self.parts.host.tick();
         self.parts.host.run_due();
+        failover::watch(&mut self.parts.host, &self.parts.exchange, Owner::Meta, self.ticks);
         if self.is_serving() {
             self.lead();
         } else {

@@ -6,7 +6,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use shardine_model::{NodeId, ReplicaId, ShardId};
-use shardine_transport::{Change, LeaderNews};
+use shardine_transport::{Change, Lead, LeaderNews};
+
+use crate::failover::Owner;
 
 #[derive(Debug, Default)]
 pub(crate) struct Board {
@@ -21,6 +23,14 @@ struct Told {
     versions: BTreeMap<NodeId, u64>,
     /// Since when.
     silent: BTreeMap<NodeId, Instant>,
+    ranking: Ranking,
+}
+
+/// What this node leads and who may follow it there. Invariant: the number grows with every change.
+#[derive(Debug, Default)]
+struct Ranking {
+    number: u64,
+    leads: BTreeMap<Owner, Vec<Lead>>,
 }
 
 impl Board {
@@ -49,6 +59,22 @@ impl Board {
     /// Who leads, as far as is known.
     pub fn leads(&self) -> Vec<LeaderNews> {
         self.lock().leads.values().copied().collect()
+    }
+
+    /// What one owner of this node leads, and who may follow there.
+    pub fn rank(&self, owner: Owner, leads: Vec<Lead>) {
+        let ranking = &mut self.lock().ranking;
+        if ranking.leads.get(&owner) != Some(&leads) {
+            ranking.leads.insert(owner, leads);
+            ranking.number += 1;
+        }
+    }
+
+    /// The number of the list of everything that this node leads, and the list if that is another one than the one that is known.
+    pub fn ranking(&self, known: impl FnOnce(u64) -> bool) -> (u64, Option<Vec<Lead>>) {
+        let ranking = &self.lock().ranking;
+        let list = || ranking.leads.values().flatten().copied().collect();
+        (ranking.number, (!known(ranking.number)).then(list))
     }
 
     pub fn note_version(&self, node: NodeId, version: u64) {
@@ -121,6 +147,32 @@ mod tests {
         assert!(board.post(lead(4, 1)));
         assert_eq!(board.own_news(NodeId(1)), [lead(4, 1)]);
         assert!(board.own_news(NodeId(2)).is_empty());
+    }
+
+    #[test]
+    fn a_list_of_leads_is_told_until_it_is_known_and_again_when_it_changes() {
+        let board = Board::default();
+        let lead = |heirs: &[ReplicaId]| Lead {
+            shard: ShardId(1),
+            term: 3,
+            leader: ReplicaId(1),
+            committed: 0,
+            age_ms: None,
+            is_asleep: false,
+            heirs: shardine_transport::Heirs::of(heirs),
+        };
+        let told = |known: u64| board.ranking(|number| number == known);
+        board.rank(Owner::Lane(0), vec![lead(&[ReplicaId(2), ReplicaId(3)])]);
+        let (number, list) = told(0);
+        assert_eq!(list.map(|list| list.len()), Some(1));
+
+        board.rank(Owner::Lane(0), vec![lead(&[ReplicaId(2), ReplicaId(3)])]);
+        assert_eq!(told(number), (number, None), "nothing has changed");
+        board.rank(Owner::Lane(1), vec![lead(&[ReplicaId(3), ReplicaId(2)])]);
+
+        let (newer, list) = told(number);
+        assert!(newer > number);
+        assert_eq!(list.map(|list| list.len()), Some(2), "of all owners");
     }
 
     #[test]

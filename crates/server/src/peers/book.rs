@@ -65,6 +65,11 @@ impl Book {
         self.who.node
     }
 
+    /// Grows with every start of this process.
+    pub fn incarnation(&self) -> u64 {
+        self.who.incarnation
+    }
+
     /// The other nodes.
     pub fn peers(&self) -> Vec<NodeId> {
         self.read().known.keys().copied().collect()

@@ -12,7 +12,9 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use shardine_model::{CatalogueVersion, NodeId, Timestamp};
 use shardine_transport::limits::PULSE_MS;
-use shardine_transport::{Change, Clocks, Goodbye, Item, LeaderNews, LinkKind, Liveness, MapDelta, MapVersion, Pulse};
+use shardine_transport::{
+    Change, Clocks, Goodbye, Item, Lead, LeaderNews, Leads, LinkKind, Liveness, MapDelta, MapVersion, Pulse,
+};
 
 use super::board::Board;
 use super::book::Book;
@@ -20,12 +22,16 @@ use super::bulk::{Deliver, Receivers};
 use super::guests::{Arrived, Guests};
 use super::link::{Closed, Link};
 use crate::clock::Clock;
+use crate::failover::PeerNews;
 use crate::lane_message::{Inbox, LaneMessage};
 use crate::owner_thread;
 
 const WAKER: Token = Token(0);
 const LISTENER: Token = Token(1);
 const FIRST_LINK: usize = 2;
+
+/// Bits of a list's number that count within one start of a node; those above are the start's.
+const LIST_BITS: u32 = 32;
 
 /// Milliseconds between two dials of a node that does not answer.
 const DIAL_EVERY_MS: u64 = 100;
@@ -65,8 +71,8 @@ impl ControlHandle {
 /// Who is told what this thread finds out.
 pub(crate) struct Audience {
     pub lanes: Vec<Inbox>,
-    /// Which nodes live, for those who have no inbox.
-    pub tell: Box<dyn Fn(Change) + Send>,
+    /// Which nodes live and who may follow whom, for those who have no inbox.
+    pub tell: Box<dyn Fn(PeerNews) + Send>,
     /// Who gets what has arrived on bulk links.
     pub deliver: Deliver,
     /// Who keeps the map.
@@ -101,7 +107,17 @@ pub(crate) struct Control {
     next_pulse_ms: u64,
     /// Which version of the map each node was last heard to have.
     versions: BTreeMap<NodeId, u64>,
+    lists: BTreeMap<NodeId, Lists>,
     buffer: Vec<u8>,
+}
+
+/// Lists of what nodes lead, by their numbers, which are never used again.
+#[derive(Clone, Copy, Default)]
+struct Lists {
+    /// The newest one of the node's that this one has.
+    heard: u64,
+    /// The newest one of this node's that the node has.
+    told: u64,
 }
 
 /// The link that this node has dialled, or when it dials again.
@@ -145,6 +161,7 @@ impl Control {
             next_token: FIRST_LINK,
             next_pulse_ms: 0,
             versions: BTreeMap::new(),
+            lists: BTreeMap::new(),
             buffer: Vec::new(),
         };
         Ok((control, ControlHandle { messages: sender, waker }))
@@ -231,6 +248,7 @@ impl Control {
             self.dialled.remove(&node);
             self.liveness.forget(node);
             self.versions.remove(&node);
+            self.lists.remove(&node);
             let links = self.links.extract_if(.., |_, link| link.peer() == node);
             let links: Vec<Link> = links.map(|(_, link)| link).collect();
             links.into_iter().for_each(|link| link.close(self.poll.registry()));
@@ -260,11 +278,19 @@ impl Control {
             let walls = self.clocks.others_ms(self.now_ms).chain([wall_ms]);
             self.clock.hear_other_times(walls.map(Timestamp));
         }
+        let first = self.book.incarnation() << LIST_BITS;
         for Dialled { token, .. } in self.dialled.values() {
             let Some(link) = token.and_then(|token| self.links.get_mut(&token)) else { continue };
             if link.is_open() {
                 let (echo_ms, held_ms) = self.clocks.echo(link.peer(), self.now_ms);
-                let pulse = Pulse { sent_ms: self.now_ms, echo_ms, held_ms, wall_ms, map, ..Pulse::default() };
+                let lists = self.lists.get(&link.peer()).copied().unwrap_or_default();
+                let (number, news) = self.board.ranking(|number| lists.told == first + number);
+                let mut bytes = Vec::new();
+                news.iter().flatten().for_each(|lead| lead.encode(&mut bytes));
+                let leads = news.map(|_| Leads::new(&bytes).expect("just written"));
+                let (list, list_heard) = (first + number, lists.heard);
+                let sent_ms = self.now_ms;
+                let pulse = Pulse { sent_ms, echo_ms, held_ms, wall_ms, map, list, list_heard, leads };
                 let _ = link.outbox().push(&Item::Pulse(pulse));
             }
         }
@@ -377,6 +403,7 @@ impl Control {
             Item::Pulse(pulse) => {
                 self.clocks.hear(peer, pulse, self.now_ms);
                 self.hear_version(peer, pulse.map);
+                self.hear_lists(peer, pulse);
             }
             Item::Leader(news) => {
                 if self.board.post(*news) {
@@ -401,6 +428,16 @@ impl Control {
             | Item::End(_)
             | Item::TransferRefused(_)
             | Item::Taken(_) => {}
+        }
+    }
+
+    fn hear_lists(&mut self, peer: NodeId, pulse: &Pulse<'_>) {
+        let lists = self.lists.entry(peer).or_default();
+        lists.told = pulse.list_heard;
+        if let Some(leads) = pulse.leads.filter(|_| pulse.list > lists.heard) {
+            lists.heard = pulse.list;
+            let leads: Arc<[Lead]> = leads.iter().collect();
+            self.tell_owners(&PeerNews::Heirs(leads));
         }
     }
 
@@ -447,8 +484,12 @@ impl Control {
             Change::Cleared(node) => tracing::info!(node = self.book.name(node), "a node is there again"),
         }
         self.board.note(change);
-        self.audience.lanes.iter().for_each(|lane| lane.send(LaneMessage::Peer(change)));
-        (self.audience.tell)(change);
+        self.tell_owners(&PeerNews::Life(change));
+    }
+
+    fn tell_owners(&self, news: &PeerNews) {
+        self.audience.lanes.iter().for_each(|lane| lane.send(LaneMessage::Peer(news.clone())));
+        (self.audience.tell)(news.clone());
     }
 
     fn flush(&mut self) {
