@@ -82,6 +82,11 @@ impl Activity {
         }
     }
 
+    /// Somebody takes what is written: a response that goes on is no silence.
+    fn told(&self) {
+        self.state().quiet_since = Instant::now();
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,6 +128,15 @@ impl Watched {
             self.activity.heard();
         }
     }
+
+    /// Bytes that the system has taken: it does not for long if the client takes none. On HTTP/2 they may be pings, which say
+    /// nothing of requests.
+    fn told(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if self.protocol == Protocol::One && matches!(written, Poll::Ready(Ok(bytes)) if bytes > 0) {
+            self.activity.told();
+        }
+        written
+    }
 }
 
 impl AsyncRead for Watched {
@@ -143,7 +157,8 @@ impl AsyncRead for Watched {
 
 impl AsyncWrite for Watched {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.told(written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -163,6 +178,7 @@ impl AsyncWrite for Watched {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.told(written)
     }
 }

@@ -1,10 +1,13 @@
 //! The loop over real sockets.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::Body;
 use axum::routing::get;
+use futures_util::stream::unfold;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -25,7 +28,15 @@ async fn open(limits: Limits) -> Door {
         tokio::time::sleep(Duration::from_millis(300)).await;
         "late"
     };
-    let router = Router::new().route("/", get(|| async { "hello" })).route("/slow", get(slow));
+    let ticks = || async {
+        let tick = |left: u32| async move {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            (left > 0).then(|| (Ok::<_, Infallible>(if left > 1 { "tick " } else { "end" }), left - 1))
+        };
+        Body::from_stream(unfold(10, tick))
+    };
+    let router =
+        Router::new().route("/", get(|| async { "hello" })).route("/slow", get(slow)).route("/ticks", get(ticks));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -66,6 +77,25 @@ async fn a_connection_may_rest_between_requests_but_not_for_ever() {
     assert!(answer(&mut stream).await.ends_with("hello"));
 
     assert_eq!(answer(&mut stream).await, "", "an idle connection is closed");
+}
+
+/// reliability S12: idleness is that of the client, and whoever reads a long answer is not idle.
+#[tokio::test]
+async fn an_answer_that_goes_on_for_longer_than_a_connection_may_rest_is_given_to_its_end() {
+    let door = open(Limits { grace: Duration::from_millis(1), ..brief() }).await;
+    let mut stream = TcpStream::connect(door.address).await.unwrap();
+    stream.write_all(b"GET /ticks HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+
+    let mut whole = String::new();
+    loop {
+        let part = answer(&mut stream).await;
+        if part.is_empty() {
+            break;
+        }
+        whole += &part;
+    }
+
+    assert!(whole.matches("tick").count() == 9 && whole.contains("end"), "{whole}");
 }
 
 #[tokio::test]

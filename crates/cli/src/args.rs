@@ -7,6 +7,7 @@ use crate::bench::BenchArgs;
 use crate::cluster::{ExplainArgs, ShardsArgs, StatusArgs};
 use crate::config::ConfigArgs;
 use crate::coord::CoordArgs;
+use crate::dialogs::DialogsArgs;
 use crate::doctor::DoctorArgs;
 use crate::init::InitArgs;
 use crate::node::{NodeArgs, NodesArgs};
@@ -85,10 +86,13 @@ pub enum Command {
     /// All nodes: where they are, whether they live, how many groups each leads
     #[command(after_help = "Example:\n  shardine nodes")]
     Nodes(NodesArgs),
-    /// Look at the nodes of a cluster
+    /// Look at the nodes of a cluster, use them otherwise, take them out
     Node(NodeArgs),
-    /// All shards with their leaders and sizes
-    #[command(after_help = "Example:\n  shardine shards\n  shardine shards suspend 2")]
+    /// All shards with their leaders and sizes; suspends them, gives their leads to others
+    #[command(
+        visible_alias = "shard",
+        after_help = "Example:\n  shardine shards\n  shardine shards suspend 2\n  shardine shard transfer-leader 2 --to n3"
+    )]
     Shards(ShardsArgs),
     /// Where a key lives and how it stands, or which shards a scan visits
     #[command(after_help = "Example:\n  shardine explain users:lili\n  shardine explain --scan users")]
@@ -100,6 +104,8 @@ pub enum Command {
     /// Compare memory with SQL while both go on; fails if rows differ
     #[command(after_help = "Example:\n  shardine verify\n  shardine verify users --json")]
     Verify(VerifyArgs),
+    /// Serve chats and their messages over HTTP, in front of a cluster
+    Dialogs(DialogsArgs),
     /// Put load on the Redis door and measure
     #[command(
         after_help = "Example:\n  shardine bench --connections 64 --pipeline 16 --mix get:80,set:20 --seconds 10"

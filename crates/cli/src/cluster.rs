@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value as Json, json};
+use shardine_model::ShardId;
 use shardine_proto::v1;
 
 use crate::args::ServerArgs;
@@ -33,6 +34,27 @@ enum ShardsAction {
     /// Serve a suspended shard again
     #[command(after_help = "Example:\n  shardine shards resume 2\n  shardine shards resume")]
     Resume(SuspendArgs),
+    /// Have another node lead a shard; answers when it does
+    #[command(
+        after_help = "Example:\n  shardine shard transfer-leader 2 --to n3\n  shardine shard transfer-leader meta"
+    )]
+    TransferLeader(TransferLeaderArgs),
+}
+
+#[derive(Args)]
+struct TransferLeaderArgs {
+    /// The shard's number as `shardine shards` shows it, `coordination` or `meta`
+    #[arg(value_parser = group)]
+    shard: ShardId,
+    /// The name or number of a node that has a vote; without one the best heir leads
+    #[arg(long, value_name = "NODE")]
+    to: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+fn group(text: &str) -> Result<ShardId, &'static str> {
+    ShardId::named(text).ok_or("a shard's number, `coordination` or `meta`")
 }
 
 #[derive(Args)]
@@ -78,12 +100,28 @@ pub async fn shards(args: ShardsArgs, output: Output) -> Result<(), Complaint> {
             connection.cluster.resume_shards(request).await.map_err(|status| Complaint::from_status(&status))?;
             args.server
         }
+        Some(ShardsAction::TransferLeader(args)) => return transfer_leader(args, output).await,
     };
     let mut connection = Connection::open(&server).await?;
     let reply =
         connection.cluster.shards(v1::ShardsRequest {}).await.map_err(|status| Complaint::from_status(&status))?;
     let shards = reply.into_inner().shards;
     output.print(|| shards_text(&shards), || json!({ "shards": shards.iter().map(shard_json).collect::<Vec<_>>() }));
+    Ok(())
+}
+
+async fn transfer_leader(args: TransferLeaderArgs, output: Output) -> Result<(), Complaint> {
+    let mut connection = Connection::open(&args.server).await?;
+    let request = v1::TransferLeaderRequest { group: args.shard.0, to: args.to.unwrap_or_default() };
+    let reply = connection.cluster.transfer_leader(request).await.map_err(|status| Complaint::from_status(&status))?;
+    let leader = reply.into_inner().node;
+    let status = connection.cluster.status(v1::StatusRequest {}).await;
+    let nodes = status.map_err(|status| Complaint::from_status(&status))?.into_inner().nodes;
+    let name = nodes.into_iter().find(|node| node.id == leader).map_or_else(|| leader.to_string(), |node| node.name);
+    output.print(
+        || format!("{} is led by {name}", args.shard.label()),
+        || json!({ "group": args.shard.0, "leader": value::unsigned(leader), "leader_name": name }),
+    );
     Ok(())
 }
 

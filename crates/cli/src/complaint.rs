@@ -180,7 +180,9 @@ fn hint(code: ErrorCode) -> (&'static str, &'static str) {
         ErrorCode::InDoubt => ("the change may or may not have been made", "shardine get KEY"),
         ErrorCode::Expired => ("the deadline passed; nothing was done", "a longer --timeout"),
         ErrorCode::Unauthenticated => ("the server wants a token", "--token TOKEN, or SHARDINE_TOKEN"),
-        ErrorCode::Forbidden => ("the token does not allow that", "a token with more rights"),
+        ErrorCode::Forbidden => {
+            ("the token does not allow that, or the cluster could not go on with it", "what the message says")
+        }
         ErrorCode::Unsupported => {
             ("this server, table or record does not offer that", "docs/errors.md; shardine --version on both sides")
         }

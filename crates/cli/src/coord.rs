@@ -2,11 +2,13 @@
 
 mod guard;
 mod hold;
+mod launch;
 mod nodes;
 mod semaphores;
 mod sessions;
 mod show;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -45,6 +47,16 @@ enum CoordCommand {
     /// Watches over a command that runs under a lock; started by `sem acquire` and by nobody else
     #[command(hide = true, after_help = "Example:\n  shardine coord sem acquire backup --ephemeral -- ./backup.sh")]
     Guard,
+    /// Becomes a command under a lock when its guard knows of it; started by `sem acquire` and by nobody else
+    #[command(hide = true, after_help = "Example:\n  shardine coord sem acquire backup --ephemeral -- ./backup.sh")]
+    Launch {
+        /// Who opens the gate
+        parent: i32,
+        /// What the gate is called there
+        gate: i32,
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    },
 }
 
 /// Which semaphores are meant.
@@ -75,6 +87,7 @@ pub async fn run(args: CoordArgs, output: Output) -> Result<ExitCode, Complaint>
             guard::run();
             Ok(ExitCode::SUCCESS)
         }
+        CoordCommand::Launch { parent, gate, command } => launch::run(parent, gate, &command),
     }
 }
 

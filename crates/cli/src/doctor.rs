@@ -1,5 +1,7 @@
 //! `doctor`: looks for what makes a node slow or unsafe, and says what to do about each finding.
 
+mod joining;
+
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,6 +13,7 @@ use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 use shardine_proto::v1;
 
+use self::joining::Candidate;
 use crate::args::ServerArgs;
 use crate::cluster::{is_well, size};
 use crate::complaint::{Code, Complaint};
@@ -40,6 +43,12 @@ pub struct DoctorArgs {
     /// The HTTP door
     #[arg(long, env = "SHARDINE_HTTP", default_value = "127.0.0.1:7480", value_name = "ADDR")]
     http: SocketAddr,
+    /// Before `start`: what the node is to be called
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Before `start`: gRPC doors of nodes of the cluster that it is to join, or to come back to
+    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
+    join: Vec<String>,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -75,6 +84,8 @@ impl Finding {
 pub async fn run(args: DoctorArgs, output: Output) -> Result<(), Complaint> {
     let mut findings = vec![data_dir(&args.data), free_space(&args.data), sync_latency(&args.data)];
     findings.extend([file_limit(), huge_pages(), clock()]);
+    let candidate = Candidate { data: &args.data, name: args.name.as_deref(), join: &args.join };
+    findings.extend(joining::look(&candidate, &args.server).await);
     let status = ask(&args.server).await;
     let serving = status.is_ok();
     findings.push(door("redis port", args.redis, serving));

@@ -6,6 +6,7 @@
 // In the order in which a command meets them.
 mod args;
 mod complaint;
+mod confirm;
 mod connection;
 mod log;
 mod progress;
@@ -15,6 +16,7 @@ mod bench;
 mod cluster;
 mod config;
 mod coord;
+mod dialogs;
 mod doctor;
 mod init;
 mod node;
@@ -76,6 +78,7 @@ fn run_plain(command: Command, output: Output) -> Result<(), Complaint> {
         Command::Up(up) => up::run(up, output),
         Command::Start(start) => start::run(start, output),
         Command::Init(init) => talk(init::run(init, output)),
+        Command::Dialogs(dialogs) => dialogs::run(dialogs, output),
         Command::Bench(bench) => bench::run(&bench, output),
         Command::Config(config) => config::run(&config, output),
         Command::Completions { shell } => {

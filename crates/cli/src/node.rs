@@ -1,4 +1,6 @@
-//! `nodes`, `node list` and `node show`.
+//! Nodes of a cluster: `nodes`, `node list` and `node show`; what is ordered of them is in `orders`.
+
+mod orders;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
@@ -10,6 +12,8 @@ use crate::complaint::Complaint;
 use crate::connection::Connection;
 use crate::show::{self, Output};
 use crate::value;
+
+use self::orders::{DrainArgs, ModeArgs, RemoveArgs, WeightArgs};
 
 #[derive(Args)]
 pub struct NodesArgs {
@@ -31,6 +35,20 @@ enum NodeAction {
     /// One node, and the shards of which it holds a replica
     #[command(after_help = "Example:\n  shardine node show n2")]
     Show(ShowArgs),
+    /// Empty a node: its leads and replicas go to others, and nothing new comes to it
+    #[command(
+        after_help = "Example:\n  shardine node drain n3 --watch\n  shardine node mode n3 rw      # take it back\n  shardine node remove n3        # once it is empty"
+    )]
+    Drain(DrainArgs),
+    /// What a node is used for: rw, ro (leads nothing that another can lead) or draining
+    #[command(after_help = "Example:\n  shardine node mode n3 ro\n  shardine node mode n3 rw")]
+    Mode(ModeArgs),
+    /// A node's share of reads that any replica may answer; 0 empties it as far as others can hold its replicas
+    #[command(after_help = "Example:\n  shardine node weight n3 300\n  shardine node weight n3 0")]
+    Weight(WeightArgs),
+    /// Take a node out for good: one that is empty, or one that is lost
+    #[command(after_help = "Example:\n  shardine node drain n3 --watch\n  shardine node remove n3 --yes")]
+    Remove(RemoveArgs),
 }
 
 #[derive(Args)]
@@ -45,6 +63,10 @@ pub async fn run(args: NodeArgs, output: Output) -> Result<(), Complaint> {
     match args.action {
         NodeAction::List(args) => list(args, output).await,
         NodeAction::Show(args) => show(&args, output).await,
+        NodeAction::Drain(args) => orders::drain(args, output).await,
+        NodeAction::Mode(args) => orders::mode(args, output).await,
+        NodeAction::Weight(args) => orders::weight(args, output).await,
+        NodeAction::Remove(args) => orders::remove(args, output).await,
     }
 }
 
@@ -87,11 +109,27 @@ async fn status(server: &ServerArgs) -> Result<v1::StatusReply, Complaint> {
 
 pub fn state(node: &v1::Node) -> String {
     match node.state() {
+        _ if node.removed => "REMOVED".to_owned(),
         v1::NodeState::Here => "here".to_owned(),
         v1::NodeState::Up => "up".to_owned(),
         v1::NodeState::Silent => format!("SILENT for {}", duration(node.silent_ms)),
         v1::NodeState::Mute => "DOES NOT ANSWER".to_owned(),
     }
+}
+
+/// As it is typed, too.
+fn mode_name(mode: v1::NodeMode) -> &'static str {
+    match mode {
+        v1::NodeMode::Unspecified => "-",
+        v1::NodeMode::ReadWrite => "rw",
+        v1::NodeMode::ReadOnly => "ro",
+        v1::NodeMode::Draining => "draining",
+    }
+}
+
+/// What it is there for, in one word.
+fn use_of(node: &v1::Node) -> &'static str {
+    if node.gateway { "gateway" } else { mode_name(node.mode()) }
 }
 
 pub fn nodes_text(nodes: &[v1::Node]) -> String {
@@ -101,6 +139,8 @@ pub fn nodes_text(nodes: &[v1::Node]) -> String {
             node.name.clone(),
             node.id.to_string(),
             state(node),
+            use_of(node).to_owned(),
+            node.weight.to_string(),
             format!("{} of {}", node.leads, node.replicas),
             node.redis.clone(),
             node.grpc.clone(),
@@ -110,7 +150,20 @@ pub fn nodes_text(nodes: &[v1::Node]) -> String {
             if said { format!("{} / {}", node.version, node.protocol) } else { "-".to_owned() },
         ]
     });
-    let header = ["NODE", "NUMBER", "STATE", "LEADS", "REDIS", "GRPC", "HTTP", "PEERS", "UP", "VERSION / PROTOCOL"];
+    let header = [
+        "NODE",
+        "NUMBER",
+        "STATE",
+        "MODE",
+        "WEIGHT",
+        "LEADS",
+        "REDIS",
+        "GRPC",
+        "HTTP",
+        "PEERS",
+        "UP",
+        "VERSION / PROTOCOL",
+    ];
     show::table(header, rows.collect())
 }
 
@@ -122,6 +175,7 @@ fn node_text(node: &v1::Node, held: &[u32], led: &[u32]) -> String {
     let mut text = format!("node {}   number {}   {}\n", node.name, node.id, state(node));
     let zone = if node.zone.is_empty() { "-" } else { &node.zone };
     text.push_str(&format!("zone        {zone}\n"));
+    text.push_str(&format!("mode        {}, weight {}\n", use_of(node), node.weight));
     for (door, address) in [("redis", &node.redis), ("grpc", &node.grpc), ("http", &node.http), ("peers", &node.peer)] {
         text.push_str(&format!("{door:<11} {address}\n"));
     }
@@ -143,6 +197,10 @@ pub fn node_json(node: &v1::Node) -> Json {
         "addresses": { "redis": node.redis, "grpc": node.grpc, "http": node.http, "peer": node.peer },
         "state": node.state().as_str_name().trim_start_matches("NODE_STATE_").to_ascii_lowercase(),
         "silent_ms": (node.state() == v1::NodeState::Silent).then(|| value::unsigned(node.silent_ms)),
+        "mode": mode_name(node.mode()),
+        "weight": node.weight,
+        "removed": node.removed,
+        "gateway": node.gateway,
         "replicas": value::unsigned(node.replicas),
         "leads": value::unsigned(node.leads),
         "version": Some(&node.version).filter(|version| !version.is_empty()),

@@ -31,6 +31,9 @@ pub struct StartArgs {
     /// Where the node stands; replicas go to different zones first
     #[arg(long, default_value = "")]
     zone: String,
+    /// Hold no data: take requests on all doors and pass them on
+    #[arg(long)]
+    gateway: bool,
     /// Stop when standard input ends: for whoever starts nodes and must not leave them behind
     #[arg(long, hide = true)]
     stop_with_stdin: bool,
@@ -39,8 +42,8 @@ pub struct StartArgs {
 }
 
 pub fn run(args: StartArgs, output: Output) -> Result<(), Complaint> {
-    let StartArgs { name, join, peer, advertise, zone, stop_with_stdin, node } = args;
-    let cluster = ClusterOptions { name, zone, join, peer, advertise };
+    let StartArgs { name, join, peer, advertise, zone, gateway: is_gateway, stop_with_stdin, node } = args;
+    let cluster = ClusterOptions { name, zone, is_gateway, join, peer, advertise };
     let mut process = NodeProcess::begin(node, output)?;
     process.options.cluster = Some(cluster.clone());
     check(&cluster, &process.options)?;

@@ -7,6 +7,7 @@ use shardine_service::text;
 
 use crate::args::ServerArgs;
 use crate::complaint::Complaint;
+use crate::confirm::confirm;
 use crate::connection::Connection;
 use crate::show::{self, Output};
 use crate::sql_args::{self, SqlArgs};
@@ -120,7 +121,9 @@ pub async fn run(args: TableArgs, output: Output) -> Result<(), Complaint> {
         TableCommand::Warm(args) => warm::run(args, output).await?,
         TableCommand::Drop { name, yes, server } => {
             if !yes {
-                confirm(&name)?;
+                let question =
+                    format!("drop table {name}, its records and its rows in SQL (not those of a mapped table)?");
+                confirm(&question, &name, &format!("table {name} was not dropped"))?;
             }
             let request = v1::DropTableRequest { name: name.clone() };
             let reply = Connection::open(&server).await?.tables.drop(request).await;
@@ -129,19 +132,6 @@ pub async fn run(args: TableArgs, output: Output) -> Result<(), Complaint> {
         }
     }
     Ok(())
-}
-
-/// Destroying asks first; where nobody can answer, the flag must say it.
-fn confirm(name: &str) -> Result<(), Complaint> {
-    use std::io::IsTerminal;
-    let refused = |cause: &str| Complaint::misused(format!("table {name} was not dropped"), cause, "--yes");
-    if !std::io::stdin().is_terminal() {
-        return Err(refused("nobody is there to confirm it"));
-    }
-    eprint!("drop table {name}, its records and its rows in SQL (not those of a mapped table)? type its name: ");
-    let mut typed = String::new();
-    std::io::stdin().read_line(&mut typed).map_err(Complaint::from_io)?;
-    if typed.trim() == name { Ok(()) } else { Err(refused("the name was not confirmed")) }
 }
 
 fn field(typed: &str) -> Result<v1::FieldDefinition, Complaint> {

@@ -87,6 +87,7 @@ fn assert_live(client: &mut Client) {
     }
 }
 
+/// reliability F13.
 #[test]
 fn records_137_a_jump_of_the_clock_ends_nothing_before_its_time() {
     let mut machine = Machine::start("+0");

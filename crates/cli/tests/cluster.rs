@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use shardine_testkit::sql_server::{Kind, Shared};
-use shardine_testkit::{Client, Cluster, PATIENCE, Reply, wait_for};
+use shardine_testkit::{Client, Cluster, Dir, PATIENCE, Reply, find_binary, wait_for};
 
 #[test]
 fn any_node_answers_any_key() {
@@ -117,8 +117,9 @@ fn check(cluster: &Cluster, place: usize, answered: &[(String, u64)]) {
     let newest: std::collections::BTreeMap<&String, u64> =
         answered.iter().map(|(key, number)| (key, *number)).collect();
     for (key, number) in newest {
-        let found = client.call(&["GET", key]).unwrap().text().and_then(|text| text.parse::<u64>().ok());
-        assert!(found.is_some_and(|found| found >= number), "{key} was answered {number} and is {found:?}");
+        let reply = client.call(&["GET", key]).unwrap();
+        let found = reply.text().and_then(|text| text.parse::<u64>().ok());
+        assert!(found.is_some_and(|found| found >= number), "{key} was answered {number} and is {reply:?}");
     }
 }
 
@@ -256,7 +257,12 @@ fn a_node_that_missed_the_log_gets_a_snapshot() {
     cluster.kill9(0).unwrap();
     let mut client = cluster.client(2).unwrap();
     for key in 0..90 {
-        assert_eq!(client.call(&["GET", &format!("large{key}")]).unwrap(), Reply::bulk(&value), "large{key}");
+        // Shards of which it has had no snapshot yet get theirs before they lead.
+        let read = wait_for("the shard to lead", PATIENCE, || {
+            let reply = client.call(&["GET", &format!("large{key}")])?;
+            Ok((!matches!(reply, Reply::Error(_))).then_some(reply))
+        });
+        assert_eq!(read.unwrap(), Reply::bulk(&value), "large{key}");
     }
 }
 
@@ -436,4 +442,39 @@ fn dead_letters_of_all_nodes_are_listed_at_each() {
     let count = json(&cluster, 2, &["writeback", "dead-letters"]);
     assert_eq!(count["dead_letters"], serde_json::json!([]));
     assert_eq!(shared.database.sql("SELECT count(*) FROM users WHERE age = 200").unwrap(), format!("{ROWS}\n"));
+}
+
+/// Nodes may have different numbers of lanes: a link ends at a lane that need not have what is asked for on it.
+#[test]
+fn nodes_with_different_lanes_serve_each_other() {
+    let mut cluster = Cluster::prepare(Dir::new().unwrap(), find_binary().unwrap(), 3, &[]).unwrap();
+    for (place, lanes) in ["1", "2", "3"].into_iter().enumerate() {
+        cluster.nodes[place].args = vec!["--lanes".to_owned(), lanes.to_owned()];
+    }
+    cluster.found(3, &["--shards", "6"]).unwrap();
+
+    for place in 0..3 {
+        let mut client = cluster.client(place).unwrap();
+        for key in 0..60 {
+            assert_eq!(client.call(&["SET", &format!("k{key}"), &place.to_string()]).unwrap(), Reply::ok(), "k{key}");
+            assert_eq!(client.call(&["GET", &format!("k{key}")]).unwrap(), Reply::bulk(place.to_string()));
+        }
+        assert_eq!(client.call(&["DBSIZE"]).unwrap(), Reply::Int(60));
+        let lock = ["coord", "sem", "acquire", "job", "--ephemeral", "--node", "/local/locks", "--", "true"];
+        let made = cluster.command(place, &["coord", "node", "create", "/local/locks"]).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let output = cluster.command(place, &lock).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    // Requests of connections that go while they are asked, and nodes that go while they answer.
+    for victim in 0..3 {
+        let writer = Writer::start(cluster.redis((victim + 1) % 3), &format!("round{victim}"));
+        writer.await_more(200);
+        cluster.kill9(victim).unwrap();
+        writer.await_more(200);
+        let (answered, ..) = writer.finish();
+        cluster.start(victim).unwrap();
+        cluster.wait_until_serving().unwrap();
+        check(&cluster, victim, &answered);
+    }
 }

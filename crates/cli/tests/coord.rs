@@ -137,7 +137,7 @@ fn a_command_runs_under_its_lock_and_its_exit_code_is_passed_on() {
     assert_eq!(shell.json(&["node", "list"])["nodes"][0]["sessions"], 0, "nobody is left behind");
 }
 
-/// coordination 55: when the session cannot be kept, the command does not outlive it, nor does what it started.
+/// coordination 55, reliability F23: when the session cannot be kept, the command does not outlive it, nor does what it started.
 #[test]
 fn a_command_is_killed_when_its_session_expires() {
     let mut shell = Shell::start();

@@ -152,6 +152,7 @@ fn damage_stops(shard: ShardId) {
     check(&mut client, |_| 3_000, None);
 }
 
+/// reliability F5.
 #[test]
 fn records_74_damage_in_the_log_stops_the_shard_it_hit() {
     damage_stops(ShardId(3));

@@ -145,7 +145,7 @@ fn a_fourth_node_is_useful_at_once() {
     check(&cluster, place, "second");
 }
 
-/// Two nodes are one voter and one learner, for two voters are worse than one; three survive the loss of any.
+/// records 128: two nodes are one voter and one learner, for two voters are worse than one; three survive the loss of any.
 #[test]
 fn a_cluster_of_one_grows_to_three() {
     let mut cluster = Cluster::form(1, &[], &[]).unwrap();
@@ -167,4 +167,34 @@ fn a_cluster_of_one_grows_to_three() {
     cluster.start(0).unwrap();
     cluster.wait_until_serving().unwrap();
     check(&cluster, 0, "two");
+}
+
+/// All nodes lose their power, and come back at other addresses: what each knows of the others leads nowhere.
+#[test]
+fn nodes_that_all_change_their_addresses_find_each_other() {
+    let mut cluster = Cluster::form(3, &[], &[]).unwrap();
+    write(&cluster, 0, "before");
+
+    for (order, only) in [([2, 0, 1], None), ([0, 1, 2], Some(1))] {
+        for place in 0..3 {
+            cluster.kill9(place).unwrap();
+            cluster.relocate(place).unwrap();
+            cluster.nodes[place].join = only;
+        }
+        for place in order {
+            cluster.start(place).unwrap();
+        }
+        cluster.wait_until_serving().unwrap();
+
+        for place in 0..3 {
+            check(&cluster, place, "before");
+        }
+    }
+    // It is in the map: whoever is restarted alone finds the others without being told.
+    write(&cluster, 1, "after");
+    cluster.kill9(2).unwrap();
+    cluster.nodes[2].join = Some(2);
+    cluster.start(2).unwrap();
+    cluster.wait_until_serving().unwrap();
+    check(&cluster, 2, "after");
 }

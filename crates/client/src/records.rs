@@ -27,6 +27,7 @@
 mod value;
 mod change;
 mod scan;
+mod table;
 mod error;
 // How requests find their way.
 mod way;
@@ -45,6 +46,7 @@ use tokio::time::Instant;
 pub use self::change::{Change, Changed, Show};
 pub use self::error::Error;
 pub use self::scan::{Page, Scan};
+pub use self::table::{FieldType, Table};
 pub use self::value::{FromValue, Record, Row, Value};
 /// The one list of codes for all doors (`docs/errors.md`).
 pub use shardine_model::ErrorCode;
@@ -172,6 +174,37 @@ impl Records {
             }
         });
         Ok(Page::from_message(page.await?))
+    }
+
+    /// Makes a table; one that is there already stays as it is ([`Records::table`] tells what it is).
+    pub async fn create_table(&self, table: &Table) -> Result<(), Error> {
+        // A second one is refused, so it may be asked for until there is an answer, like a read.
+        let errand = Errand { position: None, nature: Nature::Read, until: self.until() };
+        let made = self.way.go(&errand, |attempt| {
+            let asked = table.to_message();
+            async move {
+                let (request, mut tables) = (attempt.request(asked), attempt.tables());
+                tables.create(request).await.map(drop).map_err(|status| Verdict::of_status(&status))
+            }
+        });
+        match made.await {
+            Err(error) if error.code() == Some(ErrorCode::Exists) => Ok(()),
+            made => made,
+        }
+    }
+
+    /// A table's definition; `None` if there is no such table.
+    pub async fn table(&self, name: &str) -> Result<Option<Table>, Error> {
+        let errand = Errand { position: None, nature: Nature::Read, until: self.until() };
+        let found = self.way.go(&errand, |attempt| {
+            let asked = v1::ShowTableRequest { name: name.to_owned() };
+            async move {
+                let (request, mut tables) = (attempt.request(asked), attempt.tables());
+                let answered = tables.show(request).await.map_err(|status| Verdict::of_status(&status))?;
+                Ok(answered.into_inner())
+            }
+        });
+        table::unknown_is_none(found.await)
     }
 
     fn get_request(&self, row: &Row) -> v1::GetRequest {

@@ -88,7 +88,7 @@ async fn a_semaphore_from_create_to_delete() {
     assert_eq!(status(one.describe("jobs", OWNERS).await), Some(Status::NotFound));
 }
 
-/// coordination 164, 167, 177: a watch that was replaced fires without a change.
+/// coordination 164, 167, 177, reliability F25: a watch that was replaced fires without a change.
 #[tokio::test]
 async fn a_watch_fires_once_and_says_why() {
     let (_server, client) = start().await;

@@ -10,11 +10,12 @@ use shardine_model::log::{HardState, LogEntry, LogEntryKind, SnapshotMeta};
 
 use crate::membership::{Members, conf_state};
 use crate::message::{Body, Kind, Message, RaftMessage, Stamps};
+use crate::rest::Rest;
 use crate::window::{Keep, Window};
 
 /// Ticks without a leader before a replica stands for election; the real number is drawn between this and twice it.
-const ELECTION_TICKS: usize = 10;
-const HEARTBEAT_TICKS: usize = 2;
+pub(crate) const ELECTION_TICKS: usize = 10;
+pub(crate) const HEARTBEAT_TICKS: usize = 2;
 /// Ticks without a word of a leader before one that has no vote asks whether it still belongs to the group.
 const INQUIRY_TICKS: usize = 2 * ELECTION_TICKS;
 /// Bytes of entries in one message to a follower.
@@ -88,7 +89,8 @@ pub struct Ready {
     pub snapshot: Option<(SnapshotMeta, Bytes)>,
     pub entries: Vec<LogEntry>,
     /// To be written with the entries, never after them: beside a change of members it says how much of the log before it
-    /// is committed, so that whoever comes back with the change knows the configurations before it (`membership.rs`).
+    /// is committed, so that whoever comes back with the change knows the configurations before it (`membership.rs`). When the change
+    /// itself is committed, that is written, too.
     pub hard_state: Option<HardState>,
     /// Whether `entries` or `hard_state` promise something that must survive a crash.
     pub must_sync: bool,
@@ -108,8 +110,13 @@ pub struct Group {
     pub(crate) arriving: Option<(u64, u64)>,
     /// How many ticks a follower has been waiting for a snapshot that was sent to it, by id.
     pub(crate) snapshot_ticks: BTreeMap<u64, u32>,
+    pub(crate) rest: Rest,
+    /// Up to here the disk said at the start that the log is committed.
+    known_at_start: u64,
     /// Messages that raft-rs does not know, for the next [`Ready`].
     outbox: Vec<Message>,
+    #[cfg(feature = "mutants")]
+    pub(crate) mutant: Option<crate::mutant::Mutant>,
 }
 
 impl Group {
@@ -150,7 +157,11 @@ impl Group {
             installing: None,
             arriving: None,
             snapshot_ticks: BTreeMap::new(),
+            rest: Rest::default(),
+            known_at_start: commit,
             outbox: Vec::new(),
+            #[cfg(feature = "mutants")]
+            mutant: None,
         };
         group.settle_timeout();
         group
@@ -196,6 +207,7 @@ impl Group {
         if self.installing.is_some() {
             return;
         }
+        self.settle_down();
         self.node.tick();
         self.give_up_on_snapshots();
         self.inquire();
@@ -208,7 +220,10 @@ impl Group {
             return;
         }
         match message.0 {
-            Body::Raft(raft) => self.step_raft(raft),
+            Body::Raft(raft) => {
+                self.stir_by(&raft);
+                self.step_raft(raft);
+            }
             Body::Inquiry { from, conf_index, .. } => {
                 self.turn_away(from, conf_index);
             }
@@ -285,6 +300,7 @@ impl Group {
         if self.transferee().is_some() {
             return Err(Refused { why: WhyRefused::HandingOver, data });
         }
+        self.stir();
         self.node.propose(Vec::new(), data).expect("it leads, is a member, and hands over to nobody");
         Ok(self.last_proposed())
     }
@@ -299,6 +315,7 @@ impl Group {
         if self.role() != Role::Leader || !self.node.raft.commit_to_current_term() {
             return false;
         }
+        self.stir();
         self.node.read_index(context.to_be_bytes().to_vec());
         true
     }
@@ -330,14 +347,22 @@ impl Group {
         let raft_entries = ready.take_entries();
         self.node.mut_store().append(&raft_entries);
         let changes_members = raft_entries.iter().any(|entry| entry.get_entry_type() != EntryType::EntryNormal);
-        let hard_state = if changes_members { Some(&self.node.store().hard_state) } else { ready.hs() };
+        let is_change = |entry: &Entry| entry.get_entry_type() != EntryType::EntryNormal;
+        // What the disk knew at the start needs no write, and nobody would confirm one: it is applied before there is a host.
+        let known = self.known_at_start;
+        let settles_members = ready.committed_entries().iter().any(|entry| entry.index > known && is_change(entry));
+        if settles_members {
+            self.members.recorded_by = Some(ready.number());
+        }
+        let is_with_state = changes_members || settles_members;
+        let hard_state = if is_with_state { Some(&self.node.store().hard_state) } else { ready.hs() };
         let out = Ready {
             number: ready.number(),
             messages,
             snapshot,
             hard_state: hard_state.map(hard_state_of),
             entries: raft_entries.into_iter().map(log_entry).collect(),
-            must_sync: ready.must_sync(),
+            must_sync: ready.must_sync() || settles_members,
             persisted_messages,
             committed: ready.take_committed_entries().into_iter().map(log_entry).collect(),
             reads: ready.take_read_states().iter().filter_map(read_done).collect(),
@@ -369,6 +394,7 @@ impl Group {
     /// Everything up to this [`Ready`] is on disk.
     pub fn persisted(&mut self, number: u64) {
         self.node.on_persist_ready(number);
+        self.members.recorded_by.take_if(|recorded_by| *recorded_by <= number);
         if let Some((_, index)) = self.installing.take_if(|(installed_by, _)| *installed_by <= number) {
             self.node.advance_apply_to(index);
         }

@@ -28,8 +28,11 @@ impl Group {
     /// Stands for election at once: a group of one needs no patience, and an heir of a leader that is suspected of being
     /// dead has none. May be repeated while the votes are only asked for; one that is counting them waits.
     pub fn campaign(&mut self) {
-        // Refused also while a membership change is to be applied; then the next timeout does it.
-        if self.installing.is_none() && self.node.raft.state != StateRole::Candidate {
+        self.stir();
+        // Refused also while a membership change is to be applied; then the next timeout does it. raft-rs asks only its own timer
+        // whether it has a vote: others would vote for one that learns, and one that has nothing is a majority of nobody.
+        let raft = &self.node.raft;
+        if self.installing.is_none() && raft.promotable() && raft.state != StateRole::Candidate {
             let _ = self.node.campaign();
         }
         self.settle_timeout();
@@ -44,6 +47,7 @@ impl Group {
         if to == self.id() || !self.membership().voters.contains(&to) {
             return Err(TransferRefused::NoHeir(to));
         }
+        self.stir();
         self.node.transfer_leader(to.0);
         Ok(())
     }
@@ -57,10 +61,15 @@ impl Group {
     /// Believes no longer that somebody leads, so that others are heard who ask for votes. If the leader lives, its next word
     /// is enough to be believed again.
     pub fn forget_leader(&mut self) {
+        self.stir();
         let raft = &mut self.node.raft;
         if raft.state == StateRole::Follower && raft.leader_id != 0 {
             // Of the same term, so that the vote given in it stays given.
             raft.become_follower(raft.term, 0);
+            #[cfg(feature = "mutants")]
+            if self.mutant == Some(crate::mutant::Mutant::ForgetsVotes) {
+                raft.vote = 0;
+            }
         }
         self.settle_timeout();
     }

@@ -12,12 +12,18 @@ mod codec;
 
 mod membership;
 mod lead;
+mod rest;
 mod progress;
 mod snapshot;
+#[cfg(feature = "mutants")]
+mod mutant;
 
 pub use group::{Group, Options, Proposed, ReadDone, Ready, Refused, Restored, Role, WhyRefused};
 pub use lead::{Pulse, TransferRefused};
 pub use membership::{ChangeRefused, MembershipChange, Removed, Step};
 pub use message::{Message, Stamps};
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
 pub use progress::{Progress, ProgressState};
+pub use rest::REST_PACE;
 pub use window::Keep;

@@ -202,12 +202,14 @@ pub(crate) struct Members {
     alone: bool,
     /// A configuration without this replica, as another member has told.
     told_removed: Option<u64>,
+    /// The `Ready` whose write says that the newest change is committed, until it is on disk.
+    pub recorded_by: Option<u64>,
 }
 
 impl Members {
     pub fn new(own: ReplicaId, membership: Membership, conf_index: u64) -> Self {
         let alone = membership.is_alone(own);
-        Self { membership, conf_index, alone, told_removed: None }
+        Self { membership, conf_index, alone, told_removed: None, recorded_by: None }
     }
 
     pub fn note(&mut self, own: ReplicaId, membership: Membership, conf_index: u64) {
@@ -227,6 +229,21 @@ impl Group {
     #[must_use]
     pub fn conf_index(&self) -> u64 {
         self.members.conf_index
+    }
+
+    /// Of a leader: whether a majority of those who vote now will still know after any crash that the configuration in force is
+    /// committed. Until then whoever has left it must stay: a voter that comes back and does not know goes by the configuration before,
+    /// and needs their votes.
+    #[must_use]
+    pub fn is_conf_settled(&self) -> bool {
+        let (own, conf_index) = (self.id(), self.conf_index());
+        let progress = self.progress();
+        let knows = |replica: ReplicaId| match replica == own {
+            true => self.members.recorded_by.is_none(),
+            // What a follower says is on its disk; see `Group::ready` for the commit index beside a change.
+            false => progress.iter().any(|one| one.replica == replica && one.committed >= conf_index),
+        };
+        self.role() == Role::Leader && self.membership().is_quorum(knows)
     }
 
     /// Whether this replica alone is the majority and nobody follows it, so that its own disk decides.
@@ -255,6 +272,7 @@ impl Group {
 
     /// Proposes a change of members, if this replica leads and no other change is under way.
     pub fn propose_membership(&mut self, change: &MembershipChange) -> Result<Proposed, ChangeRefused> {
+        self.stir();
         if self.role() != Role::Leader {
             return Err(ChangeRefused::NotLeader);
         }
@@ -280,6 +298,8 @@ impl Group {
     /// newer version of this program wrote the entry.
     pub fn apply_membership(&mut self, entry: &LogEntry) -> Result<(), DecodeError> {
         let change = MembershipChange::decode(&entry.data)?;
+        #[cfg(feature = "mutants")]
+        let change = self.miscounted(change);
         // One that does not fit any more, as leaving twice after a change of leaders, does nothing, and on every replica alike.
         let Ok(state) = self.node.apply_conf_change(&change.to_raft()) else { return Ok(()) };
         let own = self.id();

@@ -114,6 +114,12 @@ impl Kind {
 }
 
 impl Message {
+    /// Whether its receiver is to stand for election at once: the leader hands over to it.
+    #[must_use]
+    pub fn is_call_to_lead(&self) -> bool {
+        matches!(&self.0, Body::Raft(raft) if raft.kind == Kind::TimeoutNow)
+    }
+
     #[must_use]
     pub fn from(&self) -> ReplicaId {
         match &self.0 {

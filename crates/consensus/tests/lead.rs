@@ -48,6 +48,27 @@ fn one_that_does_not_lead_proposes_nothing_and_hands_nothing_over() {
     assert!(follower.progress().is_empty() && follower.heirs().is_empty());
 }
 
+/// reliability I6, F28: suspicion makes every replica stand that followed the lost leader. One that learns would be voted for by
+/// those who do not know that it has no vote, and lead for ever; one that has nothing yet would count itself a majority of nobody.
+#[test]
+fn one_without_a_vote_does_not_stand() {
+    let mut net = Net::of(&[1, 2, 3]);
+    net.begin_empty(4);
+    net.begin_empty(5);
+    net.node(1).group.propose_membership(&MembershipChange::Simple(Step::Learn(ReplicaId(4)))).unwrap();
+    net.write("one");
+    net.cut_off(1);
+    [2, 3, 4].into_iter().for_each(|id| net.node(id).group.forget_leader());
+
+    [4, 5].into_iter().for_each(|id| net.node(id).group.campaign());
+    net.settle();
+
+    assert_eq!([4, 5].map(|id| net.nodes[&id].group.role()), [Role::Follower; 2]);
+    net.node(2).group.campaign();
+    net.settle();
+    assert_eq!(net.nodes[&2].group.role(), Role::Leader);
+}
+
 #[test]
 fn the_lead_is_given_to_a_voter_that_stays() {
     let mut net = Net::of(&[1, 2, 3]);
@@ -149,4 +170,61 @@ fn a_leaders_messages_say_what_is_really_committed() {
     assert!(beat.ends_with(&format!("l{committed}")), "{beat}");
     assert!(!beat.contains(&format!("c{committed} ")), "raft-rs says only what the third has: {beat}");
     assert_eq!(net.nodes[&1].group.pulse().map(|pulse| pulse.committed), Some(committed));
+}
+
+/// A group that rests says a quarter of what it would say, keeps its leader, and is awake as soon as it is wanted.
+#[test]
+fn a_group_that_nobody_wants_anything_of_says_little() {
+    let mut net = Net::of(&[1, 2, 3]);
+    net.write("one");
+    let said = |net: &mut Net| {
+        net.sent.clear();
+        net.tick(80);
+        net.sent.len()
+    };
+    net.tick(10);
+    let term = net.nodes[&2].group.term();
+
+    let (first, resting) = (said(&mut net), said(&mut net));
+
+    assert!(first > 80, "{first} messages while it falls asleep");
+    assert_eq!(resting, 80 / 2 / 4 * 4, "two heartbeats and their answers at a quarter of the pace");
+    net.write("two");
+    net.assert_same(&[1, 2, 3]);
+    assert!(said(&mut net) > 80, "it is awake again");
+    net.tick(1_000);
+    assert_eq!((net.leader(), net.nodes[&2].group.term()), (1, term));
+}
+
+/// One that comes back does not know that the others rest, and does not take its leader for lost.
+#[test]
+fn one_that_is_awake_hears_a_resting_leader_in_time() {
+    let mut net = Net::of(&[1, 2, 3]);
+    net.write("one");
+    net.tick(200);
+    let term = net.nodes[&1].group.term();
+
+    for life in 0..20 {
+        net.restart(2 + life % 2);
+        net.tick(37);
+    }
+
+    assert_eq!((net.leader(), net.nodes[&1].group.term()), (1, term));
+    net.write("two");
+    net.assert_same(&[1, 2, 3]);
+}
+
+/// Where nobody suspects the node of a leader that says nothing any more, its followers notice by themselves.
+#[test]
+fn a_resting_group_misses_its_leader() {
+    let mut net = Net::of(&[1, 2, 3]);
+    net.write("one");
+    net.tick(200);
+
+    net.cut_off(1);
+    net.tick(4 * 20 + 40);
+
+    assert_ne!(net.leader(), 1);
+    net.write("two");
+    assert_eq!(net.nodes[&2].lines, net.nodes[&3].lines);
 }

@@ -5,7 +5,7 @@ mod net;
 use net::{Net, ids};
 use shardine_consensus::{ChangeRefused, MembershipChange, ProgressState, Removed, Role, Step};
 use shardine_model::ReplicaId;
-use shardine_model::log::Membership;
+use shardine_model::log::{LogEntryKind, Membership};
 
 fn learn(id: u64) -> MembershipChange {
     MembershipChange::Simple(Step::Learn(ReplicaId(id)))
@@ -246,6 +246,23 @@ fn a_change_survives_a_restart_at_every_step() {
     }
 }
 
+/// Real processes: `a_lost_directory_never_comes_back_under_its_old_number` (cli). What a replica applies of its own disk when it starts
+/// is applied before anybody writes for it: one that waited for a write then would never speak again.
+#[test]
+fn a_change_that_the_disk_knows_is_committed_needs_no_write_at_the_next_start() {
+    let mut net = with_learner();
+    change(&mut net, &MembershipChange::Joint(vec![vote(4), remove(3)]));
+    net.write("one");
+    net.tick(5);
+
+    net.restart(1);
+
+    let committed = net.nodes[&1].commit_on_disk();
+    let ready = net.nodes.get_mut(&1).unwrap().group.ready().unwrap();
+    assert!(ready.committed.iter().any(|entry| entry.kind != LogEntryKind::Normal && entry.index <= committed));
+    assert_eq!((ready.hard_state, ready.entries.len()), (None, 0));
+}
+
 /// Whoever has the next change on disk has with it that the one before was committed. Else it could come back, stand for
 /// election under the configuration before both, and be elected by those who were removed.
 #[test]
@@ -262,6 +279,48 @@ fn a_change_on_disk_says_that_the_one_before_was_committed() {
     for id in [1, 2, 4] {
         assert!(net.nodes[&id].commit_on_disk() >= joint, "on {id}");
     }
+}
+
+/// reliability F30: those who have left a configuration go for good as soon as it is settled. So whoever stays must not need them any
+/// more, whatever it forgets in a crash: here the last one of three, at every moment from there on.
+#[test]
+fn whoever_stays_goes_on_alone_once_the_configuration_is_settled() {
+    let mut net = Net::of(&[1, 2, 3]);
+    net.write("one");
+    propose(&mut net, &MembershipChange::Joint(vec![remove(2), remove(3)]));
+    let is_settled = |net: &Net| {
+        let group = &net.nodes[&1].group;
+        *group.membership() == Membership::of(ids(&[1])) && group.is_conf_settled()
+    };
+    assert!(net.settle_until(is_settled));
+
+    [2, 3].into_iter().for_each(|gone| net.cut_off(gone));
+    net.lose_wire();
+    net.restart(1);
+    net.tick(60);
+
+    assert_eq!(net.nodes[&1].group.role(), Role::Leader);
+}
+
+/// The same with two others: neither of those that stay may need whoever has left.
+#[test]
+fn a_configuration_is_settled_when_a_majority_will_remember_it() {
+    let mut net = with_learner();
+    propose(&mut net, &MembershipChange::Joint(vec![vote(4), remove(3)]));
+    let is_settled = |net: &Net| {
+        let group = &net.nodes[&1].group;
+        *group.membership() == Membership::of(ids(&[1, 2, 4])) && group.is_conf_settled()
+    };
+    assert!(
+        net.settle_until(is_settled) || {
+            net.tick(5);
+            is_settled(&net)
+        }
+    );
+    let conf_index = net.nodes[&1].group.conf_index();
+
+    let knowing = [1, 2, 4].into_iter().filter(|id| net.nodes[id].commit_on_disk() >= conf_index).count();
+    assert!(knowing >= 2, "{knowing} of three know it");
 }
 
 /// A replica that was cut off while it was removed hears of it when it calls for votes.

@@ -1,11 +1,11 @@
 //! What is told of nodes, shards, SQL and coordination: made up, as there are none.
 
 use shardine_model::key::partition_key;
-use shardine_model::{ErrorCode, NodeId, Refusal, RowKeyBuf, ShardId, TableId, Timestamp, Version};
+use shardine_model::{ErrorCode, NodeId, NodeMode, Refusal, RowKeyBuf, ShardId, TableId, Timestamp, Version};
 use shardine_router::{
     CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, DeadLetterLine, Difference,
-    DifferenceKind, EngineStatus, Explanation, Residence, Response, ShardStatus, SqlError, TableWriteback,
-    VerifiedPage, WritebackReport, WritebackStatus,
+    DifferenceKind, DrainLeft, DrainReport, EngineStatus, Explanation, Operate, Residence, Response, ShardStatus,
+    SqlError, TableWriteback, VerifiedPage, WritebackReport, WritebackStatus,
 };
 
 use crate::shard::FakeShard;
@@ -88,6 +88,28 @@ impl FakeShard {
             expires_at: reply.expires_at,
         }
     }
+}
+
+/// An operator may have anything of node `n2`, which takes every lead; there is no other.
+pub(crate) fn operate(order: &Operate) -> Response {
+    match order {
+        Operate::Transfer { to: None, .. } => Response::Count(2),
+        Operate::Transfer { to: Some(node), .. } if node == "n2" => Response::Count(2),
+        Operate::Mode { node, .. } | Operate::Weight { node, .. } | Operate::Remove { node } if node == "n2" => {
+            Response::Done
+        }
+        _ => Response::Refused(Refusal::new(ErrorCode::NotFound, "there is no such node")),
+    }
+}
+
+/// Node `n2` waits for one shard.
+pub(crate) fn drain(node: &str) -> Response {
+    if node != "n2" {
+        return Response::Refused(Refusal::new(ErrorCode::NotFound, "there is no such node"));
+    }
+    let left = DrainLeft { shard: SHARD, leads: true, stuck: true, waits_for: "n3 is silent".into() };
+    let (node, name) = (NodeId(2), node.to_owned());
+    Response::Drain(Box::new(DrainReport { node, name, mode: NodeMode::Draining, weight: 100, left: vec![left] }))
 }
 
 /// One node with one session that holds the one semaphore; any other node is missing.

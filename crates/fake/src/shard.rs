@@ -143,6 +143,8 @@ impl FakeShard {
             Call::Node(NodeCall::Status | NodeCall::Cluster) => Response::Status(Box::new(self.status())),
             Call::Node(NodeCall::Routes) => Response::Routes(Box::default()),
             Call::Node(NodeCall::Coord(look)) => looks::coord(&look),
+            Call::Node(NodeCall::Operate(order)) => looks::operate(&order),
+            Call::Node(NodeCall::Drain { node }) => looks::drain(&node),
         }
     }
 

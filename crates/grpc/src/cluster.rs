@@ -1,18 +1,19 @@
 //! The service `Cluster`.
 
+use std::time::SystemTime;
+
 use shardine_model::ShardId;
 use shardine_proto::v1;
 use shardine_router::{
     CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, DifferenceKind, EngineStatus,
-    Explanation, NodeState, NodeStatus, ReplicaStatus, Residence, SemaphoreRange, ShardStatus, Switch, TableWriteback,
-    WritebackStatus,
+    Explanation, ReplicaStatus, Residence, SemaphoreRange, ShardStatus, Switch, TableWriteback, WritebackStatus,
 };
 use shardine_service::{DeadLetter, Failure, Found, RecordService, Verified, Verify};
 use tonic::{Request, Response, Status};
 
-use crate::convert;
 use crate::deadline::deadline;
 use crate::status::status_of;
+use crate::{convert, nodes};
 
 /// Sessions or semaphores of one page: as many as the HTTP door gives.
 const COORD_PAGE_DEFAULT: usize = 100;
@@ -37,7 +38,9 @@ impl v1::cluster_server::Cluster for Cluster {
         let status = self.record_service.cluster(until).await.map_err(status_of)?;
         let tables = self.record_service.writeback(until).await.map_err(status_of)?.tables;
         let trouble = shardine_service::trouble(&status, &tables);
-        Ok(Response::new(v1::StatusReply { trouble, ..status_out(status) }))
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let clock_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        Ok(Response::new(v1::StatusReply { trouble, clock_ms, ..status_out(status) }))
     }
 
     async fn shards(&self, request: Request<v1::ShardsRequest>) -> Answer<v1::ShardsReply> {
@@ -61,6 +64,42 @@ impl v1::cluster_server::Cluster for Cluster {
         let (until, shard) = (deadline(&request), request.into_inner().shard.map(ShardId));
         self.record_service.suspend(shard, Switch::Off, until).await.map_err(status_of)?;
         Ok(Response::new(v1::ResumeShardsReply {}))
+    }
+
+    async fn set_node_mode(&self, request: Request<v1::SetNodeModeRequest>) -> Answer<v1::SetNodeModeReply> {
+        let (until, request) = (deadline(&request), request.into_inner());
+        let mode = nodes::mode(request.mode()).map_err(|refusal| status_of(Failure::from(refusal)))?;
+        self.record_service.set_node_mode(request.node, mode, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::SetNodeModeReply {}))
+    }
+
+    async fn set_node_weight(&self, request: Request<v1::SetNodeWeightRequest>) -> Answer<v1::SetNodeWeightReply> {
+        let until = deadline(&request);
+        let v1::SetNodeWeightRequest { node, weight } = request.into_inner();
+        // One that does not fit is above the limit too.
+        let weight = u16::try_from(weight).unwrap_or(u16::MAX);
+        self.record_service.set_node_weight(node, weight, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::SetNodeWeightReply {}))
+    }
+
+    async fn remove_node(&self, request: Request<v1::RemoveNodeRequest>) -> Answer<v1::RemoveNodeReply> {
+        let (until, node) = (deadline(&request), request.into_inner().node);
+        self.record_service.remove_node(node, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::RemoveNodeReply {}))
+    }
+
+    async fn node_drain(&self, request: Request<v1::NodeDrainRequest>) -> Answer<v1::NodeDrainReply> {
+        let (until, node) = (deadline(&request), request.into_inner().node);
+        let report = self.record_service.drain_report(node, until).await.map_err(status_of)?;
+        Ok(Response::new(nodes::drain_out(report)))
+    }
+
+    async fn transfer_leader(&self, request: Request<v1::TransferLeaderRequest>) -> Answer<v1::TransferLeaderReply> {
+        let until = deadline(&request);
+        let v1::TransferLeaderRequest { group, to } = request.into_inner();
+        let to = Some(to).filter(|to| !to.is_empty());
+        let node = self.record_service.transfer_leader(ShardId(group), to, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::TransferLeaderReply { node: node.0 }))
     }
 
     async fn writeback_status(&self, request: Request<v1::WritebackStatusRequest>) -> Answer<v1::WritebackStatusReply> {
@@ -167,7 +206,7 @@ impl v1::cluster_server::Cluster for Cluster {
 fn status_out(status: EngineStatus) -> v1::StatusReply {
     v1::StatusReply {
         trouble: Vec::new(),
-        nodes: status.nodes.into_iter().map(node_out).collect(),
+        nodes: status.nodes.into_iter().map(nodes::node_out).collect(),
         node: status.node.0,
         version: status.version,
         uptime_ms: status.uptime_ms,
@@ -179,32 +218,7 @@ fn status_out(status: EngineStatus) -> v1::StatusReply {
         coordination: status.coordination.into_iter().map(group_out).collect(),
         counters: status.counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
         wall_ahead_ms: status.wall_ahead_ms,
-    }
-}
-
-fn node_out(node: NodeStatus) -> v1::Node {
-    let (state, silent_ms) = match node.state {
-        NodeState::Here => (v1::NodeState::Here, 0),
-        NodeState::Up => (v1::NodeState::Up, 0),
-        NodeState::Silent { for_ms } => (v1::NodeState::Silent, for_ms),
-        NodeState::Mute => (v1::NodeState::Mute, 0),
-    };
-    v1::Node {
-        id: node.node.0,
-        name: node.name,
-        zone: node.zone,
-        grpc: node.addresses.grpc,
-        redis: node.addresses.redis,
-        http: node.addresses.http,
-        peer: node.addresses.peer,
-        state: state.into(),
-        silent_ms,
-        replicas: node.replicas,
-        leads: node.leads,
-        version: node.version,
-        protocol: node.protocol,
-        uptime_ms: node.uptime_ms,
-        connections: node.connections,
+        clock_ms: 0,
     }
 }
 

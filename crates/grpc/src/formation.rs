@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use shardine_model::{ErrorCode, Refusal};
+use shardine_model::{ErrorCode, NodeId, Refusal};
 use shardine_proto::v1;
-use shardine_router::{Applicant, DoorAddresses, Formation as Engine, Joined, Made, Plan};
+use shardine_router::{Applicant, DoorAddresses, Formation as Engine, Joined, Made, Plan, Whereabouts};
 use shardine_service::Failure;
 use tonic::{Request, Response, Status};
 
@@ -42,6 +42,14 @@ impl v1::formation_server::Formation for Formation {
         }))
     }
 
+    async fn meet(&self, request: Request<v1::MeetRequest>) -> Answer<v1::MeetReply> {
+        let v1::MeetRequest { cluster, own } = request.into_inner();
+        let cluster = cluster.try_into().map(u128::from_be_bytes).map_err(|_| refused(missing("its cluster")))?;
+        let own = own.ok_or_else(|| missing("its whereabouts")).and_then(whereabouts).map_err(refused)?;
+        let known = self.engine.meet(cluster, own).map_err(refused)?;
+        Ok(Response::new(v1::MeetReply { known: known.into_iter().map(whereabouts_out).collect() }))
+    }
+
     async fn init(&self, request: Request<v1::InitRequest>) -> Answer<v1::InitReply> {
         let v1::InitRequest { sql, shards, coord_groups, nodes } = request.into_inner();
         let or = |asked: u32, default| if asked == 0 { default } else { asked };
@@ -70,11 +78,30 @@ fn refused(refusal: Refusal) -> Status {
 }
 
 fn applicant(request: v1::JoinRequest) -> Result<Applicant, Refusal> {
-    let v1::JoinRequest { name, addresses, zone, start } = request;
-    let missing = |what: &str| Refusal::new(ErrorCode::BadRequest, format!("a node that joins needs {what}"));
+    let v1::JoinRequest { name, addresses, zone, start, gateway } = request;
     if name.is_empty() {
-        return Err(missing("a name"));
+        return Err(missing("its name"));
     }
-    let v1::NodeAddresses { peer, grpc, redis, http } = addresses.ok_or_else(|| missing("addresses"))?;
-    Ok(Applicant { name, zone, addresses: DoorAddresses { peer, grpc, redis, http }, start })
+    let addresses = addresses_in(addresses)?;
+    Ok(Applicant { name, zone, addresses, is_gateway: gateway, start })
+}
+
+fn missing(what: &str) -> Refusal {
+    Refusal::new(ErrorCode::BadRequest, format!("a node has to say {what}"))
+}
+
+fn addresses_in(addresses: Option<v1::NodeAddresses>) -> Result<DoorAddresses, Refusal> {
+    let v1::NodeAddresses { peer, grpc, redis, http } = addresses.ok_or_else(|| missing("its addresses"))?;
+    Ok(DoorAddresses { peer, grpc, redis, http })
+}
+
+fn whereabouts(given: v1::Whereabouts) -> Result<Whereabouts, Refusal> {
+    let v1::Whereabouts { node, incarnation, addresses } = given;
+    Ok(Whereabouts { node: NodeId(node), incarnation, addresses: addresses_in(addresses)? })
+}
+
+fn whereabouts_out(known: Whereabouts) -> v1::Whereabouts {
+    let DoorAddresses { peer, grpc, redis, http } = known.addresses;
+    let addresses = Some(v1::NodeAddresses { peer, grpc, redis, http });
+    v1::Whereabouts { node: known.node.0, incarnation: known.incarnation, addresses }
 }

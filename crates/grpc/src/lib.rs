@@ -10,6 +10,7 @@ mod records;
 mod tables;
 // The next two serve people and machines that look after the cluster.
 mod cluster;
+mod nodes;
 mod formation;
 mod health;
 // What all of them use.

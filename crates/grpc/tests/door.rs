@@ -326,6 +326,27 @@ async fn records_67_shards_are_suspended_and_resumed() {
     assert!(!cluster.shards(v1::ShardsRequest {}).await.unwrap().into_inner().shards[0].suspended);
 }
 
+#[tokio::test]
+async fn nodes_take_orders() {
+    let Door { channel, .. } = open(GateOptions::default()).await;
+    let mut cluster = ClusterClient::new(channel);
+    let mode = |node: &str, mode: v1::NodeMode| v1::SetNodeModeRequest { node: node.into(), mode: mode.into() };
+
+    cluster.set_node_mode(mode("n2", v1::NodeMode::Draining)).await.unwrap();
+    let unsaid = cluster.set_node_mode(mode("n2", v1::NodeMode::Unspecified)).await.unwrap_err();
+    assert_eq!(code(&unsaid), ("bad_request", Code::InvalidArgument));
+    let unknown = cluster.set_node_mode(mode("n9", v1::NodeMode::ReadOnly)).await.unwrap_err();
+    assert_eq!(code(&unknown), ("not_found", Code::NotFound));
+    cluster.set_node_weight(v1::SetNodeWeightRequest { node: "n2".into(), weight: 300 }).await.unwrap();
+    let report = cluster.node_drain(v1::NodeDrainRequest { node: "n2".into() }).await.unwrap().into_inner();
+    assert_eq!((report.id, report.mode()), (2, v1::NodeMode::Draining));
+    let left = v1::DrainLeft { group: 1, leads: true, stuck: true, waits_for: "n3 is silent".into() };
+    assert_eq!(report.left, [left]);
+    cluster.remove_node(v1::RemoveNodeRequest { node: "n2".into() }).await.unwrap();
+    let lead = v1::TransferLeaderRequest { group: 1, to: String::new() };
+    assert_eq!(cluster.transfer_leader(lead).await.unwrap().into_inner().node, 2);
+}
+
 /// One question to the reflection service.
 async fn reflect(door: &Door, question: MessageRequest) -> MessageResponse {
     let request = ServerReflectionRequest { host: String::new(), message_request: Some(question) };

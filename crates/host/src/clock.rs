@@ -35,6 +35,8 @@ struct Unproven {
     /// The newest stamp on its disk: the time was later when the node started.
     stamp: Timestamp,
     started_ms: u64,
+    /// Somebody has told a time, even if there is no majority for it yet.
+    has_heard: bool,
 }
 
 /// The wall clock is not believed.
@@ -72,7 +74,7 @@ impl BelievedClock {
     /// ([`BelievedClock::hear_majority`]) or nobody does for [`PROOF_WAIT_MS`].
     pub fn begin_among_peers(&mut self, stamp: Timestamp, monotonic_ms: u64) {
         self.believe(stamp, monotonic_ms);
-        self.unproven = Some(Unproven { since_ms: monotonic_ms, stamp, started_ms: monotonic_ms });
+        self.unproven = Some(Unproven { since_ms: monotonic_ms, stamp, started_ms: monotonic_ms, has_heard: false });
     }
 
     /// What others are to be told: the time, or the wall clock's as long as nobody has said what time it is, so that nodes that
@@ -94,7 +96,7 @@ impl BelievedClock {
     /// is the best guess: it is late at worst, and right if only one of them is wrong and shows the past or the future.
     pub fn hear_other_times(&mut self, walls: impl Iterator<Item = Timestamp>, monotonic_ms: u64) {
         let Some(unproven) = &mut self.unproven else { return };
-        unproven.since_ms = monotonic_ms;
+        (unproven.since_ms, unproven.has_heard) = (monotonic_ms, true);
         // Clocks that are all right are a little apart: one of them may have stamped what is on the disk, another show less.
         let elapsed_ms = monotonic_ms.saturating_sub(unproven.started_ms);
         let earliest = Timestamp(unproven.stamp.plus_ms(elapsed_ms).0.saturating_sub(WALL_STEP_MS_MAX));
@@ -102,6 +104,12 @@ impl BelievedClock {
         if let Some(guess) = guess.filter(|guess| *guess > self.read(monotonic_ms)) {
             (self.believed, self.at_ms) = (guess, monotonic_ms);
         }
+    }
+
+    /// Whether this node has started again and heard of no clock but its own. Its time is that of its log then, perhaps long over.
+    #[must_use]
+    pub fn is_blind(&self) -> bool {
+        self.unproven.is_some_and(|unproven| !unproven.has_heard)
     }
 
     fn still_waits(&self, monotonic_ms: u64) -> bool {
@@ -298,9 +306,13 @@ mod tests {
         alone.hear_that_alone(wall(10), 110);
         assert_eq!(alone.read(110), wall(10));
 
+        assert!(contradicted.is_blind());
         contradicted.hear_other_times([].into_iter(), late_ms - 1);
+        assert!(!contradicted.is_blind(), "somebody has spoken");
         assert_eq!(contradicted.look(wall(PROOF_WAIT_MS), late_ms), Timestamp(NOON + PROOF_WAIT_MS));
+        assert!(gone.is_blind());
         assert_eq!(gone.look(wall(PROOF_WAIT_MS), late_ms), wall(PROOF_WAIT_MS));
+        assert!(!gone.is_blind());
     }
 
     /// Simulated: seeds 26111903454, 26111907195 and 26111911803 of records, where all nodes had been away for seconds and the

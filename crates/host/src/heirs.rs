@@ -176,6 +176,10 @@ impl<R: GroupReplica> Host<R> {
             if replica.role() == Role::Leader || claim.is_settled(replica.leader()) {
                 continue;
             }
+            if !self.may_stand(replica) {
+                self.suspicions.put(id, Claim { due_ms: now_ms + AGAIN_MS, ..claim });
+                continue;
+            }
             self.act(id, |replica, actions| {
                 // A late word of the suspected leader may have been believed.
                 replica.forget_leader(actions);

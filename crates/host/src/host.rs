@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use shardine_model::log::LogOp;
 use shardine_model::{ReplicaId, ShardId};
-use shardine_shard::{Message, SnapshotPart, Time};
+use shardine_shard::{Message, REST_PACE, Role, SnapshotPart, Time};
 
 use crate::handover::HandOver;
 use crate::heirs::Suspicions;
@@ -29,6 +29,9 @@ pub struct Part {
 pub struct Host<R: GroupReplica> {
     seats: Seats<R>,
     time: Time,
+    /// This node does not know what time it is ([`Host::set_blind`]).
+    is_blind: bool,
+    ticks: u64,
     log: LogQueue,
     /// Seats that something has happened to since their turn was last ended.
     touched: Vec<SeatId>,
@@ -56,6 +59,8 @@ impl<R: GroupReplica> Default for Host<R> {
         Self {
             seats: Seats::default(),
             time: Time::default(),
+            is_blind: false,
+            ticks: 0,
             log: LogQueue::default(),
             touched: Vec::new(),
             acted: Vec::new(),
@@ -87,8 +92,9 @@ impl<R: GroupReplica> Host<R> {
         id
     }
 
-    /// Takes a replica away, and what the disk has of it. Its last actions come with it: somebody may wait for an answer.
+    /// Takes a replica away, and what the disk has of it. Its last actions come with it: whoever waits for an answer is told.
     pub fn remove(&mut self, id: SeatId) -> Option<Seat<R>> {
+        self.act(id, R::retire);
         let seat = self.seats.remove(id)?;
         if let Some(due_ms) = seat.due_ms {
             self.due.remove(&(due_ms, id));
@@ -144,6 +150,18 @@ impl<R: GroupReplica> Host<R> {
         self.time = time;
     }
 
+    /// Says whether this node has started again and nobody has told it yet what time it is
+    /// ([`BelievedClock::is_blind`](crate::BelievedClock::is_blind)). Until then it stands for no election in which others have a vote: a leader
+    /// that stamps with the time at which its log ended serves what is over, and gives times to live that end when it hears the time.
+    pub fn set_blind(&mut self, is_blind: bool) {
+        self.is_blind = is_blind;
+    }
+
+    /// Whether a replica may ask for votes.
+    pub(crate) fn may_stand(&self, replica: &R) -> bool {
+        !self.is_blind || replica.voters().len() < 2
+    }
+
     /// A replica that knows what time it is, to be looked at.
     #[inline]
     pub fn look(&mut self, id: SeatId) -> Option<&R> {
@@ -184,12 +202,26 @@ impl<R: GroupReplica> Host<R> {
         self.each(R::campaign);
     }
 
-    /// One step of all timers.
+    /// One step of all timers. Of those that rest, every tick is for another part.
     pub fn tick(&mut self) {
         let time = self.time;
-        self.each(|replica, actions| replica.tick(time, actions));
+        self.ticks += 1;
+        let ids: Vec<SeatId> = self.seats.ids().filter(|id| self.is_due_for_tick(*id)).collect();
+        for id in ids {
+            // Who waits for a leader counts the ticks, and then stands for election.
+            let counts = |replica: &R| self.may_stand(replica) || replica.role() == Role::Leader;
+            if self.replica(id).is_some_and(counts) {
+                self.act(id, |replica, actions| replica.tick(time, actions));
+            }
+        }
         self.advance_hand_over();
         self.log.hurry();
+    }
+
+    fn is_due_for_tick(&self, id: SeatId) -> bool {
+        let rests = |seat: &Seat<R>| seat.replica.as_ref().is_ok_and(R::rests);
+        let is_turn = |seat: &Seat<R>| (self.ticks + u64::from(seat.shard.0)).is_multiple_of(REST_PACE);
+        self.seats.get(id).is_some_and(|seat| !rests(seat) || is_turn(seat))
     }
 
     /// Lets what is due happen between ticks.
@@ -218,6 +250,9 @@ impl<R: GroupReplica> Host<R> {
     /// removed has forgotten its vote, and must not be taken for the one who comes after it.
     pub fn step(&mut self, shard: ShardId, message: Message) {
         let Some(id) = self.seats.of_shard(shard) else { return };
+        if self.is_blind && message.is_call_to_lead() {
+            return;
+        }
         if self.seats.get(id).is_some_and(|seat| seat.replica_id == message.to()) {
             self.act(id, |replica, actions| replica.step(message, actions));
         }

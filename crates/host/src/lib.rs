@@ -18,14 +18,18 @@ mod log_queue;
 mod replica;
 mod heirs;
 mod handover;
+mod members;
+mod speakers;
 mod clock;
 
 pub use clock::{BelievedClock, Doubt, WALL_STEP_MS_MAX, signed_difference};
 pub use handover::HandOverStatus;
 pub use host::{Host, Part};
 pub use log_queue::{Batch, Receipt};
+pub use members::Move;
 pub use replica::{GroupReplica, Work};
 pub use seat::{Seat, SeatId};
+pub use speakers::Speakers;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,10 @@
 //! A replica as its host sees it, whichever state machine it holds.
 
 use shardine_model::{ReplicaId, ShardId};
-use shardine_shard::{Message, Persist, Replica, Role, SnapshotPart, Time, TransferRefused, coord, meta};
+use shardine_shard::{
+    ChangeRefused, Group, MembershipChange, Message, Persist, Replica, Role, SnapshotPart, Time, TransferRefused,
+    coord, meta,
+};
 
 pub trait GroupReplica {
     type Actions: Default;
@@ -13,6 +16,10 @@ pub trait GroupReplica {
     fn set_time(&mut self, time: Time);
     /// One step of the group's timers.
     fn tick(&mut self, time: Time, actions: &mut Self::Actions);
+    /// Whether one tick of [`shardine_shard::REST_PACE`] is enough for now.
+    fn rests(&self) -> bool {
+        false
+    }
     /// Stands for election at once.
     fn campaign(&mut self, actions: &mut Self::Actions);
     /// Believes no longer that somebody leads.
@@ -21,6 +28,8 @@ pub trait GroupReplica {
     fn hand_over(&mut self, to: Option<ReplicaId>, actions: &mut Self::Actions) -> Result<ReplicaId, TransferRefused>;
     /// Whether a hand-over has begun of which it is not known how it ends.
     fn is_handing_over(&self) -> bool;
+    /// Proposes a change of members.
+    fn change_members(&mut self, change: &MembershipChange, actions: &mut Self::Actions) -> Result<(), ChangeRefused>;
     fn step(&mut self, message: Message, actions: &mut Self::Actions);
     /// This log write, and all before it, is on disk.
     fn persisted(&mut self, number: u64, actions: &mut Self::Actions);
@@ -41,6 +50,10 @@ pub trait GroupReplica {
     fn snapshot_saved(&mut self, index: u64);
     fn snapshot_failed(&mut self);
 
+    /// It was removed, and is about to go: whoever waits for something is told.
+    fn retire(&mut self, actions: &mut Self::Actions);
+    /// Its part in its group.
+    fn group(&self) -> &Group;
     /// Who is believed to lead.
     fn leader(&self) -> Option<ReplicaId>;
     fn voters(&self) -> &[ReplicaId];
@@ -85,6 +98,22 @@ macro_rules! as_the_replica_does {
 
         fn is_handing_over(&self) -> bool {
             Self::is_handing_over(self)
+        }
+
+        fn change_members(
+            &mut self,
+            change: &MembershipChange,
+            actions: &mut Self::Actions,
+        ) -> Result<(), ChangeRefused> {
+            Self::change_members(self, change, actions)
+        }
+
+        fn retire(&mut self, actions: &mut Self::Actions) {
+            Self::retire(self, actions);
+        }
+
+        fn group(&self) -> &Group {
+            Self::group(self)
         }
 
         fn step(&mut self, message: Message, actions: &mut Self::Actions) {
@@ -133,15 +162,15 @@ macro_rules! as_the_replica_does {
         }
 
         fn leader(&self) -> Option<ReplicaId> {
-            self.group().leader()
+            Self::group(self).leader()
         }
 
         fn voters(&self) -> &[ReplicaId] {
-            &self.group().membership().voters
+            &Self::group(self).membership().voters
         }
 
         fn heirs(&self) -> Vec<ReplicaId> {
-            self.group().heirs()
+            Self::group(self).heirs()
         }
 
         fn role(&self) -> Role {
@@ -183,6 +212,11 @@ impl GroupReplica for Replica {
 
     fn tick(&mut self, time: Time, actions: &mut Self::Actions) {
         Self::tick(self, time, actions);
+    }
+
+    #[inline]
+    fn rests(&self) -> bool {
+        Self::rests(self)
     }
 
     /// One read-index round begins for all who read in the turn (records 53), and SQL is asked for what was missed in it, for all

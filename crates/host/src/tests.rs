@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogOp, LogWrite, SnapshotMeta};
 use shardine_model::{NodeId, ReplicaId, ShardId};
-use shardine_shard::{Message, Persist, Role, SnapshotPart, Time, TransferRefused};
+use shardine_shard::{
+    ChangeRefused, Group, MembershipChange, Message, Persist, Role, SnapshotPart, Time, TransferRefused,
+};
 
 use crate::{GroupReplica, Host, SeatId, Work};
 
@@ -28,6 +30,8 @@ struct Memory {
     writes: u64,
     persisted: Vec<u64>,
     turns_ended: u64,
+    ticks: u64,
+    is_resting: bool,
     due_ms: Option<u64>,
     timers_run: u64,
     pieces_left: u64,
@@ -37,6 +41,7 @@ struct Memory {
     heirs: Vec<ReplicaId>,
     asked: Vec<ReplicaId>,
     campaigns: u64,
+    retired: u64,
 }
 
 impl Memory {
@@ -66,7 +71,12 @@ impl GroupReplica for Memory {
     fn set_time(&mut self, time: Time) {
         self.time_ms = time.monotonic_ms;
     }
-    fn tick(&mut self, _: Time, _: &mut Actions) {}
+    fn tick(&mut self, _: Time, _: &mut Actions) {
+        self.ticks += 1;
+    }
+    fn rests(&self) -> bool {
+        self.is_resting
+    }
     fn campaign(&mut self, _: &mut Actions) {
         self.campaigns += 1;
     }
@@ -90,6 +100,18 @@ impl GroupReplica for Memory {
     fn heirs(&self) -> Vec<ReplicaId> {
         self.heirs.clone()
     }
+    fn change_members(&mut self, _: &MembershipChange, _: &mut Actions) -> Result<(), ChangeRefused> {
+        Ok(())
+    }
+
+    fn retire(&mut self, _: &mut Actions) {
+        self.retired += 1;
+    }
+
+    fn group(&self) -> &Group {
+        unreachable!("nobody here has a map")
+    }
+
     fn step(&mut self, _: Message, _: &mut Actions) {}
     fn persisted(&mut self, number: u64, _: &mut Actions) {
         self.persisted.push(number);
@@ -189,6 +211,24 @@ fn a_turn_costs_the_seats_that_were_touched_and_no_others() {
     assert_eq!(ended(&host) - before, 30, "gathered, proposed and persisted, ten times");
 }
 
+/// Of four ticks one, and each at its own.
+#[test]
+fn one_that_rests_gets_a_tick_now_and_then() {
+    let (mut host, seats) = host_of(8);
+    for seat in &seats[1..] {
+        host.act(*seat, |replica, _| replica.is_resting = true);
+    }
+    host.end_turn();
+
+    for _ in 0..4 {
+        host.tick();
+        host.end_turn();
+    }
+
+    let ticks: Vec<u64> = host.replicas().map(|replica| replica.ticks).collect();
+    assert_eq!(ticks, [4, 1, 1, 1, 1, 1, 1, 1]);
+}
+
 #[test]
 fn what_comes_while_a_batch_is_under_way_shares_the_next_one() {
     let (mut host, seats) = host_of(3);
@@ -234,7 +274,8 @@ fn a_receipt_for_a_replica_that_has_left_reaches_nobody() {
     gather(&mut host, seats[0]);
     let batch = host.begin_batch().unwrap();
 
-    host.remove(seats[0]).unwrap();
+    let gone = host.remove(seats[0]).unwrap();
+    assert_eq!(gone.replica.unwrap().retired, 1, "whoever waits is told");
     let next = add(&mut host, 1, 9);
     host.finish_batch(batch.receipt);
 
@@ -332,6 +373,21 @@ fn pass_until(host: &mut Host<Memory>, monotonic_ms: u64) {
 
 fn campaigns(host: &Host<Memory>, seat: SeatId) -> u64 {
     host.replica(seat).unwrap().campaigns
+}
+
+#[test]
+fn records_137_who_has_heard_no_clock_since_it_started_asks_for_no_votes() {
+    let (mut host, seat) = follower(2);
+    host.set_blind(true);
+    host.suspect(SUSPECT, |_, replica| replica == ReplicaId(1));
+    pass_until(&mut host, 40);
+    host.tick();
+    assert_eq!((campaigns(&host, seat), host.replica(seat).unwrap().ticks), (0, 0));
+
+    host.set_blind(false);
+    pass_until(&mut host, 100);
+    host.tick();
+    assert_eq!((campaigns(&host, seat), host.replica(seat).unwrap().ticks), (1, 1));
 }
 
 #[test]

@@ -7,14 +7,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use shardine_model::ErrorCode;
 use shardine_router::{
-    CoordStatus, Explanation, NodeState, NodeStatus, ReplicaStatus, Residence, ShardStatus, TableWriteback,
-    WritebackStatus,
+    CoordStatus, Explanation, ReplicaStatus, Residence, ShardStatus, TableWriteback, WritebackStatus,
 };
 use shardine_service::{RowAddress, address, trouble};
 
 use crate::gate::deadline;
 use crate::problem::Problem;
-use crate::{Door, body, json, query, schemas};
+use crate::{Door, body, json, nodes, query, schemas};
 
 #[utoipa::path(get, path = "/v1/status", tag = "cluster",
     responses((status = 200, description = "the cluster: its health, nodes, shards and write-back, and the counters of the node that is asked", body = schemas::StatusView)))]
@@ -24,7 +23,7 @@ pub(crate) async fn status(State(door): State<Door>, parts: request::Parts) -> R
     let counters: Map<String, Json> =
         status.counters.iter().map(|(name, count)| ((*name).to_owned(), json::unsigned(*count))).collect();
     Ok(JsonReply(json!({
-        "nodes": status.nodes.iter().map(node_out).collect::<Vec<_>>(),
+        "nodes": status.nodes.iter().map(nodes::node_out).collect::<Vec<_>>(),
         "node": json::unsigned(status.node.0),
         "version": status.version,
         "uptime_ms": json::unsigned(status.uptime_ms),
@@ -46,13 +45,6 @@ pub(crate) async fn status(State(door): State<Door>, parts: request::Parts) -> R
 pub(crate) async fn shards(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
     let status = door.record_service.cluster(deadline(&parts)).await?;
     Ok(JsonReply(json!({ "shards": status.shards.iter().map(shard_out).collect::<Vec<_>>() })))
-}
-
-#[utoipa::path(get, path = "/v1/nodes", tag = "cluster",
-    responses((status = 200, description = "the nodes of the cluster; none for a node that is alone", body = serde_json::Value)))]
-pub(crate) async fn nodes(State(door): State<Door>, parts: request::Parts) -> Result<JsonReply<Json>, Problem> {
-    let status = door.record_service.cluster(deadline(&parts)).await?;
-    Ok(JsonReply(json!({ "nodes": status.nodes.iter().map(node_out).collect::<Vec<_>>() })))
 }
 
 #[utoipa::path(get, path = "/v1/writeback", tag = "cluster",
@@ -130,32 +122,6 @@ fn shard_out(shard: &ShardStatus) -> Json {
 
 fn replica_out(replica: &ReplicaStatus) -> Json {
     json!({ "node": json::unsigned(replica.node.0), "name": replica.name, "lives": replica.lives })
-}
-
-fn node_out(node: &NodeStatus) -> Json {
-    let silent_ms = match node.state {
-        NodeState::Silent { for_ms } => Some(json::unsigned(for_ms)),
-        NodeState::Here | NodeState::Up | NodeState::Mute => None,
-    };
-    json!({
-        "id": json::unsigned(node.node.0),
-        "name": node.name,
-        "zone": node.zone,
-        "addresses": json!({
-            "grpc": node.addresses.grpc,
-            "redis": node.addresses.redis,
-            "http": node.addresses.http,
-            "peer": node.addresses.peer,
-        }),
-        "state": node.state.name(),
-        "silent_ms": silent_ms,
-        "replicas": json::unsigned(node.replicas),
-        "leads": json::unsigned(node.leads),
-        "version": node.version,
-        "protocol": json::unsigned(node.protocol),
-        "uptime_ms": json::unsigned(node.uptime_ms),
-        "connections": json::unsigned(node.connections),
-    })
 }
 
 fn group_out(group: &CoordStatus) -> Json {

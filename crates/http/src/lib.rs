@@ -13,6 +13,7 @@ mod scans;
 mod tables;
 
 mod cluster;
+mod nodes;
 mod coord;
 mod health;
 mod metrics;
@@ -31,7 +32,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, post};
+use axum::routing::{get, patch, post};
 use http::StatusCode;
 use shardine_model::ErrorCode;
 use shardine_router::RemoteEngine;
@@ -92,8 +93,11 @@ pub fn router(engine: Arc<dyn RemoteEngine>, options: Options) -> Router {
         .route("/v1/batch", post(batch::batch))
         .route("/v1/tables/{table}/partitions/{key}", get(scans::partition))
         .route("/v1/status", get(cluster::status))
-        .route("/v1/nodes", get(cluster::nodes))
+        .route("/v1/nodes", get(nodes::list))
+        .route("/v1/nodes/{node}", patch(nodes::change).delete(nodes::remove))
+        .route("/v1/nodes/{node}/drain", get(nodes::drain))
         .route("/v1/shards", get(cluster::shards))
+        .route("/v1/shards/{shard}/transfer-leader", post(nodes::transfer_leader))
         .route("/v1/explain", get(cluster::explain))
         .route("/v1/writeback", get(cluster::writeback))
         .route("/v1/coord/nodes", get(coord::nodes))

@@ -72,7 +72,7 @@ const TABLE_COUNTERS: [Gauge<TableWriteback>; 2] = [
 ];
 
 /// Counters of the engine: its name for one, ours with labels, and what it says.
-const COUNTERS: [(&str, &str, &str, &str); 18] = [
+const COUNTERS: [(&str, &str, &str, &str); 19] = [
     ("reads", "shardine_reads_total", "", "Rows asked of memory by the Redis door."),
     ("read_hits", "shardine_read_hits_total", "", "Of these, live records found in memory."),
     (
@@ -81,6 +81,7 @@ const COUNTERS: [(&str, &str, &str, &str); 18] = [
         "",
         "Of these, rows that memory could not answer at once: SQL or the log had to.",
     ),
+    ("stale_reads", "shardine_stale_reads_total", "", "Reads that might be old, answered by replicas of this node."),
     ("writes", "shardine_writes_total", "", "Requests of the Redis door through the log."),
     ("calls", "shardine_calls_total", "", "Calls of all doors that a lane has carried out."),
     ("log_entries", "shardine_log_entries_total", "", "Entries written to the log."),

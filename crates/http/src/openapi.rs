@@ -9,7 +9,7 @@ use utoipa::openapi::{ContentBuilder, OpenApi as OpenApiDocument, Ref, RefOr, Re
 use utoipa::{Modify, OpenApi};
 
 use crate::gate::TIMEOUT_HEADER;
-use crate::{batch, cluster, coord, health, metrics, records, scans, schemas, tables};
+use crate::{batch, cluster, coord, health, metrics, nodes, records, scans, schemas, tables};
 
 const BEARER: &str = "token";
 const PROBLEM: &str = "Problem";
@@ -37,7 +37,11 @@ const PROBLEM: &str = "Problem";
         tables::add_field,
         tables::remove,
         cluster::status,
-        cluster::nodes,
+        nodes::list,
+        nodes::change,
+        nodes::remove,
+        nodes::drain,
+        nodes::transfer_leader,
         cluster::shards,
         cluster::explain,
         cluster::writeback,
@@ -143,7 +147,7 @@ mod tests {
     #[test]
     fn every_address_says_how_it_answers() {
         let mut document = Document::openapi();
-        assert_eq!(document.paths.paths.len(), 21, "an address that the router serves is missing, or has no words");
+        assert_eq!(document.paths.paths.len(), 24, "an address that the router serves is missing, or has no words");
 
         for (path, item) in &mut document.paths.paths {
             for (operation, _) in operations(item) {

@@ -165,6 +165,71 @@ pub(crate) struct StatusView {
 }
 
 #[derive(Serialize, ToSchema)]
+pub(crate) struct NodesView {
+    nodes: Vec<NodeView>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct NodeView {
+    id: Number,
+    name: String,
+    zone: String,
+    addresses: NodeAddressesView,
+    /// here (the one that was asked), up, silent, or mute: it has not answered.
+    state: String,
+    #[schema(required)]
+    silent_ms: Option<Number>,
+    /// rw, ro or draining
+    mode: String,
+    weight: u16,
+    /// Whether it was taken out; it is listed until its replicas are replaced.
+    removed: bool,
+    /// Whether it holds no data and only passes requests on.
+    gateway: bool,
+    replicas: Number,
+    leads: Number,
+    /// This and what follows is empty of one that says nothing.
+    version: String,
+    protocol: Number,
+    uptime_ms: Number,
+    connections: Number,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct NodeAddressesView {
+    grpc: String,
+    redis: String,
+    http: String,
+    peer: String,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DrainView {
+    id: Number,
+    name: String,
+    mode: String,
+    weight: u16,
+    /// Empty once the node holds nothing.
+    left: Vec<DrainLeftView>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DrainLeftView {
+    group: u32,
+    /// records, coordination or meta
+    kind: String,
+    leads: bool,
+    /// Whether somebody has to do something first.
+    stuck: bool,
+    waits_for: String,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LeadView {
+    node: Number,
+}
+
+#[derive(Serialize, ToSchema)]
 pub(crate) struct ShardsView {
     shards: Vec<ShardView>,
 }

@@ -329,6 +329,10 @@ async fn the_document_names_every_address() {
         "/v1/tables/{table}/partitions/{key}",
         "/v1/status",
         "/v1/shards",
+        "/v1/shards/{shard}/transfer-leader",
+        "/v1/nodes",
+        "/v1/nodes/{node}",
+        "/v1/nodes/{node}/drain",
         "/v1/explain",
         "/v1/writeback",
         "/v1/coord/nodes",
@@ -340,6 +344,32 @@ async fn the_document_names_every_address() {
     ] {
         assert!(paths.contains_key(path), "{path}");
     }
+}
+
+#[tokio::test]
+async fn nodes_take_orders() {
+    let door = open(Options::default()).await;
+    let patch = |node: &str, body: Json| {
+        let line = format!("PATCH /v1/nodes/{node}");
+        let door = &door;
+        async move { door.send(&line, body).await }
+    };
+
+    assert_eq!(patch("n2", json!({ "mode": "draining", "weight": 0 })).await.status, 204);
+    assert_eq!(patch("n9", json!({ "mode": "ro" })).await.code(), (404, "not_found".into()));
+    assert_eq!(patch("n2", json!({ "mode": "idle" })).await.code(), (400, "bad_request".into()));
+    assert_eq!(patch("n2", json!({})).await.code(), (400, "bad_request".into()));
+    let report = door.get("/v1/nodes/n2/drain").await.json();
+    assert_eq!((&report["id"], &report["mode"]), (&json!(2), &json!("draining")));
+    let left = json!({ "group": 1, "kind": "records", "leads": true, "stuck": true, "waits_for": "n3 is silent" });
+    assert_eq!(report["left"], json!([left]));
+    assert_eq!(door.send("DELETE /v1/nodes/n2", json!({})).await.status, 204);
+    assert_eq!(door.send("DELETE /v1/nodes/n9", json!({})).await.code(), (404, "not_found".into()));
+    for shard in ["1", "coordination", "meta"] {
+        let moved = door.send(&format!("POST /v1/shards/{shard}/transfer-leader"), json!({ "to": "n2" })).await;
+        assert_eq!(moved.json(), json!({ "node": 2 }), "{shard}");
+    }
+    assert_eq!(door.send("POST /v1/shards/x/transfer-leader", json!({})).await.code(), (400, "bad_request".into()));
 }
 
 #[tokio::test]

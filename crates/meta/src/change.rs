@@ -2,7 +2,7 @@
 //! as what leads to it from nothing.
 
 use shardine_model::codec::{DecodeError, Reader, put_varint};
-use shardine_model::{CatalogueVersion, Descriptor, Generation, ShardId, Table};
+use shardine_model::{CatalogueVersion, Descriptor, Generation, ReplicaId, ShardId, Table};
 
 use crate::codec::{fixed_u128, flag, list, put_list, put_text, text, unknown};
 use crate::map::{Keyspace, Map};
@@ -21,6 +21,7 @@ const TAG_SETTING: u8 = 6;
 const TAG_KEYSPACE: u8 = 7;
 const TAG_OPERATION: u8 = 8;
 const TAG_OPERATION_OVER: u8 = 9;
+const TAG_GIVEN: u8 = 10;
 
 /// One thing that is otherwise than before. Says how it is now, not how it came.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +39,8 @@ pub enum Change {
     Keyspace(Keyspace),
     Operation(OperationId, Operation),
     OperationOver(OperationId),
+    /// The last number that was given to a replica of a group.
+    Given(ShardId, ReplicaId),
 }
 
 impl Change {
@@ -85,6 +88,11 @@ impl Change {
                 out.push(TAG_OPERATION_OVER);
                 put_varint(out, id.0);
             }
+            Self::Given(shard, replica) => {
+                out.push(TAG_GIVEN);
+                put_varint(out, u64::from(shard.0));
+                put_varint(out, replica.0);
+            }
         }
     }
 
@@ -116,6 +124,7 @@ impl Change {
                 Self::Operation(id, operation)
             }
             TAG_OPERATION_OVER => Self::OperationOver(OperationId(reader.varint("operation")?)),
+            TAG_GIVEN => Self::Given(ShardId(reader.varint_u32("shard")?), ReplicaId(reader.varint("replica")?)),
             other => return Err(unknown("change of the map", u64::from(other))),
         })
     }

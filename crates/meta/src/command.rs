@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
-use shardine_model::{ClusterMap, ConfVersion, DoorAddresses, NodeId, ReplicaId, ShardId, Table, Value, ValueRef};
+use shardine_model::{
+    ClusterMap, ConfVersion, DoorAddresses, NodeId, NodeMode as Mode, ReplicaId, ShardId, Table, Value, ValueRef,
+};
 
 use crate::codec::{
     addresses, flag, list, nodes, put_addresses, put_list, put_nodes, put_replicas, put_text, replicas, text, unknown,
 };
-use crate::node::{Mode, labels, put_labels, weight};
+use crate::node::{labels, put_labels, weight};
 use crate::operation::OperationId;
 
 const ENTRY_FORMAT: u8 = 1;

@@ -35,6 +35,8 @@ pub struct Map {
     pub paths: BTreeMap<String, ShardId>,
     pub settings: BTreeMap<String, String>,
     pub operations: BTreeMap<OperationId, Operation>,
+    /// The last number given to a replica of each group, as far as this map has come.
+    pub(crate) given: BTreeMap<ShardId, ReplicaId>,
 }
 
 /// Why a change of the map is not taken. Whoever asked gets the map whole.
@@ -67,6 +69,13 @@ impl Map {
         self.members().find(|node| node.name == name)
     }
 
+    /// Of how many groups a node has a replica, or is about to get one.
+    #[must_use]
+    pub fn groups_on(&self, node: NodeId) -> usize {
+        let holds = |group: &&Descriptor| self.with_planned(group).members().any(|member| member.node == node);
+        self.groups.values().filter(holds).count()
+    }
+
     /// The operation on a group.
     #[must_use]
     pub fn operation_on(&self, shard: ShardId) -> Option<(OperationId, &Operation)> {
@@ -86,10 +95,30 @@ impl Map {
     }
 
     /// Members of a group, as its log has them, that the map knows nothing of and no operation is about to add. A leader that
-    /// had an old map has added them for an operation that was given up; whoever leads now removes them.
+    /// had an old map has added them for an operation that was given up; whoever leads now removes them. One whose number was given
+    /// after this map is none: here it is this map that is old.
     #[must_use]
     pub fn strays(&self, shard: ShardId, membership: &Membership) -> Vec<ReplicaId> {
-        membership.learners.iter().copied().filter(|replica| self.node_of(shard, *replica).is_none()).collect()
+        let last = self.last_given(shard);
+        let is_stray = |replica: &ReplicaId| *replica <= last && self.node_of(shard, *replica).is_none();
+        membership.learners.iter().copied().filter(is_stray).collect()
+    }
+
+    /// The last number that was given to a replica of a group, as of this map.
+    fn last_given(&self, shard: ShardId) -> ReplicaId {
+        self.given.get(&shard).copied().unwrap_or_default()
+    }
+
+    /// The highest number of those that are in the group or about to be.
+    fn last_shown(&self, shard: ShardId) -> Option<ReplicaId> {
+        let present = self.groups.get(&shard).into_iter().flat_map(Descriptor::members);
+        let planned = self.operation_on(shard).map(|(_, Operation::Replace(replace))| &replace.new[..]);
+        present.chain(planned.unwrap_or_default()).map(|placement| placement.replica).max()
+    }
+
+    fn note_given(&mut self, shard: ShardId, numbers: impl Iterator<Item = ReplicaId>) {
+        let last = numbers.max().unwrap_or_default().max(self.last_given(shard));
+        self.given.insert(shard, last);
     }
 
     /// The part that routing and links need. Replicas that an operation is about to add are among the learners: their nodes have
@@ -157,6 +186,10 @@ impl Map {
         let settings = self.settings.iter().map(|(name, value)| Change::Setting(name.clone(), Some(value.clone())));
         let operations = self.operations.iter().map(|(id, operation)| Change::Operation(*id, operation.clone()));
         let tables = tables.chain([versions]);
+        let is_above =
+            |(shard, last): &(&ShardId, &ReplicaId)| self.last_shown(**shard).is_none_or(|shown| **last > shown);
+        let given = self.given.iter().filter(is_above).map(|(shard, last)| Change::Given(*shard, *last));
+        let operations = operations.chain(given);
         let changes = keyspace.chain(nodes).chain(groups).chain(tables).chain(paths).chain(settings).chain(operations);
         Delta { cluster: self.cluster, from: 0, to: self.version, changes: changes.collect() }
     }
@@ -165,7 +198,10 @@ impl Map {
     pub(crate) fn put(&mut self, change: &Change) {
         match change {
             Change::Node(node) => drop(self.nodes.insert(node.node, node.clone())),
-            Change::Group(group) => drop(self.groups.insert(group.shard, group.clone())),
+            Change::Group(group) => {
+                self.note_given(group.shard, group.members().map(|member| member.replica));
+                self.groups.insert(group.shard, group.clone());
+            }
             Change::Table(table) => drop(self.catalogue.put(table.clone())),
             Change::Catalogue { version, named_in } => {
                 self.catalogue = std::mem::take(&mut self.catalogue).versioned(*version, *named_in);
@@ -175,8 +211,13 @@ impl Map {
             Change::Setting(name, Some(value)) => drop(self.settings.insert(name.clone(), value.clone())),
             Change::Setting(name, None) => drop(self.settings.remove(name)),
             Change::Keyspace(keyspace) => self.keyspace = keyspace.clone(),
-            Change::Operation(id, operation) => drop(self.operations.insert(*id, operation.clone())),
+            Change::Operation(id, operation) => {
+                let Operation::Replace(replace) = operation;
+                self.note_given(replace.shard, replace.new.iter().map(|new| new.replica));
+                self.operations.insert(*id, operation.clone());
+            }
             Change::OperationOver(id) => drop(self.operations.remove(id)),
+            Change::Given(shard, last) => self.note_given(*shard, std::iter::once(*last)),
         }
     }
 }

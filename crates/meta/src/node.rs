@@ -3,51 +3,9 @@
 use std::collections::BTreeMap;
 
 use shardine_model::codec::{DecodeError, Reader, put_varint};
-use shardine_model::{DoorAddresses, NodeEntry, NodeId};
+use shardine_model::{DoorAddresses, NodeEntry, NodeId, NodeMode as Mode};
 
 use crate::codec::{addresses, flag, put_addresses, put_text, text, unknown};
-
-/// What a node is used for. The numbers are frozen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    #[default]
-    ReadWrite,
-    /// Holds replicas and answers reads, and leads nothing that another one can lead.
-    ReadOnly,
-    /// Is to be emptied: leads nothing, and gets no new replicas.
-    Draining,
-}
-
-impl Mode {
-    pub const ALL: [Self; 3] = [Self::ReadWrite, Self::ReadOnly, Self::Draining];
-
-    /// The name that users see.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ReadWrite => "rw",
-            Self::ReadOnly => "ro",
-            Self::Draining => "draining",
-        }
-    }
-
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name)
-    }
-
-    pub(crate) fn tag(self) -> u8 {
-        match self {
-            Self::ReadWrite => 1,
-            Self::ReadOnly => 2,
-            Self::Draining => 3,
-        }
-    }
-
-    pub(crate) fn from_tag(tag: u8) -> Result<Self, DecodeError> {
-        Self::ALL.into_iter().find(|mode| mode.tag() == tag).ok_or(unknown("mode of a node", u64::from(tag)))
-    }
-}
 
 /// Whether a node belongs to the cluster. Whether it lives is not in the map. The numbers are frozen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +42,8 @@ pub struct Node {
     /// Where it stands; replicas of one group go to different zones first.
     pub zone: String,
     pub labels: BTreeMap<String, String>,
-    /// Its share of reads that any replica may answer; 0 means none while another one is up.
+    /// Its share of reads that any replica may answer; 0 means none while another one is up, and no replicas while others can
+    /// have them.
     pub weight: u16,
     pub mode: Mode,
     pub state: NodeState,
@@ -105,6 +64,24 @@ impl Node {
     #[must_use]
     pub fn holds_data(&self) -> bool {
         self.is_member() && !self.is_gateway
+    }
+
+    /// Whether its replicas are to be on other nodes, as far as there are any.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.mode == Mode::Draining || self.weight == 0
+    }
+
+    /// Whether data is meant to stay on it.
+    #[must_use]
+    pub fn keeps_data(&self) -> bool {
+        self.holds_data() && !self.is_draining()
+    }
+
+    /// Whether it should lead groups.
+    #[must_use]
+    pub fn may_lead(&self) -> bool {
+        self.keeps_data() && self.mode == Mode::ReadWrite
     }
 
     #[must_use]

@@ -1,18 +1,21 @@
 //! What should be done about the members of groups. A function of the map and of who is silent; whoever leads meta asks it now
 //! and then, and proposes what it says.
 //!
-//! It only fills what is missing, and replaces what is lost for good: replicas on nodes that were removed, while the others are a
-//! quorum without them. It moves nothing for the sake of balance.
+//! It fills what is missing, replaces what is lost for good (replicas on nodes that were removed, while the others are a quorum
+//! without them), and empties nodes that are to be drained. It moves nothing for the sake of balance.
+
+mod left;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use shardine_model::{Descriptor, GroupKind, NodeId, Placement};
 
+pub use self::left::{Left, left_on};
 use crate::command::Command;
 use crate::limits::{GROUP_VOTERS, META_VOTERS_MAX, OPERATIONS_MAX};
 use crate::map::Map;
-use crate::node::{Mode, Node};
-use crate::operation::{Operation, Stage};
+use crate::node::Node;
+use crate::operation::Operation;
 
 /// What whoever leads meta sees of the nodes.
 #[derive(Clone, Debug, Default)]
@@ -21,22 +24,22 @@ pub struct Sight {
     pub silent: BTreeSet<NodeId>,
 }
 
-/// What to propose, the map's own group first. At most so much that no more than [`OPERATIONS_MAX`] operations are under way.
+/// What to propose, the map's own group first, then the groups that can lose the fewest voters. At most so much that no more than
+/// [`OPERATIONS_MAX`] operations are under way.
 #[must_use]
 pub fn plan(map: &Map, sight: &Sight) -> Vec<Command> {
     if !map.is_formed() {
         return Vec::new();
     }
     let mut planner = Planner::new(map, sight);
-    let mut commands: Vec<Command> = map
-        .operations
-        .iter()
-        .filter_map(|(id, operation)| planner.is_hopeless(operation).then_some(Command::Cancel { operation: *id }))
-        .collect();
+    let hopeless = map.operations.iter().filter(|(_, operation)| planner.is_hopeless(operation));
+    let mut commands: Vec<Command> = hopeless.map(|(id, _)| Command::Cancel { operation: *id }).collect();
     let room = OPERATIONS_MAX.saturating_sub(map.operations.len());
     // Meta has the highest number, and comes first: nothing else can be changed without it.
     let idle = map.groups.values().rev().filter(|group| map.operation_on(group.shard).is_none());
-    let changes: Vec<Command> = idle.filter_map(|group| planner.change(group)).take(room).collect();
+    let mut idle: Vec<&Descriptor> = idle.collect();
+    idle.sort_by_key(|group| (group.shard.kind() != GroupKind::Meta, planner.spare_voters(group)));
+    let changes: Vec<Command> = idle.into_iter().filter_map(|group| planner.change(group)).take(room).collect();
     commands.extend(changes);
     commands
 }
@@ -46,6 +49,8 @@ struct Planner<'a> {
     sight: &'a Sight,
     /// Nodes that hold data, whether or not they live: the cluster is as large as they are many.
     size: usize,
+    /// Those of them that are to keep it.
+    keeping: usize,
     /// Replicas of each node, those that are planned too.
     load: BTreeMap<NodeId, usize>,
 }
@@ -58,48 +63,60 @@ impl<'a> Planner<'a> {
             Operation::Replace(replace) => &replace.new,
         });
         members.chain(planned).for_each(|placement| *load.entry(placement.node).or_default() += 1);
-        Self { map, sight, size: map.nodes.values().filter(|node| node.holds_data()).count(), load }
+        let count = |is_meant: fn(&&Node) -> bool| map.nodes.values().filter(is_meant).count();
+        Self { map, sight, size: count(|node| node.holds_data()), keeping: count(|node| node.keeps_data()), load }
     }
 
-    /// Whether an operation waits for somebody who will not come any more.
+    /// Whether an operation waits for somebody who will not come any more, or should not.
     fn is_hopeless(&self, operation: &Operation) -> bool {
         let Operation::Replace(replace) = operation;
-        let is_open = matches!(replace.stage, Stage::Adding | Stage::CatchingUp);
-        is_open && replace.new.iter().any(|placement| !self.is_member(placement.node))
+        replace.is_open() && replace.new.iter().any(|placement| !self.keeps_data(placement.node))
     }
 
-    /// How many voters a group should have, with so many nodes. Never two: the loss of either would stop both.
+    /// How many voters a group should have. What is drained is no reason to have fewer copies; meta alone, which has more of them
+    /// where there are many nodes, may do with three.
     fn wanted_voters(&self, kind: GroupKind) -> usize {
-        match (kind, self.size) {
-            (GroupKind::Meta, META_VOTERS_MAX..) => META_VOTERS_MAX,
-            (GroupKind::Meta | GroupKind::Coordination | GroupKind::Records, GROUP_VOTERS..) => GROUP_VOTERS,
-            (GroupKind::Meta | GroupKind::Coordination | GroupKind::Records, _) => 1,
-        }
+        voters_for(kind, self.keeping).max(voters_for(kind, self.size).min(GROUP_VOTERS))
     }
 
-    fn change(&mut self, group: &Descriptor) -> Option<Command> {
-        let is_kept = |placement: &&Placement| self.is_member(placement.node);
-        let kept: Vec<NodeId> = group.voters.iter().filter(is_kept).map(|voter| voter.node).collect();
-        let learning: Vec<NodeId> = group.learners.iter().filter(is_kept).map(|learner| learner.node).collect();
-        let loses_voters = kept.len() < group.voters.len();
-        let living = kept.iter().filter(|node| self.is_living(**node)).count();
-        if living <= group.voters.len() / 2 {
+    /// How many voters a group may lose and go on; negative if it cannot go on now.
+    fn spare_voters(&self, group: &Descriptor) -> isize {
+        let living = group.voters.iter().filter(|voter| self.is_living(voter.node)).count();
+        let quorum = group.voters.len() / 2 + 1;
+        living.cast_signed() - quorum.cast_signed()
+    }
+
+    /// What the members of a group should become, if they should be others.
+    fn target(&self, group: &Descriptor) -> Option<(Vec<NodeId>, Vec<NodeId>)> {
+        if self.spare_voters(group) < 0 {
             return None;
         }
+        let on = |list: &[Placement], is_meant: &dyn Fn(NodeId) -> bool| -> Vec<NodeId> {
+            list.iter().map(|placement| placement.node).filter(|node| is_meant(*node)).collect()
+        };
+        let kept = on(&group.voters, &|node| self.keeps_data(node));
+        let learning = on(&group.learners, &|node| self.keeps_data(node));
+        // They stay for as long as nobody can take their place.
+        let is_draining = |node: NodeId| self.is_member(node) && !self.keeps_data(node);
+        let leaving = [on(&group.voters, &is_draining), on(&group.learners, &is_draining)].concat();
+        let loses_voters = kept.len() < group.voters.len();
         let candidates = self.candidates(&kept, &learning);
         let wanted = self.wanted_voters(group.shard.kind()).max(if loses_voters { 1 } else { kept.len() });
-        let possible = wanted.min(kept.len() + candidates.len());
+        let possible = wanted.min(kept.len() + candidates.len() + leaving.len());
         // An even number survives no more than the odd one below it.
         let count =
             if loses_voters || possible > kept.len() { possible - usize::from(possible % 2 == 0) } else { kept.len() };
-        let (voters, spare) = self.choose_voters(kept, candidates, count);
+        let (voters, spare) = self.choose_voters(kept, candidates, leaving, count);
         let learners = self.choose_learners(&voters, &learning, &spare);
         let is_same = |present: &[Placement], target: &[NodeId]| {
             present.len() == target.len() && present.iter().all(|placement| target.contains(&placement.node))
         };
-        if is_same(&group.voters, &voters) && is_same(&group.learners, &learners) {
-            return None;
-        }
+        let is_reached = is_same(&group.voters, &voters) && is_same(&group.learners, &learners);
+        (!is_reached).then_some((voters, learners))
+    }
+
+    fn change(&mut self, group: &Descriptor) -> Option<Command> {
+        let (voters, learners) = self.target(group)?;
         for node in voters.iter().chain(&learners) {
             *self.load.entry(*node).or_default() += 1;
         }
@@ -108,30 +125,33 @@ impl<'a> Planner<'a> {
 
     /// Nodes that could become voters, best first: those that learn already, then those with the least to do.
     fn candidates(&self, kept: &[NodeId], learning: &[NodeId]) -> Vec<NodeId> {
-        let is_fit = |node: &&Node| node.holds_data() && node.mode != Mode::Draining && self.is_living(node.node);
-        let fit = self.map.nodes.values().filter(is_fit).map(|node| node.node);
+        let fit = self.map.nodes.keys().copied().filter(|node| self.keeps_data(*node) && self.is_living(*node));
         let mut candidates: Vec<NodeId> = fit.filter(|node| !kept.contains(node)).collect();
         candidates.sort_by_key(|node| (!learning.contains(node), self.load.get(node).copied().unwrap_or(0), *node));
         candidates
     }
 
-    /// Fills up with candidates, from zones that have nobody yet first. Gives those that are left over, too; among them are
-    /// present voters where there are to be fewer.
+    /// Fills up with candidates, from zones that have nobody yet first, and where there are not enough with those that were to
+    /// leave. Gives those that are left over, too; among them are present voters where there are to be fewer.
     fn choose_voters(
         &self,
         mut kept: Vec<NodeId>,
         mut candidates: Vec<NodeId>,
+        leaving: Vec<NodeId>,
         count: usize,
     ) -> (Vec<NodeId>, Vec<NodeId>) {
-        while kept.len() < count {
+        while kept.len() < count && !candidates.is_empty() {
             let is_elsewhere = |node: &NodeId| kept.iter().all(|other| self.zone(*other) != self.zone(*node));
             let best = candidates.iter().position(is_elsewhere).unwrap_or(0);
             kept.push(candidates.remove(best));
         }
         // Those that live stay first.
         kept.sort_by_key(|node| (!self.is_living(*node), *node));
+        let needed = leaving.len().min(count.saturating_sub(kept.len()));
+        kept.extend(&leaving[..needed]);
         let mut spare = kept.split_off(count.max(1));
         spare.extend(candidates);
+        spare.extend(&leaving[needed..]);
         kept.sort_unstable();
         (kept, spare)
     }
@@ -148,6 +168,10 @@ impl<'a> Planner<'a> {
         learners
     }
 
+    fn keeps_data(&self, node: NodeId) -> bool {
+        self.map.nodes.get(&node).is_some_and(Node::keeps_data)
+    }
+
     fn is_member(&self, node: NodeId) -> bool {
         self.map.nodes.get(&node).is_some_and(Node::is_member)
     }
@@ -158,6 +182,15 @@ impl<'a> Planner<'a> {
 
     fn zone(&self, node: NodeId) -> &str {
         self.map.nodes.get(&node).map_or("", |node| &node.zone)
+    }
+}
+
+/// How many voters a group should have, with so many nodes. Never two: the loss of either would stop both.
+fn voters_for(kind: GroupKind, nodes: usize) -> usize {
+    match (kind, nodes) {
+        (GroupKind::Meta, META_VOTERS_MAX..) => META_VOTERS_MAX,
+        (GroupKind::Meta | GroupKind::Coordination | GroupKind::Records, GROUP_VOTERS..) => GROUP_VOTERS,
+        (GroupKind::Meta | GroupKind::Coordination | GroupKind::Records, _) => 1,
     }
 }
 

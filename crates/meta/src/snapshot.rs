@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use shardine_model::codec::{Reader, put_varint};
 use shardine_model::stream::{Assembler, Chunks, Item, SnapshotError, put_end, put_item};
-use shardine_model::{GroupKind, ShardId};
+use shardine_model::{GroupKind, ReplicaId, ShardId};
 
 use crate::change::{Change, Delta};
 use crate::codec::fixed_u128;
@@ -62,7 +62,9 @@ impl Meta {
         let mut out = Vec::new();
         put_item(&mut out, tag::HEAD, VERSION, |out| self.put_head(out));
         let mut content = Vec::new();
-        for change in self.map.whole().changes {
+        // The head has all numbers that were given.
+        let is_content = |change: &Change| !matches!(change, Change::Given(..));
+        for change in self.map.whole().changes.into_iter().filter(is_content) {
             change.encode(&mut content);
             if content.len() > ITEM_BYTES {
                 put_changes(&mut out, &mut content);
@@ -98,6 +100,7 @@ impl Meta {
             let whole = Delta { cluster, from: 0, to: version, changes };
             meta.map.take(&whole).map_err(|_| SnapshotError::Contradiction("what is in it is no map"))?;
         }
+        meta.map.given = last.replicas.iter().map(|(shard, last)| (*shard, ReplicaId(*last))).collect();
         meta.last = last;
         Ok(meta)
     }

@@ -177,6 +177,7 @@ fn changes() -> Vec<(Change, Vec<u8>)> {
         (Change::Keyspace(Keyspace { sql: text("none"), scheme: Generation(300) }), b"\x07\x04none\xac\x02".to_vec()),
         (Change::Operation(OperationId(5), Operation::Replace(replace())), replace_bytes.to_vec()),
         (Change::OperationOver(OperationId(300)), vec![9, 0xac, 2]),
+        (Change::Given(ShardId(300), ReplicaId(7)), vec![10, 0xac, 2, 7]),
     ]
 }
 

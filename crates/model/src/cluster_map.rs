@@ -34,6 +34,52 @@ pub struct NodeEntry {
     pub addresses: DoorAddresses,
 }
 
+/// What a node is used for. The numbers are frozen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeMode {
+    #[default]
+    ReadWrite,
+    /// Holds replicas and answers reads, and leads nothing that another one can lead.
+    ReadOnly,
+    /// Is to be emptied: leads nothing, and gets no new replicas.
+    Draining,
+}
+
+impl NodeMode {
+    pub const ALL: [Self; 3] = [Self::ReadWrite, Self::ReadOnly, Self::Draining];
+
+    /// The name that users see.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadWrite => "rw",
+            Self::ReadOnly => "ro",
+            Self::Draining => "draining",
+        }
+    }
+
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    #[must_use]
+    pub fn tag(self) -> u8 {
+        match self {
+            Self::ReadWrite => 1,
+            Self::ReadOnly => 2,
+            Self::Draining => 3,
+        }
+    }
+
+    pub fn from_tag(tag: u8) -> Result<Self, DecodeError> {
+        Self::ALL
+            .into_iter()
+            .find(|mode| mode.tag() == tag)
+            .ok_or(DecodeError::Unknown { what: "mode of a node", value: u64::from(tag) })
+    }
+}
+
 /// Invariant: nodes and groups stand in the order of their numbers, and the bounds of the record groups cover everything once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterMap {

@@ -54,6 +54,11 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
+    /// Voters, then learners.
+    pub fn members(&self) -> impl Iterator<Item = &Placement> {
+        self.voters.iter().chain(&self.learners)
+    }
+
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(DESCRIPTOR_FORMAT);
         put_varint(out, u64::from(self.shard.0));

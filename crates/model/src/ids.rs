@@ -70,6 +70,27 @@ impl ShardId {
             _ => GroupKind::Meta,
         }
     }
+
+    /// What people call the group: `shard 3`, `coordination`, `meta`. Only the first coordination group does without its number.
+    #[must_use]
+    pub fn label(self) -> String {
+        match self.kind() {
+            GroupKind::Records => format!("shard {self}"),
+            GroupKind::Coordination if self == Self::FIRST_COORDINATION => "coordination".to_owned(),
+            GroupKind::Coordination => format!("coordination {self}"),
+            GroupKind::Meta => "meta".to_owned(),
+        }
+    }
+
+    /// The group that somebody means who writes a number, `coordination` or `meta`.
+    #[must_use]
+    pub fn named(text: &str) -> Option<Self> {
+        match text {
+            "meta" => Some(Self::META),
+            "coordination" => Some(Self::FIRST_COORDINATION),
+            number => number.parse().ok().map(Self),
+        }
+    }
 }
 
 impl LogIndex {
@@ -87,5 +108,24 @@ impl Timestamp {
     #[must_use]
     pub fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_called_as_they_are_named() {
+        for (name, group, label) in [
+            ("3", ShardId(3), "shard 3"),
+            ("coordination", ShardId::FIRST_COORDINATION, "coordination"),
+            ("1073741825", ShardId(ShardId::FIRST_COORDINATION.0 + 1), "coordination 1073741825"),
+            ("meta", ShardId::META, "meta"),
+        ] {
+            assert_eq!(ShardId::named(name), Some(group));
+            assert_eq!(group.label(), label);
+        }
+        assert_eq!(ShardId::named("shard 3"), None);
     }
 }

@@ -34,7 +34,7 @@ pub mod limits;
 
 pub use backing::{Ack, AckAfter, Backing, Conflict, Mapping, SqlOptions, WriteMode};
 pub use bound::{Bound, Bounds};
-pub use cluster_map::{BadMap, ClusterMap, DoorAddresses, NodeEntry};
+pub use cluster_map::{BadMap, ClusterMap, DoorAddresses, NodeEntry, NodeMode};
 pub use command::{Action, Command, Request};
 pub use descriptor::{Descriptor, Placement, ShardState};
 pub use entry::Entry;

@@ -7,12 +7,17 @@ use shardine_model::{
     Answer, CatalogueVersion, Entry, ErrorCode, Outcome, Position, Reply, Request, RowKey, RowKeyBuf, Table, TableId,
     Version, limits,
 };
+use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::record::{Versions, open_packed};
 use crate::remembered::Recall;
 use crate::slot::Content;
 use crate::state::{EpochFit, Lease, Lookup, Records};
+
+/// Requests of an entry whose rows are looked for together ([`Index::look_ahead`](crate::index::Index::look_ahead)): about as many
+/// questions as a core asks of memory at once.
+const LOOK_AHEAD: usize = 8;
 
 /// Where the outcomes of an entry go. Followers pass [`Nobody`].
 pub trait Sink {
@@ -73,6 +78,30 @@ impl Unexecuted {
     pub const STRAY: Self = Self::Refused(ErrorCode::StaleRoute);
 }
 
+/// A request of an entry that is to be executed soon.
+struct Read<'a> {
+    request: Request<'a>,
+    /// Its bytes.
+    span: &'a [u8],
+    /// Those behind it.
+    #[cfg(feature = "mutants")]
+    rest: &'a [u8],
+}
+
+impl<'a> Read<'a> {
+    fn next(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let before = reader.rest();
+        let request = Request::decode(reader)?;
+        let rest = reader.rest();
+        Ok(Self {
+            request,
+            span: &before[..before.len() - rest.len()],
+            #[cfg(feature = "mutants")]
+            rest,
+        })
+    }
+}
+
 impl Records {
     /// Applies one entry. Outcomes go to `sink` in the order of the requests.
     pub fn apply(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Fatal> {
@@ -112,22 +141,31 @@ impl Records {
 
     fn apply_commands(&mut self, requests: &[u8], sink: &mut impl Sink) -> Result<(), Fatal> {
         let mut reader = Reader::new(requests);
+        let mut next: SmallVec<[Read<'_>; LOOK_AHEAD]> = SmallVec::new();
         while !reader.is_empty() {
-            let before = reader.rest();
-            let request = Request::decode(&mut reader)?;
-            let span = &before[..before.len() - reader.rest().len()];
-            #[cfg(feature = "mutants")]
-            if let Some(answer) = self.forgotten_increment(&request, reader.rest()) {
-                sink.answer(answer);
-                continue;
+            while next.len() < LOOK_AHEAD && !reader.is_empty() {
+                next.push(Read::next(&mut reader)?);
             }
-            match self.execute_once(&request, sink) {
-                Ok(answer) => sink.answer(answer),
-                Err(Unexecuted::NotResident(missing)) => sink.not_resident(span, missing),
-                Err(Unexecuted::Refused(code)) => sink.answer(Answer::Failed(code)),
+            if next.len() > 1 {
+                self.index.look_ahead(next.iter().filter_map(|read| read.request.first_row()));
             }
+            next.drain(..).for_each(|read| self.apply_request(&read, sink));
         }
         Ok(())
+    }
+
+    #[inline]
+    fn apply_request(&mut self, read: &Read<'_>, sink: &mut impl Sink) {
+        #[cfg(feature = "mutants")]
+        if let Some(answer) = self.forgotten_increment(&read.request, read.rest) {
+            sink.answer(answer);
+            return;
+        }
+        match self.execute_once(&read.request, sink) {
+            Ok(answer) => sink.answer(answer),
+            Err(Unexecuted::NotResident(missing)) => sink.not_resident(read.span, missing),
+            Err(Unexecuted::Refused(code)) => sink.answer(Answer::Failed(code)),
+        }
     }
 
     /// Executes a request, or recalls its result if it was executed before.

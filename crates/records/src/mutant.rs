@@ -69,12 +69,19 @@ pub enum Mutant {
     BelievesAllClocks,
     /// A node that starts again takes its wall clock's word before others have spoken. (Planted there too.)
     BelievesWallAtStart,
+    /// A machine whose disk was lost goes on as the replicas that it was, as if Raft's ids were those of nodes. (Planted in the
+    /// simulated host.)
+    SameNumberAgain,
+    /// Whoever learns counts where majorities are counted. (Planted in consensus.)
+    CountsLearners,
+    /// Whoever is suspicious of its leader forgets its vote. (Planted there too.)
+    ForgetsVotes,
 }
 
 impl Mutant {
-    /// Those that the simulator hunts. The others need what it does not do yet: changes of members, and scans. Tests of `shard`
-    /// see them caught.
-    pub const ALL: [Mutant; 26] = [
+    /// Those that the simulator hunts. The others need what it does not do: scans, and a joint configuration in which one voter alone
+    /// could be deceived. Tests of `shard` see them caught.
+    pub const ALL: [Mutant; 29] = [
         Mutant::AnswerBeforeSync,
         Mutant::NoSqlFence,
         Mutant::KickDirty,
@@ -101,6 +108,9 @@ impl Mutant {
         Mutant::QuietLane,
         Mutant::BelievesAllClocks,
         Mutant::BelievesWallAtStart,
+        Mutant::SameNumberAgain,
+        Mutant::CountsLearners,
+        Mutant::ForgetsVotes,
     ];
 }
 

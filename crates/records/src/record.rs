@@ -66,6 +66,15 @@ impl Slot {
         }
     }
 
+    /// A byte of what it owns, for whoever wants it brought near.
+    #[inline]
+    pub fn first_byte(&self) -> u8 {
+        match self {
+            Self::Packed(bytes) => bytes[0],
+            Self::Big(big) => u8::from(matches!(&**big, Big::Partition(_))),
+        }
+    }
+
     /// Versions of a row, and its bytes as the shard counts them.
     #[inline]
     pub fn measure(&self, sort: &[u8]) -> Option<(Versions, usize)> {

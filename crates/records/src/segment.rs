@@ -40,7 +40,7 @@ pub(crate) struct Hasher {
 
 impl Hasher {
     #[inline]
-    fn hash(self, table: TableId, key: &[u8]) -> u64 {
+    pub fn hash(self, table: TableId, key: &[u8]) -> u64 {
         xxh3_64_with_seed(key, self.seed.wrapping_add(u64::from(table.0)))
     }
 
@@ -65,6 +65,17 @@ impl Segment {
     pub fn find_mut(&mut self, hasher: Hasher, row: RowKey<'_>) -> Option<&mut Slot> {
         let is_it = |slot: &Slot| slot.address() == (row.table, row.key);
         self.table.find_mut(hasher.hash(row.table, row.key), is_it)
+    }
+
+    /// Reads a byte of the first row that may be the one with this hash.
+    #[inline]
+    pub fn touch(&self, hash: u64) -> u8 {
+        let mut byte = 0;
+        let _ = self.table.find(hash, |slot| {
+            byte = slot.first_byte();
+            true
+        });
+        byte
     }
 
     /// The place of a slot among those of the segment, as long as none comes or goes.

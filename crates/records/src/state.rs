@@ -9,8 +9,8 @@ use std::sync::Arc;
 use itertools::Itertools;
 use shardine_model::codec::put_bytes;
 use shardine_model::{
-    Backing, Bounds, Catalogue, CatalogueVersion, Generation, Position, RangeVersion, ReplicaId, RequestEpoch, RowKey,
-    RowKeyBuf, RowView, Table, TableId, Timestamp, Version, WriteMode,
+    Backing, Bound, Bounds, Catalogue, CatalogueVersion, Generation, Position, RangeVersion, ReplicaId, RequestEpoch,
+    RowKey, RowKeyBuf, RowView, Table, TableId, Timestamp, Version, WriteMode,
 };
 
 use crate::derived::Totals;
@@ -283,13 +283,7 @@ impl Records {
         }
     }
 
-    /// Rows that SQL does not hold in their newest version: what a new leader queues (write-back 84).
-    #[must_use]
-    pub fn dirty_rows(&self) -> Vec<RowKeyBuf> {
-        self.dirty_versions(None).into_iter().map(|dirty| dirty.row).collect()
-    }
-
-    /// The same, of one table or of all, with their versions. In routing order.
+    /// Rows that SQL does not hold in their newest version, of one table or of all. In routing order.
     #[must_use]
     pub fn dirty_versions(&self, of: Option<TableId>) -> Vec<DirtyRow> {
         let mut rows = Vec::new();
@@ -302,6 +296,19 @@ impl Records {
     pub fn has_dirty_in(&self, segment: usize, of: Option<TableId>) -> bool {
         let mut tallies = self.index.segment(segment).derived.tallies.iter();
         tallies.any(|(table, tally)| of.is_none_or(|meant| meant == table) && tally.dirty.rows > 0)
+    }
+
+    /// Appends the dirty rows of segments from a place on until there are `rows_max` of them or more, and gives back the
+    /// place at which to go on, if there are further segments: what a new leader queues, in portions (write-back 84).
+    pub fn dirty_from(&self, from: &Bound, rows_max: usize, rows: &mut Vec<DirtyRow>) -> Option<Bound> {
+        let right_there = RowKey { table: from.table, key: &from.key, sort: &from.sort };
+        for segment in self.index.segment_of(from.position, right_there)..self.index.segment_count() {
+            if rows.len() >= rows_max {
+                return Some(self.index.start(segment));
+            }
+            self.dirty_in(segment, None, rows);
+        }
+        None
     }
 
     /// Appends the dirty rows of a segment. One without any is not looked at.

@@ -86,6 +86,34 @@ fn halves_have_what_the_whole_had_and_few_rows_are_looked_at() {
     assert_eq!(split.right.bounds().lo, Bound::at(Position(0x6123_4567_89ab_cdef)));
 }
 
+/// write-back 84: in portions as all at once, also where segments are parted and joined between two of them.
+#[test]
+fn dirty_rows_are_found_in_portions() {
+    let mut records = shard();
+    let all: Vec<_> = records.dirty_versions(None).into_iter().map(|dirty| dirty.row).collect();
+
+    let (mut found, mut from, mut portions) = (Vec::new(), Some(Bound::default()), 0);
+    while let Some(place) = from {
+        let mut rows = Vec::new();
+        from = records.dirty_from(&place, 100, &mut rows);
+        assert!(rows.len() >= 100 || from.is_none(), "a portion is full: {}", rows.len());
+        assert!(rows.len() < 100 + SEGMENT_ROWS_MAX, "and no more than full: {}", rows.len());
+        found.extend(rows.into_iter().map(|dirty| dirty.row));
+        portions += 1;
+        let mut entry = Vec::new();
+        open_commands(&mut entry, Timestamp(9_000), RequestEpoch::FIRST);
+        for number in 0..500 {
+            let line = format!("set kv:more{portions}-{number} f=1");
+            words::request(records.catalogue(), &line).expect("a request").encode(&mut entry);
+        }
+        records.apply(&entry, &mut Nobody).expect("commands");
+    }
+
+    assert!(portions > 20, "{portions}");
+    found.dedup();
+    assert_eq!(found, all);
+}
+
 /// What a new leader looks at for its queue: segments that have dirty rows, and no others.
 #[test]
 fn segments_without_dirty_rows_are_not_looked_at() {

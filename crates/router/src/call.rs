@@ -4,8 +4,8 @@
 use shardine_model::codec::Reader;
 use shardine_model::command::{Attempt, Body, Origin};
 use shardine_model::{
-    Ack, Backing, CatalogueVersion, ErrorCode, FieldType, Position, Refusal, Request, RowKeyBuf, ShardId, SqlOptions,
-    TableId, Value, Version,
+    Ack, Backing, CatalogueVersion, ErrorCode, FieldType, NodeMode, Position, Refusal, Request, RowKeyBuf, ShardId,
+    SqlOptions, TableId, Value, Version,
 };
 
 use crate::coord::CoordLook;
@@ -116,6 +116,32 @@ pub enum NodeCall {
     Routes,
     /// A look at coordination.
     Coord(CoordLook),
+    /// What an operator wants of a node or of a leader.
+    Operate(Operate),
+    /// What is still on a node that is to be emptied: `Response::Drain`.
+    Drain { node: String },
+}
+
+/// An order of an operator's. A node goes by its name, or by its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operate {
+    Mode {
+        node: String,
+        mode: NodeMode,
+    },
+    Weight {
+        node: String,
+        weight: u16,
+    },
+    /// For good. Refused of one that lives and holds replicas.
+    Remove {
+        node: String,
+    },
+    /// The best heir leads if nobody is named: `Response::Count` with the number of its node.
+    Transfer {
+        shard: ShardId,
+        to: Option<String>,
+    },
 }
 
 impl RowCall {

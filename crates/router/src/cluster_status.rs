@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use shardine_model::{ClusterMap, Descriptor, DoorAddresses, GroupKind, NodeId, ShardId};
+use shardine_model::{ClusterMap, Descriptor, DoorAddresses, GroupKind, NodeId, NodeMode, ShardId};
 
 use crate::coord::CoordStatus;
 use crate::response::{EngineStatus, ShardStatus, SqlError, WritebackStatus};
@@ -22,6 +22,13 @@ pub struct NodeStatus {
     pub zone: String,
     pub addresses: DoorAddresses,
     pub state: NodeState,
+    /// What it is used for, and its share of reads; whoever has the whole map fills them in.
+    pub mode: NodeMode,
+    pub weight: u16,
+    /// Whether it was taken out, and is listed for as long as groups have replicas there.
+    pub is_removed: bool,
+    /// Whether it holds no data and only passes requests on.
+    pub is_gateway: bool,
     /// Groups of which it holds a replica, and those of them that it leads, coordination among them.
     pub replicas: u64,
     pub leads: u64,
@@ -75,6 +82,28 @@ pub struct ReplicaStatus {
     pub lives: bool,
 }
 
+/// How far a node is with being emptied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DrainReport {
+    pub node: NodeId,
+    pub name: String,
+    pub mode: NodeMode,
+    pub weight: u16,
+    /// Groups that still have a replica on it.
+    pub left: Vec<DrainLeft>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DrainLeft {
+    pub shard: ShardId,
+    /// Whether the node leads it.
+    pub leads: bool,
+    /// Whether somebody has to do something first.
+    pub stuck: bool,
+    /// What it waits for.
+    pub waits_for: String,
+}
+
 /// What has come of asking a node.
 #[derive(Clone, Debug)]
 pub enum Heard {
@@ -89,7 +118,8 @@ impl EngineStatus {
     #[must_use]
     pub fn absences(&self) -> Vec<String> {
         let mut absences: Vec<String> = self.nodes.iter().filter_map(NodeStatus::trouble).collect();
-        let wanted = self.nodes.len().min(REPLICAS_WANTED);
+        let holding = self.nodes.iter().filter(|node| !node.is_gateway);
+        let wanted = holding.count().min(REPLICAS_WANTED);
         let living = |shard: &ShardStatus| shard.replicas.iter().filter(|replica| replica.lives).count();
         let thin = self.shards.iter().filter(|shard| living(shard) < wanted);
         let thin: Vec<u32> = thin.map(|shard| shard.shard.0).collect();
@@ -169,6 +199,10 @@ fn nodes(
             zone: entry.zone.clone(),
             addresses: entry.addresses.clone(),
             state: state_of(entry.node),
+            mode: NodeMode::default(),
+            weight: 0,
+            is_removed: false,
+            is_gateway: false,
             replicas: map.groups.iter().filter(|group| map.replica_on(group.shard, entry.node).is_some()).count()
                 as u64,
             leads: leaders.iter().filter(|leader| **leader == Some(entry.node)).count() as u64,

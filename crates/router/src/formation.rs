@@ -22,6 +22,8 @@ pub struct Applicant {
     pub name: String,
     pub zone: String,
     pub addresses: DoorAddresses,
+    /// Whether it is to hold no data: it founds no cluster, and joins the one that others have made.
+    pub is_gateway: bool,
     /// Drawn at its start: tells one that asks again from another one of the same name.
     pub start: u64,
 }
@@ -76,9 +78,9 @@ impl WaitingRoom {
         std::iter::once(&self.own.name).chain(self.others.keys()).cloned().collect()
     }
 
-    /// Those that wait here besides oneself.
-    pub fn others(&self) -> impl Iterator<Item = &Applicant> {
-        self.others.values().map(|(applicant, _)| applicant)
+    /// Those besides oneself that will hold data of the cluster. Gateways find it when it is there.
+    pub fn founders(&self) -> impl Iterator<Item = &Applicant> {
+        self.others.values().map(|(applicant, _)| applicant).filter(|applicant| !applicant.is_gateway)
     }
 
     /// The first map. Numbers go by names, so that whoever looks at them is not surprised; the node that is asked has no
@@ -88,13 +90,17 @@ impl WaitingRoom {
             let message = "a cluster has one coordination group in this version: leave --coord-groups out";
             return Err(Refusal::new(ErrorCode::Unsupported, message));
         }
-        let names = self.names();
-        if names.len() < plan.nodes {
+        let mut applicants: Vec<&Applicant> = std::iter::once(&self.own).chain(self.founders()).collect();
+        if self.own.is_gateway {
+            let message = format!("node {} is a gateway and holds no data: ask one that does", self.own.name);
+            return Err(Refusal::new(ErrorCode::BadRequest, message));
+        }
+        applicants.sort_by(|one, other| one.name.cmp(&other.name));
+        if applicants.len() < plan.nodes {
+            let names: Vec<&str> = applicants.iter().map(|one| one.name.as_str()).collect();
             let message = format!("{} of {} nodes wait here: {}", names.len(), plan.nodes, names.join(", "));
             return Err(Refusal::new(ErrorCode::Busy, message));
         }
-        let mut applicants: Vec<&Applicant> = std::iter::once(&self.own).chain(self.others()).collect();
-        applicants.sort_by(|one, other| one.name.cmp(&other.name));
         let starts = applicants.iter().map(|one| one.start).collect();
         let nodes: Vec<NodeEntry> = applicants.into_iter().zip(1..).map(|(one, number)| entry(one, number)).collect();
         let cuts = Interval::cut_evenly(plan.shards).into_iter().map(Bounds::from);
@@ -119,7 +125,7 @@ pub struct First {
 }
 
 fn entry(applicant: &Applicant, number: u64) -> NodeEntry {
-    let Applicant { name, zone, addresses, start: _ } = applicant.clone();
+    let Applicant { name, zone, addresses, is_gateway: _, start: _ } = applicant.clone();
     NodeEntry { node: NodeId(number), name, zone, addresses }
 }
 
@@ -157,8 +163,20 @@ pub trait Formation: Send + Sync {
     /// The map, if there is a cluster, and the number of the node that asks; else who waits.
     fn join(&self, applicant: Applicant) -> Result<Joined, Refusal>;
 
+    /// A node of the cluster says where it is, and hears where those are that this one knows better than the map.
+    fn meet(&self, cluster: u128, own: Whereabouts) -> Result<Vec<Whereabouts>, Refusal>;
+
     /// Makes the cluster.
     fn init(&self, plan: Plan) -> Result<Made, Refusal>;
+}
+
+/// Where a node is since its newest start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whereabouts {
+    pub node: NodeId,
+    /// How often it has started: the highest counts.
+    pub incarnation: u64,
+    pub addresses: DoorAddresses,
 }
 
 /// What one that asks is told.
@@ -185,7 +203,8 @@ mod tests {
     use super::*;
 
     fn applicant(name: &str, zone: &str) -> Applicant {
-        Applicant { name: name.into(), zone: zone.into(), addresses: DoorAddresses::default(), start: 1 }
+        let (addresses, is_gateway) = (DoorAddresses::default(), false);
+        Applicant { name: name.into(), zone: zone.into(), addresses, is_gateway, start: 1 }
     }
 
     fn room(names: &[&str]) -> WaitingRoom {
@@ -248,6 +267,20 @@ mod tests {
 
         room.enter(applicant("c", ""), LEFT_AFTER_MS + 1).unwrap();
         assert_eq!(room.names(), ["a", "c"]);
+    }
+
+    #[test]
+    fn a_gateway_founds_nothing() {
+        let mut room = room(&["b", "c"]);
+        room.enter(Applicant { is_gateway: true, ..applicant("a", "") }, 0).unwrap();
+
+        let refusal = room.form(7, &plan(3)).unwrap_err();
+        assert_eq!(refusal.message, "2 of 3 nodes wait here: b, c");
+        let map = room.form(7, &plan(2)).unwrap().map;
+        assert_eq!(map.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+
+        let own = WaitingRoom::new(Applicant { is_gateway: true, ..applicant("a", "") });
+        assert_eq!(own.form(7, &plan(0)).unwrap_err().code, ErrorCode::BadRequest);
     }
 
     #[test]

@@ -15,20 +15,24 @@ mod shard_map;
 
 mod formation;
 mod routes;
+mod choice;
 pub mod forward;
 mod gate;
 mod wire;
 
 pub use call::{
-    Bound, Call, FieldSpec, NodeCall, RowCall, ScanCall, ShardsCall, SortRange, Switch, TableCall, TableSpec,
+    Bound, Call, FieldSpec, NodeCall, Operate, RowCall, ScanCall, ShardsCall, SortRange, Switch, TableCall, TableSpec,
     VerifyCall, one_position, scattered,
 };
-pub use cluster_status::{Heard, NodeState, NodeStatus, ReplicaStatus, join, join_writeback, newest};
+pub use choice::{Candidate, Draws, choose};
+pub use cluster_status::{
+    DrainLeft, DrainReport, Heard, NodeState, NodeStatus, ReplicaStatus, join, join_writeback, newest,
+};
 pub use coord::{
     CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, SemaphoreRange,
 };
 pub use engine::{LocalEngine, Read, RemoteEngine, Ticket};
-pub use formation::{Applicant, First, Formation, Joined, Made, Plan, WaitingRoom};
+pub use formation::{Applicant, First, Formation, Joined, Made, Plan, WaitingRoom, Whereabouts};
 pub use forward::{Forwards, Nature, Refused};
 pub use gate::{Admission, Arrival, Gate, REFUSED_STREAMS_MAX};
 pub use histogram::{HISTOGRAM_BOUNDS_US, Histogram};

@@ -6,7 +6,7 @@ use shardine_model::{
     Answer, Epoch, ErrorCode, NodeId, Position, Refusal, Reply, RowImage, RowKeyBuf, ShardId, Table, Timestamp, Version,
 };
 
-use crate::cluster_status::{NodeStatus, ReplicaStatus};
+use crate::cluster_status::{DrainReport, NodeStatus, ReplicaStatus};
 use crate::coord::{CoordStatus, CoordView};
 use crate::histogram::Histogram;
 
@@ -31,6 +31,7 @@ pub enum Response {
     Routes(Box<RouteList>),
     /// Another node leads the shard, and nothing was done here.
     Moved(Box<ShardRoute>),
+    Drain(Box<DrainReport>),
     Done,
     Refused(Refusal),
 }
@@ -146,6 +147,7 @@ impl Response {
             | Self::Explanation(_)
             | Self::Coord(_)
             | Self::Routes(_)
+            | Self::Drain(_)
             | Self::Done => None,
         }
     }

@@ -128,13 +128,25 @@ impl Routes {
     /// The way to any group, coordination and meta among them.
     #[must_use]
     pub fn route_of(&self, shard: ShardId) -> Route {
-        let leader = self.leads.get(&shard).and_then(|lead| lead.replica);
-        let Some(node) = leader.and_then(|replica| self.node_of(shard, replica)) else { return Route::Unknown };
+        let Some(node) = self.leader_of(shard) else { return Route::Unknown };
         match self.lanes.get(&shard) {
             Some(&lane) if node == self.node => Route::Here { lane },
             _ if node == self.node || self.away.contains(&node) => Route::Unknown,
             _ => Route::There(node),
         }
+    }
+
+    /// Who leads a group, as far as is known, whether or not it can be reached.
+    #[must_use]
+    pub fn leader_of(&self, shard: ShardId) -> Option<NodeId> {
+        let leader = self.leads.get(&shard)?.replica?;
+        self.node_of(shard, leader)
+    }
+
+    /// Whether a node is taken for dead.
+    #[must_use]
+    pub fn is_away(&self, node: NodeId) -> bool {
+        self.away.contains(&node)
     }
 
     /// Who leads the shard of a position, for a client that should ask there: `None` where that is this node, or nobody who can be

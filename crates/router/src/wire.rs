@@ -3,14 +3,16 @@
 
 #[macro_use]
 mod forms;
+mod coord;
 mod responses;
 
 use shardine_model::codec::{DecodeError, Reader};
 use shardine_model::table::SortPart;
-use shardine_model::{Ack, AckAfter, Field, FieldId, ShardId, Table, TableId};
+use shardine_model::{Ack, AckAfter, Field, FieldId, NodeId, ShardId, Table, TableId};
 
 use self::forms::Wire;
 use crate::call::{Bound, FieldSpec, RowCall, ScanCall, SortRange, TableCall, TableSpec, VerifyCall};
+use crate::coord::CoordLook;
 use crate::forward::Nature;
 
 /// What one node asks of another.
@@ -30,9 +32,18 @@ pub enum RemoteCall {
         table: Option<TableId>,
     },
     Status,
+    /// What the node sees of coordination.
+    Coord {
+        look: CoordLook,
+    },
     /// A command for the leader of the map's group, as `meta` writes it.
     Meta {
         command: Vec<u8>,
+    },
+    /// That the node give the lead of a group to another one, to the best heir if none is named.
+    Transfer {
+        shard: ShardId,
+        to: Option<NodeId>,
     },
 }
 
@@ -78,8 +89,8 @@ impl RemoteCall {
                 ShardAsk::Count { .. } | ShardAsk::Flush { .. } | ShardAsk::RetryDeadLetters { .. } => Nature::Read,
                 ShardAsk::Propose { .. } => Nature::Change,
             },
-            Self::Table(_) | Self::Meta { .. } => Nature::Change,
-            Self::Writeback | Self::DeadLetters { .. } | Self::Status => Nature::Read,
+            Self::Table(_) | Self::Meta { .. } | Self::Transfer { .. } => Nature::Change,
+            Self::Writeback | Self::DeadLetters { .. } | Self::Status | Self::Coord { .. } => Nature::Read,
         }
     }
 
@@ -102,6 +113,8 @@ choice!(RemoteCall, "call" {
     5 => DeadLetters { table },
     6 => Status,
     7 => Meta { command },
+    8 => Transfer { shard, to },
+    9 => Coord { look },
 });
 
 choice!(ShardAsk, "question to a shard" {

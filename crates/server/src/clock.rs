@@ -1,7 +1,7 @@
 //! The process's clocks, read once per turn and passed in as arguments from there on. All threads share one idea of the time:
 //! the believed one (`shardine_host::BelievedClock`), looked up on the wall a hundred times a second and counted on in between.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -33,6 +33,7 @@ struct Shared {
     /// The believed time at the start, as the last look sees it.
     origin_ms: AtomicU64,
     next_look_ms: AtomicU64,
+    is_blind: AtomicBool,
     believed: Mutex<Believed>,
 }
 
@@ -50,6 +51,7 @@ impl Clock {
             started_ms: awake_and_asleep_ms(),
             origin_ms: AtomicU64::new(wall.0),
             next_look_ms: AtomicU64::new(LOOK_EVERY_MS),
+            is_blind: AtomicBool::new(false),
             believed: Mutex::new(Believed { clock: BelievedClock::start(wall, 0), said_ms: None }),
         };
         Self { started: Instant::now(), shared: Arc::new(shared) }
@@ -87,6 +89,11 @@ impl Clock {
         }
         say_how_it_stands(Standing::of(wall(), stamp));
         self.change(|clock, elapsed_ms| clock.not_before(stamp, elapsed_ms));
+    }
+
+    /// Whether this node has started again and nobody has told it yet what time it is.
+    pub fn is_blind(&self) -> bool {
+        self.shared.is_blind.load(Ordering::Relaxed)
     }
 
     /// What the other nodes are told, while and after this one waits for them to say what time it is.
@@ -160,6 +167,7 @@ impl Shared {
     fn tell(&self, clock: &BelievedClock, elapsed_ms: u64, monotonic_ms: u64) {
         let origin_ms = clock.read(elapsed_ms).0.saturating_sub(monotonic_ms);
         self.origin_ms.store(origin_ms, Ordering::Relaxed);
+        self.is_blind.store(clock.is_blind(), Ordering::Relaxed);
     }
 }
 

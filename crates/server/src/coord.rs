@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use shardine_host::Host;
-use shardine_model::{ErrorCode, ShardId};
+use shardine_model::{ErrorCode, NodeId, ShardId};
 use shardine_router::{CoordLook, CoordStatus, Response};
 use shardine_shard::Message;
 use shardine_shard::coord::{Ask, NodeCall, NodeReply, Opening, StreamId, Ticket};
@@ -68,6 +68,12 @@ pub(crate) enum CoordMessage {
     Map(Arc<Sheet>),
     /// Give every lead to somebody else: the node stops.
     HandOver,
+    /// Give the lead of one group to another node.
+    Transfer {
+        group: ShardId,
+        to: Option<NodeId>,
+        done: Box<dyn FnOnce(Response) + Send>,
+    },
     /// End all streams and take no more; calls are still answered.
     CloseStreams,
     Stop,
@@ -156,6 +162,13 @@ pub(crate) struct Window {
 impl Window {
     pub fn look(&self, look: CoordLook, done: Box<dyn FnOnce(Response) + Send>) {
         if let Err(SendError(CoordMessage::Look { done, .. })) = self.messages.send(CoordMessage::Look { look, done }) {
+            done(refused(ErrorCode::NoLeader));
+        }
+    }
+
+    pub fn transfer(&self, group: ShardId, to: Option<NodeId>, done: Box<dyn FnOnce(Response) + Send>) {
+        let transfer = CoordMessage::Transfer { group, to, done };
+        if let Err(SendError(CoordMessage::Transfer { done, .. })) = self.messages.send(transfer) {
             done(refused(ErrorCode::NoLeader));
         }
     }

@@ -72,6 +72,11 @@ impl Doors {
         Ok(Self { grpc: grpc_address, http: http_address, runtime, closing, tasks })
     }
 
+    /// Has something done beside the doors until they are closed.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
+    }
+
     /// Lets nobody in from now on.
     pub fn begin_to_close(&self) {
         self.closing.send_replace(true);

@@ -1,6 +1,8 @@
 //! Where calls from other threads find their lane, and calls that concern several shards are gathered.
 
 mod cluster;
+mod operate;
+pub(crate) mod transfer;
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
@@ -96,10 +98,9 @@ impl Exchange {
             Call::Node(NodeCall::Status) => self.status(done),
             Call::Node(NodeCall::Cluster) => self.cluster_status(done),
             Call::Node(NodeCall::Routes) => done(Response::Routes(Box::new(self.routes()))),
-            Call::Node(NodeCall::Coord(look)) => match self.coord.get() {
-                Some(window) => window.look(look, done),
-                None => done(refused(ErrorCode::NoLeader)),
-            },
+            Call::Node(NodeCall::Operate(order)) => self.operate(order, done),
+            Call::Node(NodeCall::Drain { node }) => done(self.drain_report(&node)),
+            Call::Node(NodeCall::Coord(look)) => self.cluster_coord(look, done),
         }
     }
 

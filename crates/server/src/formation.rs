@@ -7,21 +7,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use shardine_accept::Limits;
-use shardine_model::{ErrorCode, NodeId, Refusal};
+use shardine_model::{DoorAddresses, ErrorCode, NodeId, Refusal};
 use shardine_proto::v1;
 use shardine_proto::v1::formation_client::FormationClient;
-use shardine_router::{Applicant, ClusterMap, Formation, Joined, Made, Plan, WaitingRoom};
+use shardine_router::{Applicant, ClusterMap, Formation, Joined, Made, Plan, WaitingRoom, Whereabouts};
 use shardine_service::GateOptions;
 use shardine_shard::meta::{Command, Joiner, Replaced, Reply};
 use shardine_store::{DataDir, Identity, NodeFile};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::metadata::MetadataValue;
-use tonic::transport::Endpoint;
+use tonic::transport::{Channel, Endpoint};
 
 use crate::atlas::Sheet;
 use crate::exchange::{Exchange, Neighbourhood};
 use crate::options::{ClusterOptions, UpOptions};
+use crate::peers::Book;
 use crate::start_error::StartError;
 
 /// How often the others are asked.
@@ -46,13 +47,20 @@ pub async fn find_cluster(options: &UpOptions, cluster: &ClusterOptions) -> anyh
         check_name(identity, &cluster.name)?;
         if let Some(bytes) = data.load_file(NodeFile::Map)? {
             let sheet = Sheet::from_bytes(&bytes).context("the map in the data directory cannot be read")?;
+            check_gateway(&sheet, identity.node, cluster)?;
             let first = data.load_file(NodeFile::First)?.context("the file FIRST of the data directory is missing")?;
             let first = Arc::new(ClusterMap::from_bytes(&first).context("the file FIRST in the data directory")?);
             return Ok(Found { data, identity: identity.clone(), sheet, first });
         }
     }
     let addresses = options.addresses(cluster);
-    let own = Applicant { name: cluster.name.clone(), zone: cluster.zone.clone(), addresses, start: rand::random() };
+    let own = Applicant {
+        name: cluster.name.clone(),
+        zone: cluster.zone.clone(),
+        addresses,
+        is_gateway: cluster.is_gateway,
+        start: rand::random(),
+    };
     let lobby = Arc::new(Lobby::new(data, identity, own.clone()));
     let doors = Waiting::open(options, &lobby).await?;
     let mut formed = lobby.formed.subscribe();
@@ -69,6 +77,18 @@ fn check_name(identity: &Identity, name: &str) -> anyhow::Result<()> {
         bail!(
             "this data directory belongs to the node {:?}: start it with --name {0}, or give another --data",
             identity.name
+        );
+    }
+    Ok(())
+}
+
+/// Whoever holds data goes on holding it, whatever its line says: it votes, and others count on it.
+fn check_gateway(sheet: &Sheet, node: NodeId, cluster: &ClusterOptions) -> anyhow::Result<()> {
+    let held = sheet.full.groups_on(node);
+    if cluster.is_gateway && held > 0 {
+        bail!(
+            "this node holds replicas of {held} groups and cannot be a gateway: start it without --gateway, and empty it first (`shardine node drain {}`)",
+            cluster.name
         );
     }
     Ok(())
@@ -141,8 +161,12 @@ impl Formation for Lobby {
         Ok(Joined::Waiting(state.room.names()))
     }
 
+    fn meet(&self, _: u128, _: Whereabouts) -> Result<Vec<Whereabouts>, Refusal> {
+        Err(Refusal::new(ErrorCode::Busy, "this node waits for a cluster itself"))
+    }
+
     fn init(&self, plan: Plan) -> Result<Made, Refusal> {
-        let others: Vec<Applicant> = self.lock().room.others().cloned().collect();
+        let others: Vec<Applicant> = self.lock().room.founders().cloned().collect();
         // An address that only its owner can reach would be in everybody's map for ever.
         others.iter().try_for_each(dial_back)?;
         let mut state = self.lock();
@@ -206,26 +230,37 @@ fn settle_in(lobby: &Lobby, formed: v1::Formed) -> anyhow::Result<()> {
     lobby.take_place(&mut lobby.lock(), NodeId(formed.node), sheet)
 }
 
-async fn ask(address: &str, token: Option<&str>, own: &Applicant) -> Result<Option<v1::Formed>, tonic::Status> {
+/// The door of another node.
+pub(crate) async fn reach(address: &str) -> Result<FormationClient<Channel>, tonic::Status> {
     let unreachable = |error: tonic::transport::Error| tonic::Status::unavailable(error.to_string());
     let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(unreachable)?;
     let channel = endpoint.connect_timeout(PATIENCE).timeout(PATIENCE).connect().await.map_err(unreachable)?;
-    let addresses = &own.addresses;
-    let mut request = tonic::Request::new(v1::JoinRequest {
-        name: own.name.clone(),
-        addresses: Some(v1::NodeAddresses {
-            peer: addresses.peer.clone(),
-            grpc: addresses.grpc.clone(),
-            redis: addresses.redis.clone(),
-            http: addresses.http.clone(),
-        }),
-        zone: own.zone.clone(),
-        start: own.start,
-    });
+    Ok(FormationClient::new(channel))
+}
+
+/// A request by somebody who may come in.
+pub(crate) fn with_token<T>(message: T, token: Option<&str>) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
     if let Some(token) = token.and_then(|token| MetadataValue::try_from(format!("Bearer {token}")).ok()) {
         request.metadata_mut().insert("authorization", token);
     }
-    Ok(FormationClient::new(channel).join(request).await?.into_inner().formed)
+    request
+}
+
+pub(crate) fn addresses_out(addresses: &DoorAddresses) -> v1::NodeAddresses {
+    let DoorAddresses { peer, grpc, redis, http } = addresses.clone();
+    v1::NodeAddresses { peer, grpc, redis, http }
+}
+
+async fn ask(address: &str, token: Option<&str>, own: &Applicant) -> Result<Option<v1::Formed>, tonic::Status> {
+    let request = v1::JoinRequest {
+        name: own.name.clone(),
+        addresses: Some(addresses_out(&own.addresses)),
+        zone: own.zone.clone(),
+        start: own.start,
+        gateway: own.is_gateway,
+    };
+    Ok(reach(address).await?.join(with_token(request, token)).await?.into_inner().formed)
 }
 
 /// The doors of a node that waits.
@@ -268,11 +303,12 @@ impl Waiting {
 /// A node that belongs to a cluster, asked by those that look for theirs.
 pub(crate) struct Settled {
     exchange: Arc<Exchange>,
+    book: Arc<Book>,
 }
 
 impl Settled {
-    pub fn new(exchange: Arc<Exchange>) -> Self {
-        Self { exchange }
+    pub fn new(exchange: Arc<Exchange>, book: Arc<Book>) -> Self {
+        Self { exchange, book }
     }
 
     fn cluster(&self) -> Result<&Neighbourhood, Refusal> {
@@ -311,8 +347,8 @@ impl Formation for Settled {
         let replaces = self.replaced(&applicant, &sheet)?;
         // An address that only its owner can reach would be in everybody's map.
         dial_back(&applicant)?;
-        let Applicant { name, zone, addresses, start } = applicant;
-        let (labels, is_gateway, incarnation) = (Default::default(), false, 0);
+        let Applicant { name, zone, addresses, is_gateway, start } = applicant;
+        let (labels, incarnation) = (Default::default(), 0);
         let joiner = Joiner { name, addresses, zone, labels, is_gateway, incarnation, start };
         match self.exchange.ask_meta(Command::Join { joiner, replaces })? {
             Reply::Node(node) => {
@@ -322,6 +358,17 @@ impl Formation for Settled {
             }
             _ => Err(Refusal::new(ErrorCode::Internal, "the map has no number to give")),
         }
+    }
+
+    fn meet(&self, cluster: u128, own: Whereabouts) -> Result<Vec<Whereabouts>, Refusal> {
+        let sheet = self.cluster()?.atlas.sheet();
+        if cluster != sheet.full.cluster {
+            let message =
+                format!("this node belongs to the cluster {:032x}, not to {cluster:032x}", sheet.full.cluster);
+            return Err(Refusal::new(ErrorCode::Forbidden, message));
+        }
+        self.book.meet(own);
+        Ok(self.book.met())
     }
 
     fn init(&self, _: Plan) -> Result<Made, Refusal> {

@@ -10,7 +10,9 @@ mod numbered;
 mod peers;
 mod leaders;
 mod forward;
+mod visits;
 mod questions;
+mod stale;
 mod definitions;
 mod members;
 
@@ -32,12 +34,14 @@ use shardine_model::{Catalogue, ShardId};
 
 pub(crate) use self::connections::{Connections, Population};
 pub(crate) use self::core::{Core, CoreParts};
+pub(crate) use self::forward::Departure;
 use self::load::Load;
 pub(crate) use self::members::Nursery;
 use self::memory::Memory;
 pub(crate) use self::peers::{Links, Neighbours};
 pub(crate) use self::sql::lane_of as sql_lane;
 pub(crate) use self::tally::PASSED_KEEP_MS;
+pub(crate) use self::visits::Visit;
 use crate::clock::Clock;
 use crate::exchange::Exchange;
 use crate::failover::{self, PeerNews};
@@ -110,7 +114,7 @@ impl Lane {
     /// Turns until every shard of the lane serves: what the disk held is applied by then. In a cluster that takes others, who are
     /// not waited for.
     pub fn bring_up(&mut self) {
-        self.core.set_time(self.clock.now());
+        self.core.look_at(&self.clock);
         self.core.campaign();
         self.settle();
         if self.links.is_some() {
@@ -178,7 +182,7 @@ impl Lane {
     }
 
     fn turn(&mut self, events: &Events) {
-        self.core.set_time(self.clock.now());
+        self.core.look_at(&self.clock);
         self.core.stopwatch.begin_turn(self.clock.micros());
         let mut messages = false;
         for event in events {
@@ -278,6 +282,10 @@ impl Lane {
             }
             LaneMessage::Stop => self.stopping = true,
             LaneMessage::HandOver => failover::hand_over(&mut self.core.host),
+            LaneMessage::Transfer { shard, to, done } => done(self.core.transfer(shard, to)),
+            LaneMessage::Visit(visit) => self.core.receive(*visit),
+            LaneMessage::Depart(departure) => self.core.depart_for_other(*departure),
+            LaneMessage::LinkGone(link) => self.core.forget_link(link),
             LaneMessage::Raft { shard, message } => self.core.step(shard, message),
             LaneMessage::LeaderNews(news) => {
                 self.core.reroute(|routes| routes.hear(news.shard, news.term, Some(news.leader)));

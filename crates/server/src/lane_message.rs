@@ -16,6 +16,7 @@ use shardine_transport::LeaderNews;
 
 use crate::atlas::Sheet;
 use crate::failover::PeerNews;
+use crate::lane::{Departure, Visit};
 use crate::log_thread::Synced;
 use crate::snapshot_thread::SnapshotNews;
 
@@ -70,6 +71,12 @@ pub(crate) enum LaneMessage {
         shard: ShardId,
         message: Message,
     },
+    /// A peer's request for a shard of this lane, which came on another one's link.
+    Visit(Box<Visit>),
+    /// What has become of one that came on a link of this lane.
+    Depart(Box<Departure>),
+    /// A link of another lane is gone, and nothing comes of what was asked on it.
+    LinkGone(u64),
     /// What a group that has no links of its own tells its peers.
     Send(Vec<(ShardId, Message)>),
     /// The response to a call of this lane that was done elsewhere on the node.
@@ -90,6 +97,12 @@ pub(crate) enum LaneMessage {
     },
     /// Give every lead to somebody else: the node stops.
     HandOver,
+    /// Give the lead of one shard of this lane to another node.
+    Transfer {
+        shard: ShardId,
+        to: Option<NodeId>,
+        done: Respond,
+    },
     /// A log write is on disk.
     Persisted(Synced),
     /// A snapshot is on disk, or could not be written.

@@ -7,11 +7,13 @@
 // In the order in which a newcomer should read them.
 mod options;
 mod start_error;
+mod directory;
 mod formation;
 mod atlas;
 mod topology;
 mod node;
 mod restore;
+mod reunion;
 mod baseline;
 
 mod lane;
@@ -34,9 +36,11 @@ mod stop;
 mod clock;
 mod owner_thread;
 
+pub use directory::{Directory, look_at};
 pub use formation::{Found, find_cluster};
 pub use node::{Addresses, Node};
 pub use options::{ClusterOptions, UpOptions};
+pub use shardine_transport::PROTOCOL_VERSION;
 pub use shardine_ydb::{Access, Path as CoordPath, Right};
 pub use start_error::StartError;
 pub use stop::{Flushing, Stopped};

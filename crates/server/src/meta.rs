@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use shardine_host::Host;
-use shardine_model::{ErrorCode, Refusal, ShardId};
+use shardine_model::{ErrorCode, NodeId, Refusal, ShardId};
 use shardine_router::Response;
 use shardine_shard::Message;
 use shardine_shard::meta::{Command, Joiner, Reply};
@@ -64,6 +64,11 @@ pub(crate) enum MetaMessage {
     },
     /// Give the lead to somebody else: the node stops.
     HandOver,
+    /// Give the lead to another node.
+    Transfer {
+        to: Option<NodeId>,
+        done: Respond,
+    },
     Stop,
 }
 
@@ -116,6 +121,14 @@ impl MetaHandle {
     pub fn submit(&self, command: Command, done: Respond) {
         let submit = MetaMessage::Submit { command: Box::new(command), done };
         if let Err(SendError(MetaMessage::Submit { done, .. })) = self.messages.send(submit) {
+            done(to_response(Err(stopping())));
+        }
+    }
+
+    pub fn transfer(&self, to: Option<NodeId>, done: Respond) {
+        if let Err(SendError(MetaMessage::Transfer { done, .. })) =
+            self.messages.send(MetaMessage::Transfer { to, done })
+        {
             done(to_response(Err(stopping())));
         }
     }

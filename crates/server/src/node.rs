@@ -37,7 +37,7 @@ use crate::schema_manager::{self, SCHEMA_LANE, SchemaManager};
 use crate::start_error::StartError;
 use crate::stop::{self, Flushing, Stopped};
 use crate::topology::{ALONE, LocalReplica, Topology};
-use crate::{log_thread, owner_thread, restore, snapshot_thread};
+use crate::{log_thread, owner_thread, restore, reunion, snapshot_thread};
 
 /// Where the doors of a running node are.
 #[derive(Clone, Debug)]
@@ -157,7 +157,8 @@ impl Node {
         let neighbours = topology.sheet.as_ref().map(|sheet| {
             let (cluster, node, name) = (identity.cluster, identity.node, identity.name.clone());
             let who = Who { cluster, node, name, incarnation, start, features: 0 };
-            let book = Arc::new(Book::open(who, sheet, Arc::clone(&data))?);
+            let own = options.cluster.as_ref().map(|cluster| options.addresses(cluster)).unwrap_or_default();
+            let book = Arc::new(Book::open(who, own, sheet, Arc::clone(&data))?);
             let (bulk, _) = start_bulk(Arc::clone(&book))?;
             anyhow::Ok(Neighbours { book, sheet: Arc::clone(sheet), bulk })
         });
@@ -216,6 +217,7 @@ impl Node {
             Coordination::start(groups, topology, own_storage, incarnation, clock.clone(), Arc::clone(&exchange))?;
         let _ = exchange.coord.set(coord.window());
         let joiner = joiner(options, identity, incarnation, start);
+        let book = neighbours.as_ref().map(|neighbours| Arc::clone(&neighbours.book));
         let neighbours = neighbours.map(|neighbours| {
             let links = (Arc::clone(&neighbours.book), neighbours.bulk.clone(), Arc::clone(&data));
             let meta = MetaKeeper::start(topology, &storage, joiner, clock.clone(), &exchange, links)?;
@@ -223,11 +225,14 @@ impl Node {
             anyhow::Ok((meta, control))
         });
         let neighbours = neighbours.transpose()?;
-        let formation = topology.sheet.as_ref().map(|_| {
-            let settled = Settled::new(Arc::clone(&exchange));
+        let formation = book.as_ref().map(|book| {
+            let settled = Settled::new(Arc::clone(&exchange), Arc::clone(book));
             Arc::new(settled) as Arc<dyn Formation>
         });
         let doors = Doors::open(&engine, coord.engine(), formation, options)?;
+        if let (Some(book), Some(cluster)) = (book, &options.cluster) {
+            doors.spawn(reunion::run(book, Arc::clone(&exchange), cluster.join.clone(), options.token.clone()));
+        }
         exchange.inboxes[0].send(LaneMessage::Listen(listener));
         // Alone, the disk has told.
         if topology.sheet.is_none() {
@@ -422,7 +427,7 @@ fn joiner(options: &UpOptions, identity: &Identity, incarnation: u64, start: u64
         addresses: cluster.map(|cluster| options.addresses(cluster)).unwrap_or_default(),
         zone: cluster.map(|cluster| cluster.zone.clone()).unwrap_or_default(),
         labels: Default::default(),
-        is_gateway: false,
+        is_gateway: cluster.is_some_and(|cluster| cluster.is_gateway),
         incarnation,
         start,
     }

@@ -47,6 +47,8 @@ pub struct UpOptions {
 pub struct ClusterOptions {
     pub name: String,
     pub zone: String,
+    /// Whether it holds no data and only passes requests on.
+    pub is_gateway: bool,
     /// gRPC doors of nodes that may know the cluster. One's own among them does no harm.
     pub join: Vec<String>,
     /// Where other nodes reach this one.

@@ -34,7 +34,7 @@ mod tests {
     /// Tells a copy of this test's process that it is the one to panic.
     const IS_VICTIM: &str = "SHARDINE_TEST_PANICS";
 
-    /// reliability F46: a process without one of its lanes would take requests and answer none.
+    /// reliability F46, I10: a process without one of its lanes would take requests and answer none.
     #[test]
     fn reliability_f46_a_panic_of_an_owner_ends_the_process() {
         if std::env::var_os(IS_VICTIM).is_some() {

@@ -3,6 +3,7 @@
 use shardine_model::{ErrorCode, Refusal, Version};
 use shardine_router::ShardRoute;
 
+use crate::gate::TOKEN_NEEDED;
 use crate::record::Record;
 
 /// A refusal with what is known of the record that it concerns.
@@ -66,7 +67,7 @@ fn sentence(code: ErrorCode, what: &str) -> String {
             )
         }
         ErrorCode::Expired => format!("the deadline passed before {what} was touched; certainly nothing was done"),
-        ErrorCode::Unauthenticated => "a token is needed: authorization: Bearer TOKEN".to_owned(),
+        ErrorCode::Unauthenticated => TOKEN_NEEDED.to_owned(),
         ErrorCode::Forbidden => format!("this token does not allow that for {what}"),
         ErrorCode::Unsupported => {
             format!("the table of {what} does not allow that: it is only read from SQL, or has no SQL behind it")

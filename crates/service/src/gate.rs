@@ -6,6 +6,9 @@ use shardine_model::{ErrorCode, Refusal};
 use subtle::ConstantTimeEq;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// What somebody is told who brings no token, or a wrong one.
+pub(crate) const TOKEN_NEEDED: &str = "a valid token is needed: authorization: Bearer TOKEN";
+
 #[derive(Clone, Debug)]
 pub struct GateOptions {
     /// Without one everybody may enter; the server binds to loopback then, or was told `--insecure`.
@@ -39,8 +42,7 @@ impl Gate {
     /// Checks the `authorization` header and takes a place, which is given back when the permit is dropped.
     pub fn enter(&self, authorization: Option<&[u8]>) -> Result<OwnedSemaphorePermit, Refusal> {
         if !self.knows(authorization) {
-            let message = "a valid token is needed: authorization: Bearer TOKEN";
-            return Err(Refusal::new(ErrorCode::Unauthenticated, message));
+            return Err(Refusal::new(ErrorCode::Unauthenticated, TOKEN_NEEDED));
         }
         Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
             Refusal::new(ErrorCode::Busy, "too many requests are in flight; nothing was done, ask again shortly")

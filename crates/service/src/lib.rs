@@ -8,6 +8,7 @@
 mod gate;
 mod panics;
 mod record_service;
+mod operating;
 mod order;
 mod query;
 mod meaning;

@@ -31,7 +31,7 @@ pub struct ScanPlan {
 
 /// Whether a call that nobody answers in time may have had an effect.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Effect {
+pub(crate) enum Effect {
     Reads,
     Changes,
 }
@@ -362,7 +362,7 @@ impl RecordService {
         request.into_boxed_slice()
     }
 
-    async fn ask(
+    pub(crate) async fn ask(
         &self,
         call: impl Into<Call>,
         effect: Effect,

@@ -7,6 +7,7 @@ use shardine_model::{Entry, ReplicaId};
 
 use crate::actions::Actions;
 use crate::gather::Then;
+use crate::member::turn;
 use crate::replica::Replica;
 
 /// How long SQL may take to come back with what is under way there before the lead is handed over without giving the lease
@@ -89,6 +90,12 @@ impl Replica {
     pub fn forget_leader(&mut self, actions: &mut Actions) {
         self.member.group.forget_leader();
         self.drain(actions);
+    }
+
+    /// This replica was removed from its group and is about to go: tells everybody who still waits for something.
+    pub fn retire(&mut self, actions: &mut Actions) {
+        turn::retire(self, self.time.monotonic_ms, actions);
+        actions.stop = None;
     }
 
     /// Proposes a change of members. It is done when [`Replica::group`] says so, here or on whoever leads then.

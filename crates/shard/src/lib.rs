@@ -42,8 +42,8 @@ pub use evict::MemoryLimits;
 pub use reads::{ReadBarrier, ReadNow};
 pub use replica::{Left, Options, Replica, Status};
 pub use shardine_consensus::{
-    ChangeRefused, Group, MembershipChange, Message, Progress, ProgressState, Pulse, Removed, Restored, Role, Step,
-    TransferRefused,
+    ChangeRefused, Group, MembershipChange, Message, Progress, ProgressState, Pulse, REST_PACE, Removed, Restored,
+    Role, Step, TransferRefused,
 };
 pub use shardine_records::Dirty;
 #[cfg(feature = "mutants")]

@@ -4,6 +4,7 @@
 //! (records 52). A row that is being kicked has a queue too: what comes behind a kick runs after it (records 30).
 
 mod questions;
+mod queues;
 
 use std::collections::BTreeMap;
 
@@ -15,33 +16,17 @@ use shardine_model::{
 use shardine_records::Lookup;
 
 use self::questions::Questions;
+use self::queues::{Parked, ParkedWork, Queues};
 use crate::actions::{Actions, Caller, LoadedRow, Question, Trouble};
 use crate::gather::Then;
 use crate::hold::Wish;
 use crate::replica::{Replica, fail};
-use crate::row_map::RowMap;
 use crate::writeback::{Health, Pause};
 
-#[derive(Debug)]
-struct Parked {
-    caller: Caller,
-    what: ParkedWork,
-}
-
-#[derive(Debug)]
-enum ParkedWork {
-    Read(RowKeyBuf),
-    /// An encoded request, what it was routed and read by, and when it wants to be answered.
-    Request(Box<[u8]>, RequestEpoch, Wish),
-}
-
-/// Who waits for which row. A request that needs several rows waits for one of them at a time, in that row's queue, and
-/// holds its place for all of them. Invariant: a row has a queue, or is held by one, or neither; never both.
+/// Who waits for which rows, and what is known of SQL.
 #[derive(Debug, Default)]
 pub(crate) struct Loads {
-    waiting: RowMap<Vec<Parked>>,
-    /// Rows that requests in another row's queue will touch, and whose queue that is.
-    held: BTreeMap<RowKeyBuf, RowKeyBuf>,
+    queues: Queues,
     questions: Questions,
     /// Whether SQL answers at all, and which tables it does not know.
     health: Health,
@@ -54,45 +39,7 @@ impl Loads {
     /// Whether somebody waits who will touch the row: whoever comes now must queue behind.
     #[inline]
     pub fn holds(&self, row: RowKey<'_>) -> bool {
-        if self.waiting.is_empty() {
-            return false;
-        }
-        let row = row.to_owned();
-        self.waiting.contains(&row) || self.held.contains_key(&row)
-    }
-
-    fn queue_of(&self, row: &RowKeyBuf) -> Option<RowKeyBuf> {
-        if self.waiting.contains(row) { Some(row.clone()) } else { self.held.get(row).cloned() }
-    }
-
-    /// The queue for a request of these rows: the one they stand in, made one if they are several, or that of `needed`.
-    fn join(&mut self, rows: &[RowKeyBuf], needed: &RowKeyBuf) -> RowKeyBuf {
-        let queue = rows.iter().find_map(|row| self.queue_of(row)).unwrap_or_else(|| needed.clone());
-        for row in rows {
-            match self.queue_of(row) {
-                Some(other) if other != queue => self.append(&other, &queue),
-                Some(_) => {}
-                None if *row == queue => {}
-                None => {
-                    self.held.insert(row.clone(), queue.clone());
-                }
-            }
-        }
-        queue
-    }
-
-    fn append(&mut self, from: &RowKeyBuf, to: &RowKeyBuf) {
-        let parked = self.waiting.remove(from).unwrap_or_default();
-        self.waiting.get_or_default(to).extend(parked);
-        self.held.values_mut().filter(|queue| *queue == from).for_each(|queue| queue.clone_from(to));
-        self.held.insert(from.clone(), to.clone());
-    }
-
-    /// Ends a row's queue.
-    fn take(&mut self, row: &RowKeyBuf) -> Vec<Parked> {
-        self.questions.close(row);
-        self.held.retain(|_, queue| queue != row);
-        self.waiting.remove(row).unwrap_or_default()
+        self.queues.holds(row)
     }
 
     /// Whatever was known of SQL was known by another.
@@ -103,13 +50,20 @@ impl Loads {
     }
 
     pub fn give_up(&mut self) -> Vec<Caller> {
-        self.held.clear();
         self.questions.give_up();
-        self.waiting.drain_sorted().flatten().map(|parked| parked.caller).collect()
+        self.queues.give_up()
     }
-}
 
-impl Loads {
+    /// Of rows that nobody waits for any longer nobody wants to hear.
+    fn forget(&mut self, rows: &[RowKeyBuf]) {
+        for row in rows {
+            if self.queues.queue_of(row).is_none() {
+                self.queues.has_come(row);
+                self.questions.close(row);
+            }
+        }
+    }
+
     pub fn next_question(&mut self, term: u64) -> Question {
         self.questions.next(term)
     }
@@ -174,27 +128,54 @@ impl Replica {
     }
 
     fn park(&mut self, needed: &RowKeyBuf, rows: &[RowKeyBuf], parked: Parked, actions: &mut Actions) {
-        let ahead = rows.iter().find_map(|row| self.loads.queue_of(row));
-        let ahead = ahead.and_then(|queue| self.loads.waiting.get(&queue)).map_or(0, Vec::len);
-        if ahead >= limits::LOAD_WAITERS_MAX || (ahead == 0 && self.loads.waiting.len() >= limits::LOADS_MAX) {
-            return actions.answers.push((parked.caller, Answer::Failed(ErrorCode::Busy)));
+        let ahead = self.loads.queues.ahead_of(rows);
+        let missing: Vec<RowKeyBuf> = rows.iter().filter(|row| self.must_be_asked_for(row)).cloned().collect();
+        if let Some(code) = self.refuses_to_wait(ahead, &missing) {
+            return actions.answers.push((parked.caller, Answer::Failed(code)));
         }
-        if ahead == 0 && self.is_out_of_memory() {
-            return actions.answers.push((parked.caller, Answer::Failed(ErrorCode::Busy)));
+        let queue = self.loads.queues.add(needed, rows, parked);
+        for row in missing {
+            self.ask_for(row);
         }
-        if ahead == 0 && !self.may_ask(needed.table) {
-            // SQL is known to be down: nobody is made to wait for what will not come (write-back 109).
-            return actions.answers.push((parked.caller, Answer::Failed(ErrorCode::BackendUnavailable)));
-        }
-        // A row that nobody waits for, as most of them are when many are missed at once.
-        let queue = if ahead == 0 && rows.len() == 1 { needed.clone() } else { self.loads.join(rows, needed) };
-        let waiters = self.loads.waiting.get_or_default(&queue);
-        waiters.push(parked);
         // The queue of a row that is being kicked asks SQL when the kick is through.
-        if waiters.len() == 1 && !self.writeback.is_kicking(queue.as_ref()) {
-            self.loads.questions.gather(queue);
-            self.loads.health.sent();
+        if !self.must_wait_on(&queue) {
+            self.ask_for(needed.clone());
         }
+    }
+
+    /// Whether the row is neither in memory nor asked for, and not on its way out.
+    fn must_be_asked_for(&self, row: &RowKeyBuf) -> bool {
+        let key = row.as_ref();
+        !self.loads.queues.awaits(row)
+            && !self.writeback.is_kicking(key)
+            && matches!(self.records.get(key.position(), key), Lookup::NotResident)
+    }
+
+    /// Why a request that needs these rows from SQL is not let in. Whoever is let in gets all of them, above the limit of bytes if
+    /// need be: one that got a row, was then refused the next, and came back when the first had left, would never end.
+    fn refuses_to_wait(&self, ahead: usize, missing: &[RowKeyBuf]) -> Option<ErrorCode> {
+        if ahead >= limits::LOAD_WAITERS_MAX {
+            return Some(ErrorCode::Busy);
+        }
+        let asks_more = !missing.is_empty();
+        if asks_more && (self.loads.queues.are_full() || (ahead == 0 && self.is_out_of_memory())) {
+            return Some(ErrorCode::Busy);
+        }
+        // SQL is known to be down: nobody is made to wait for what will not come (write-back 109).
+        let will_not_come = |row: &RowKeyBuf| !self.may_ask(row.table);
+        missing.iter().any(will_not_come).then_some(ErrorCode::BackendUnavailable)
+    }
+
+    fn ask_for(&mut self, row: RowKeyBuf) {
+        self.loads.queues.await_row(row.clone());
+        self.loads.questions.gather(row);
+        self.loads.health.sent();
+    }
+
+    /// Whether something is still to come for the first of a queue: a row from SQL, or the end of a kick.
+    fn must_wait_on(&self, queue: &RowKeyBuf) -> bool {
+        let rows = self.loads.queues.first_rows(queue);
+        rows.iter().any(|row| self.loads.queues.awaits(row) || self.writeback.is_kicking(row.as_ref()))
     }
 
     /// Whether rows were missed since SQL was last asked.
@@ -263,9 +244,9 @@ impl Replica {
             if self.fail_settlement(question, row, trouble.code(), actions) || !self.takes_answer(question, row) {
                 continue;
             }
-            let parked = self.loads.take(row);
-            let callers = parked.into_iter().map(|parked| parked.caller).collect();
-            fail(actions, callers, trouble.code());
+            let Some(queue) = self.loads.queues.queue_of(row) else { continue };
+            fail(actions, self.loads.queues.give_up_row(&queue, row), trouble.code());
+            self.go_on(&queue, actions);
         }
     }
 
@@ -296,18 +277,32 @@ impl Replica {
         self.loads.questions.take_answer(question.ticket, row)
     }
 
-    /// The rows are in memory: what waited goes on, in the order in which it came.
+    /// The rows are in memory, or have left it: what waited for nothing else goes on, in its order.
     pub(crate) fn release(&mut self, rows: &[RowKeyBuf], actions: &mut Actions) {
         for row in rows {
-            for parked in self.loads.take(row) {
-                match parked.what {
-                    ParkedWork::Read(row) => self.read(parked.caller, row.as_ref(), actions),
-                    ParkedWork::Request(bytes, epoch, wish) => {
-                        self.take(parked.caller, &decode(&bytes), None, epoch, wish, actions);
-                    }
+            self.loads.questions.close(row);
+            self.loads.queues.has_come(row);
+            if let Some(queue) = self.loads.queues.queue_of(row) {
+                self.go_on(&queue, actions);
+            }
+        }
+    }
+
+    /// Lets a queue go on when its first has all rows. Those behind who have not wait again, for what was asked for already.
+    fn go_on(&mut self, queue: &RowKeyBuf, actions: &mut Actions) {
+        if self.must_wait_on(queue) {
+            return;
+        }
+        let (parked, unheard) = self.loads.queues.take(queue);
+        for parked in parked {
+            match parked.what {
+                ParkedWork::Read(row) => self.read(parked.caller, row.as_ref(), actions),
+                ParkedWork::Request(bytes, epoch, wish) => {
+                    self.take(parked.caller, &decode(&bytes), None, epoch, wish, actions);
                 }
             }
         }
+        self.loads.forget(&unheard);
     }
 }
 

@@ -99,6 +99,18 @@ impl<T> Member<T> {
         }
     }
 
+    /// With the bug of this run, if it is one of the group's.
+    #[cfg(feature = "mutants")]
+    pub fn spoilt(mut self, mutant: Option<shardine_records::Mutant>) -> Self {
+        use shardine_consensus::Mutant;
+        let of_group = [
+            (shardine_records::Mutant::CountsLearners, Mutant::CountsLearners),
+            (shardine_records::Mutant::ForgetsVotes, Mutant::ForgetsVotes),
+        ];
+        self.group.spoil(of_group.into_iter().find(|(known, _)| mutant == Some(*known)).map(|(_, planted)| planted));
+        self
+    }
+
     pub fn applied(&self) -> u64 {
         self.applied.index
     }

@@ -9,8 +9,8 @@ mod work;
 
 use shardine_consensus::{ChangeRefused, Group, MembershipChange, Message, Restored, Role, TransferRefused};
 pub use shardine_meta::{
-    BadDelta, Change, Command, Delta, Feed, Followers, Joiner, Keyspace, Map, Meta, Mode, Node, NodeState, Operation,
-    OperationId, Replace, Replaced, Reply, Sight, Stage, Todo,
+    BadDelta, Change, Command, Delta, Feed, Followers, Joiner, Keyspace, Left, Map, Meta, Mode, Node, NodeState,
+    Operation, OperationId, Replace, Replaced, Reply, Sight, Stage, Todo, left_on,
 };
 use shardine_model::{ErrorCode, Refusal, ReplicaId, ShardId, limits};
 pub use work::{Work, work_of};

@@ -128,9 +128,12 @@ impl Replica {
         let records = records.with_mutant(options.mutant);
         let stamps = restored.entries.iter().filter_map(|entry| stamp_of(&entry.data));
         let newest_stamp = stamps.fold(records.clock(), Timestamp::max);
+        let member = Member::new(options.of_member(), restored);
+        #[cfg(feature = "mutants")]
+        let member = member.spoilt(options.mutant);
         Self {
             options,
-            member: Member::new(options.of_member(), restored),
+            member,
             records,
             time: Time::default(),
             clock: ShardClock::new(newest_stamp),
@@ -152,6 +155,7 @@ impl Replica {
     pub fn catch_up(mut self) -> Result<Self, String> {
         let mut actions = Actions::default();
         self.drain(&mut actions);
+        assert!(actions.persists.is_empty(), "nobody writes here, and nothing would be said until it is written");
         match actions.stop {
             Some(reason) => Err(reason),
             None => Ok(self),
@@ -284,6 +288,13 @@ impl Replica {
         self.advance_hand_over(actions);
     }
 
+    /// Whether nothing happens that would need a tick soon: one of [`shardine_consensus::REST_PACE`] is enough.
+    #[inline]
+    #[must_use]
+    pub fn rests(&self) -> bool {
+        self.member.group.rests() && !self.is_handing_over()
+    }
+
     /// Stands for election at once, for a group of one.
     pub fn campaign(&mut self, actions: &mut Actions) {
         self.member.group.campaign();
@@ -345,8 +356,9 @@ impl Replica {
     pub(crate) fn notice_lead(&mut self, actions: &mut Actions) {
         match self.member.look_at_lead() {
             Lead::Taken => {
-                let left = self.writeback.take_over(self.records.dirty_rows(), self.time.monotonic_ms);
+                let left = self.writeback.take_over(self.time.monotonic_ms);
                 fail(actions, left, ErrorCode::NotLeader);
+                self.look_through_inherited();
                 self.finish_waits(actions);
                 self.loads.take_over();
             }

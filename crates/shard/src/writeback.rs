@@ -8,6 +8,7 @@
 // In the order in which a newcomer should read them.
 mod lease;
 mod queue;
+mod inherited;
 mod send;
 mod settle;
 
@@ -26,6 +27,7 @@ use std::collections::BTreeMap;
 use shardine_model::{RowKey, RowKeyBuf, TableId, Version};
 
 use crate::actions::Caller;
+use inherited::Inherited;
 use kicks::Kicks;
 use lease::Lease;
 pub use lease::{LEASE_LENGTH_MS, LEASE_TRUST_MS};
@@ -43,6 +45,8 @@ use waits::Waits;
 pub(crate) struct Writeback {
     pub lease: Lease,
     tables: BTreeMap<TableId, Queue>,
+    /// `None` when all rows that were dirty at the take-over have been found.
+    inherited: Option<Inherited>,
     health: Health,
     pub waits: Waits,
     kicks: Kicks,
@@ -77,11 +81,11 @@ impl Writeback {
         }
     }
 
-    /// A new leader begins with every dirty row (write-back 84). Gives back who waited in an older term; whoever waits
+    /// A new leader begins to look for dirty rows (write-back 84). Gives back who waited in an older term; whoever waits
     /// for SQL goes on waiting.
-    pub fn take_over(&mut self, dirty: Vec<RowKeyBuf>, now_ms: u64) -> Vec<Caller> {
+    pub fn take_over(&mut self, now_ms: u64) -> Vec<Caller> {
         let left = self.let_go();
-        dirty.iter().for_each(|row| self.mark(row.as_ref(), now_ms));
+        self.inherited = Some(Inherited::since(now_ms));
         let awaited: Vec<RowKeyBuf> = self.waits.rows().into_iter().cloned().collect();
         awaited.into_iter().for_each(|row| self.hurry(row, now_ms));
         left
@@ -100,6 +104,7 @@ impl Writeback {
     pub fn let_go(&mut self) -> Vec<Caller> {
         self.lease.let_go();
         self.tables.clear();
+        self.inherited = None;
         self.health = Health::default();
         self.purges = Purges::default();
         let mut callers = self.kicks.give_up();

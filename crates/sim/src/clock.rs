@@ -13,6 +13,9 @@ pub const WALL_START_MS: u64 = 1_700_000_000_000;
 
 const DAY_MS: i64 = 86_400_000;
 
+/// Longer than a pulse takes to come, with one or two lost before it.
+const HEARD_LATE: u64 = SECOND;
+
 /// What a node makes of its wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Believes {
@@ -79,9 +82,16 @@ impl Clock {
         }
     }
 
+    /// Whether it shows another day, or has so lately that others may not have heard yet that it does no longer.
     #[must_use]
     pub fn is_astray(&self, now_us: u64) -> bool {
-        self.astray.is_some_and(|(_, until)| now_us < until)
+        self.astray.is_some_and(|(_, until)| now_us < until + HEARD_LATE)
+    }
+
+    /// Whether the node has started and heard of no other clock yet.
+    #[must_use]
+    pub fn is_blind(&self) -> bool {
+        self.believed.is_blind()
     }
 
     /// What the others are told.

@@ -22,13 +22,14 @@ mod member;
 
 use shardine_coord::{Coord, Mutant, NodeNumber};
 use shardine_model::log::LogEntry;
-use shardine_model::{ReplicaId, ShardId};
+use shardine_model::{Bounds, ShardId};
 use shardine_shard::Restored;
 use shardine_shard::coord::{Actions, Options, Replica};
 
 use crate::check::Violation;
 use crate::ground::Ground;
 use crate::tenant::{Draws, Seat, Tenant};
+use crate::theme::Theme;
 use crate::world::World;
 use clients::Client;
 use counters::Counters;
@@ -69,16 +70,18 @@ impl Tenant for Coordination {
     type Event = Event;
     type Fault = Fault;
 
+    const MEMBERS_CHANGE: bool = false;
+
     fn shard(group: usize) -> ShardId {
         ShardId(ShardId::FIRST_COORDINATION.0 + group as u32)
     }
 
-    fn plan(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
-        plan::draw(seed, mutant)
+    fn plan(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<Fault>, Plan) {
+        plan::draw(seed, mutant, theme)
     }
 
     fn new(ground: &Ground<Fault>, plan: Plan, mut draws: Draws) -> Self {
-        let nodes = ground.voters as usize;
+        let nodes = ground.machines;
         let people = &mut draws.people;
         Self {
             clients: (0..plan.clients).map(|number| Client::new(number, &plan, nodes, people)).collect(),
@@ -107,10 +110,16 @@ impl Tenant for Coordination {
             snapshot_log_bytes: world.ground.snapshot_log_bytes,
             window_entries: world.ground.window_entries,
             mutant,
-            ..Options::new(ReplicaId(seat.node as u64 + 1), Self::shard(seat.group))
+            ..Options::new(seat.replica, Self::shard(seat.group))
         };
         Ok(Replica::new(options, coord, restored))
     }
+
+    fn bounds(&self, _group: usize) -> Bounds {
+        Bounds::default()
+    }
+
+    fn reseated(_world: &mut World<Self>, _node: usize, _group: usize) {}
 
     fn started(world: &mut World<Self>, node: usize) {
         let life = world.nodes[node].life;

@@ -43,8 +43,26 @@ counters! {
     snapshot_installs: "snapshots installed from a leader",
     installs_behind_writes: "of them on their way to disk behind earlier entries of the same group",
     installs_torn: "installs that were met by a crash",
+    members_changed: "changes of members",
+    joint_changes: "of them to two configurations at once",
+    moves_planned: "moves of replicas that the planner began",
+    replicas_come: "replicas that came with nothing",
+    replicas_left: "replicas that were removed",
+    disks_lost: "disks lost for good",
+    nodes_joined: "nodes that joined",
     messages_lost: "messages lost",
     messages_copied: "messages delivered twice",
     entries_shown: "entries looked at",
     states_compared: "states compared with what others had at the same entry",
 }
+
+/// What happens only where the members of groups change.
+pub(crate) const OF_MEMBERS: [&str; 7] = [
+    "changes of members",
+    "of them to two configurations at once",
+    "moves of replicas that the planner began",
+    "replicas that came with nothing",
+    "replicas that were removed",
+    "disks lost for good",
+    "nodes that joined",
+];

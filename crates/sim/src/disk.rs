@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shardine_host::{Batch, Receipt};
+use shardine_host::{Batch, Receipt, SeatId};
 use shardine_model::codec::Reader;
-use shardine_model::log::{HardState, LogEntry, LogOp, LogWrite, SnapshotMeta};
+use shardine_model::log::{HardState, LogEntry, LogOp, LogWrite, Membership, SnapshotMeta};
 use shardine_model::{NodeId, ReplicaId, ShardId};
 use shardine_shard::Restored;
 use shardine_store::disk::memory::Fault;
@@ -23,9 +23,17 @@ pub const SEGMENT_BYTES: usize = 8 << 10;
 /// a snapshot two for every chunk.
 const TORN_CHANGES_MAX: [u64; 3] = [6, 20, 120];
 
+/// The cluster that every disk belongs to.
+pub const CLUSTER: u128 = 1;
+
+/// Of which group and replica, and the vote that it will not forget.
+pub type Ballot = (usize, ReplicaId, HardState);
+
 /// What the storage has promised to keep of one group. Invariant: `entries` follow each other without a gap.
 #[derive(Clone, Debug, Default)]
 pub struct Stored {
+    /// Whose it is. 0 while nobody has been there.
+    pub replica: ReplicaId,
     pub snapshot: SnapshotMeta,
     pub entries: VecDeque<LogEntry>,
     pub hard_state: HardState,
@@ -34,13 +42,10 @@ pub struct Stored {
 pub struct Disk {
     disk: MemoryDisk,
     identity: Identity,
-    replica: ReplicaId,
     /// While the process lives.
     open: Option<(DataDir, Storage)>,
     promised: Vec<Stored>,
     shards: Vec<ShardId>,
-    /// Where a group begins that has no snapshot.
-    first: SnapshotMeta,
     /// By lane.
     under_way: Vec<Option<Batch>>,
     /// Snapshots that are being written, by number.
@@ -56,6 +61,8 @@ pub struct Disk {
 /// A snapshot on its way to disk, in a file that grows chunk by chunk.
 struct Cut {
     group: usize,
+    seat: SeatId,
+    replica: ReplicaId,
     meta: SnapshotMeta,
     writer: SnapshotWriter,
     /// Whether all chunks are written; only its end, its name and the sync of both are missing.
@@ -76,17 +83,13 @@ pub struct Crashed {
 
 impl Disk {
     #[must_use]
-    pub fn new<F>(ground: &Ground<F>, node: usize, first: SnapshotMeta, shard: impl Fn(usize) -> ShardId) -> Self {
-        let number = node as u64 + 1;
-        let stored = Stored { snapshot: first.clone(), ..Stored::default() };
+    pub fn new<F>(ground: &Ground<F>, node: NodeId, shard: impl Fn(usize) -> ShardId) -> Self {
         Self {
-            disk: MemoryDisk::new(ground.seed ^ number),
-            identity: Identity { cluster: 1, node: NodeId(number), name: String::new() },
-            replica: ReplicaId(number),
+            disk: MemoryDisk::new(ground.seed ^ node.0),
+            identity: Identity { cluster: CLUSTER, node, name: String::new() },
             open: None,
-            promised: vec![stored; ground.groups],
+            promised: vec![Stored::default(); ground.groups],
             shards: (0..ground.groups).map(shard).collect(),
-            first,
             under_way: (0..ground.lanes).map(|_| None).collect(),
             cuts: BTreeMap::new(),
             next_cut: 1,
@@ -119,12 +122,23 @@ impl Disk {
         &self.open.as_ref().expect("the process lives").1
     }
 
-    /// What a starting node finds of a group. An error means that the storage has broken a promise.
-    pub fn restore(&mut self, group: usize) -> Result<(Vec<Vec<u8>>, Restored), String> {
+    /// What a starting node finds of a group, of which it is to have this replica; `founders` are those who were there before any
+    /// change. An error means that the storage has broken a promise.
+    pub fn restore(
+        &mut self,
+        group: usize,
+        replica: ReplicaId,
+        founders: Membership,
+    ) -> Result<(Vec<Vec<u8>>, Restored), String> {
+        self.drop_older(group, replica)?;
         let loaded = self.storage().load(self.shards[group]).map_err(|error| error.to_string())?;
-        let mut found = Stored { snapshot: self.first.clone(), ..Stored::default() };
+        let snapshot = SnapshotMeta { membership: founders, ..SnapshotMeta::default() };
+        let mut found = Stored { replica, snapshot, ..Stored::default() };
         let mut chunks = Vec::new();
         if let Some(loaded) = loaded {
+            if loaded.replica != replica {
+                return Err(format!("replica {} is there, and the map says {replica}", loaded.replica));
+            }
             if let Some(mut reader) = loaded.snapshot {
                 found.snapshot = reader.meta().clone();
                 while let Some(chunk) = reader.next_chunk().map_err(|error| error.to_string())? {
@@ -135,8 +149,24 @@ impl Disk {
         }
         self.compare(group, &found)?;
         self.promised[group] = found.clone();
-        let Stored { snapshot, hard_state, entries } = found;
+        let Stored { snapshot, hard_state, entries, .. } = found;
         Ok((chunks, Restored { snapshot, hard_state, entries: entries.into() }))
+    }
+
+    /// Lets go of what a crash has left of a replica that was removed, as every start does: the map would not have this one, or none,
+    /// otherwise.
+    pub fn drop_older(&mut self, group: usize, wanted: ReplicaId) -> Result<(), String> {
+        let shard = self.shards[group];
+        let loaded = self.storage().load(shard).map_err(|error| error.to_string())?;
+        let is_older = |replica: ReplicaId| replica < wanted || wanted == ReplicaId(0);
+        if let Some(loaded) = loaded.filter(|loaded| is_older(loaded.replica)) {
+            let op = LogOp::Remove { shard, replica: loaded.replica };
+            self.storage().perform(vec![op]).map_err(|error| error.to_string())?;
+        }
+        if is_older(self.promised[group].replica) {
+            self.promised[group] = Stored::default();
+        }
+        Ok(())
     }
 
     /// All groups have been looked at.
@@ -147,6 +177,10 @@ impl Disk {
     /// Everything that was promised is there, or was replaced by something that was on its way when the process died.
     fn compare(&self, group: usize, found: &Stored) -> Result<(), String> {
         let promised = &self.promised[group];
+        // Somebody new, of whom nothing was promised.
+        if promised.replica < found.replica {
+            return Ok(());
+        }
         let torn: Vec<&LogOp> = self.torn.iter().filter(|op| op.shard() == self.shards[group]).collect();
         if found.snapshot.index < promised.snapshot.index {
             return Err(format!("snapshot {} is lost, {} is there", promised.snapshot.index, found.snapshot.index));
@@ -184,7 +218,8 @@ impl Disk {
     fn stage(&self, op: &mut LogOp) -> Result<(), shardine_store::Error> {
         let LogOp::Install(install) = op else { return Ok(()) };
         let data = std::mem::replace(&mut install.data, Bytes::new());
-        let mut receiver = self.storage().receive_snapshot(install.write.shard, self.replica, &install.meta)?;
+        let LogWrite { shard, replica, .. } = install.write;
+        let mut receiver = self.storage().receive_snapshot(shard, replica, &install.meta)?;
         let mut chunks = Reader::new(&data);
         while !chunks.is_empty() {
             receiver.push(chunks.bytes("snapshot chunk").expect("the replica has read them"))?;
@@ -192,17 +227,24 @@ impl Disk {
         receiver.stage()
     }
 
-    /// A batch is on disk; its receipt is for the lane.
-    pub fn finish(&mut self, lane: usize) -> Result<Receipt, String> {
+    /// A batch is on disk; its receipt is for the lane. Says what replicas have promised by it about their votes.
+    pub fn finish(&mut self, lane: usize) -> Result<(Receipt, Vec<Ballot>), String> {
         let Batch { ops, receipt } = self.under_way[lane].take().expect("it was begun");
         self.storage().perform(ops.clone()).map_err(|error| error.to_string())?;
-        ops.into_iter().for_each(|op| self.promise(op));
-        Ok(receipt)
+        let ballots = ops.into_iter().filter_map(|op| self.promise(op)).collect();
+        Ok((receipt, ballots))
     }
 
-    fn promise(&mut self, op: LogOp) {
+    fn promise(&mut self, op: LogOp) -> Option<Ballot> {
         let group = self.shards.iter().position(|shard| *shard == op.shard()).expect("one of these");
+        let ballot = match &op {
+            LogOp::Write(write) => Some(write),
+            LogOp::Install(install) => Some(&install.write),
+            LogOp::Truncate { .. } | LogOp::Remove { .. } => None,
+        };
+        let ballot = ballot.and_then(|write| Some((group, write.replica, write.hard_state?)));
         self.promised[group].take(op);
+        ballot
     }
 
     /// The machine loses its power, perhaps in the middle of a batch or of the end of a snapshot.
@@ -240,12 +282,17 @@ impl Disk {
     }
 
     /// A snapshot begins to be written. Its number names it until it is complete.
-    pub fn begin_cut(&mut self, group: usize, meta: SnapshotMeta) -> Result<u64, String> {
-        let writer = self.storage().cut_snapshot(self.shards[group], self.replica, &meta);
+    pub fn begin_cut(
+        &mut self,
+        group: usize,
+        (seat, replica): (SeatId, ReplicaId),
+        meta: SnapshotMeta,
+    ) -> Result<u64, String> {
+        let writer = self.storage().cut_snapshot(self.shards[group], replica, &meta);
         let writer = writer.map_err(|error| error.to_string())?;
         let number = self.next_cut;
         self.next_cut += 1;
-        self.cuts.insert(number, Cut { group, meta, writer, is_whole: false });
+        self.cuts.insert(number, Cut { group, seat, replica, meta, writer, is_whole: false });
         Ok(number)
     }
 
@@ -266,15 +313,21 @@ impl Disk {
         self.cuts.remove(&cut);
     }
 
-    /// A snapshot is complete: from here on it is the storage's to keep. Says whose it is and up to where it reaches.
-    pub fn finish_cut(&mut self, cut: u64) -> Result<(usize, u64), String> {
-        let Cut { group, meta, writer, .. } = self.cuts.remove(&cut).expect("it was begun");
+    /// Whose snapshot it is.
+    pub fn whose_cut(&self, cut: u64) -> (usize, SeatId) {
+        let cut = self.cuts.get(&cut).expect("it was begun");
+        (cut.group, cut.seat)
+    }
+
+    /// A snapshot is complete: from here on it is the storage's to keep. Says up to where it reaches.
+    pub fn finish_cut(&mut self, cut: u64) -> Result<u64, String> {
+        let Cut { group, replica, meta, writer, .. } = self.cuts.remove(&cut).expect("it was begun");
         writer.finish().map_err(|error| error.to_string())?;
         let (promised, index) = (&mut self.promised[group], meta.index);
-        if index > promised.snapshot.index {
+        if replica == promised.replica && index > promised.snapshot.index {
             promised.snapshot = meta;
         }
-        Ok((group, index))
+        Ok(index)
     }
 
     #[must_use]
@@ -299,8 +352,12 @@ impl Disk {
 impl Stored {
     fn take(&mut self, op: LogOp) {
         match op {
-            LogOp::Write(write) => self.write(write),
+            LogOp::Write(write) => {
+                self.replica = write.replica;
+                self.write(write);
+            }
             LogOp::Install(install) => {
+                self.replica = install.write.replica;
                 self.snapshot = install.meta;
                 self.entries.clear();
                 self.write(install.write);

@@ -3,9 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use shardine_host::Receipt;
+use shardine_host::{Receipt, SeatId};
+use shardine_model::NodeId;
 use shardine_shard::Message;
 use shardine_transport::Pulse;
+
+use crate::council::Petition;
 
 /// What reaches the process of a node. Waits while the process is paused, and is lost with it when it crashes.
 #[derive(Debug)]
@@ -14,6 +17,8 @@ pub enum Input<I> {
     Tick,
     Message {
         group: usize,
+        /// The node at the other end of the link.
+        sender: NodeId,
         message: Message,
     },
     /// A lane's batch is on disk.
@@ -23,6 +28,7 @@ pub enum Input<I> {
     },
     SnapshotSaved {
         group: usize,
+        seat: SeatId,
         index: u64,
     },
     /// The log is large, and this group has its oldest entries. The lane that has looked is told.
@@ -46,6 +52,10 @@ pub enum Input<I> {
     Pulse {
         from: usize,
         pulse: Pulse<'static>,
+    },
+    /// A change of the map, or all of it.
+    Map {
+        change: Vec<u8>,
     },
     /// The next pieces of a snapshot may be cut.
     Cut {
@@ -95,6 +105,25 @@ pub enum Event<I, E> {
         node: usize,
     },
     Strike,
+    /// Whoever leads meta looks at everything.
+    CouncilLooks,
+    /// Something is told to whoever leads meta.
+    Petition(Petition),
+    /// A machine without a disk of its own has a number, and the map in which it stands.
+    Joined {
+        machine: usize,
+        node: NodeId,
+        map: Vec<u8>,
+    },
+    /// It asks again.
+    AskToJoin {
+        machine: usize,
+        start: u64,
+    },
+    /// A node that is to be emptied is used again.
+    Undrain {
+        node: NodeId,
+    },
     /// Of the tenant's own.
     Tenant(E),
 }

@@ -2,10 +2,11 @@
 //! what it leads itself.
 
 use shardine_host::Host;
-use shardine_model::{NodeId, ReplicaId};
+use shardine_model::{ReplicaId, ShardId};
 
 use crate::event::{Event, Input};
 use crate::ground::{MS, SECOND};
+use crate::moves::node_of;
 use crate::tenant::Tenant;
 use crate::world::World;
 
@@ -51,16 +52,19 @@ impl<T: Tenant> World<T> {
     pub fn suspect(&mut self, node: usize, of: usize) {
         self.counters.suspicions += 1;
         self.note(&[18, node as u64, of as u64], || format!("node {} suspects node {}", node + 1, of + 1));
-        let there = ReplicaId(of as u64 + 1);
+        let (suspect, chart) = (self.nodes[of].id, self.nodes[node].chart.clone());
+        let lives_there =
+            |shard: ShardId, replica: ReplicaId| node_of(chart.as_deref(), shard, replica) == Some(suspect);
         for lane in 0..self.ground.lanes {
-            self.turn(node, lane, |host| host.suspect(NodeId(of as u64 + 1), |_, replica| replica == there));
+            self.turn(node, lane, |host| host.suspect(suspect, lives_there));
         }
         self.look_again(node);
     }
 
     pub fn trust(&mut self, node: usize, of: usize) {
         for lane in 0..self.ground.lanes {
-            self.turn(node, lane, |host| host.trust(NodeId(of as u64 + 1)));
+            let id = self.nodes[of].id;
+            self.turn(node, lane, |host| host.trust(id));
         }
     }
 

@@ -21,6 +21,10 @@ pub type Span = (u64, u64);
 pub struct Ground<F> {
     pub seed: u64,
     pub voters: u64,
+    /// Computers on which nodes may run: those of the first voters, and others.
+    pub machines: usize,
+    /// Whether the members of groups change, and nodes come and go.
+    pub has_council: bool,
     /// Raft groups on every node.
     pub groups: usize,
     /// Length of the phase with faults.
@@ -55,6 +59,8 @@ pub enum Planted {
     CutsLogEarly,
     /// A lane that is asked for a snapshot of another lane's group keeps that to itself.
     QuietLane,
+    /// A machine that has lost its disk goes on as the replicas that it was.
+    SameNumberAgain,
     /// One of the storage's own.
     Store(shardine_store::Mutant),
 }
@@ -64,7 +70,7 @@ impl Planted {
     pub fn of_store(self) -> Option<shardine_store::Mutant> {
         match self {
             Self::Store(mutant) => Some(mutant),
-            Self::CutsLogEarly | Self::QuietLane => None,
+            Self::CutsLogEarly | Self::QuietLane | Self::SameNumberAgain => None,
         }
     }
 }
@@ -105,6 +111,8 @@ pub enum Fault<F> {
     CrashMidWrite,
     /// Whichever node installs a snapshot next dies meanwhile.
     CrashMidInstall,
+    /// Whichever node ends a snapshot of its own next dies in that last step.
+    CrashMidCut,
     Pause,
     /// The process stops right after it has asked the others for a read whether it still leads, or has taken a request.
     PauseMidRead,
@@ -131,6 +139,18 @@ pub enum Fault<F> {
     Terminate,
     /// Others take the node for dead, for a while.
     Suspect,
+    /// The process dies, and the disk is gone with it. The machine joins again as another node.
+    LoseDisk,
+    /// A node is to be emptied, for a while.
+    Drain,
+    /// An operator wants a replica to be elsewhere.
+    Move,
+    /// An operator gives up what is under way.
+    TakeBack,
+    /// The map's group has no quorum: nothing is planned, heard or told.
+    CouncilAway,
+    /// A node hears nothing of new maps for a while.
+    OldMap,
     /// Of the tenant's own.
     Own(F),
 }
@@ -142,6 +162,7 @@ impl<F: Own> Fault<F> {
             Self::CrashAll,
             Self::CrashMidWrite,
             Self::CrashMidInstall,
+            Self::CrashMidCut,
             Self::Pause,
             Self::PauseMidRead,
             Self::StarveMidRead,
@@ -161,10 +182,27 @@ impl<F: Own> Fault<F> {
         common.into_iter().chain(F::ALL.iter().map(|own| Self::Own(*own)))
     }
 
+    /// What strikes only where the members of groups change.
+    pub const OF_MEMBERS: [Self; 6] =
+        [Self::LoseDisk, Self::Drain, Self::Move, Self::TakeBack, Self::CouncilAway, Self::OldMap];
+
     /// For the trace.
     #[must_use]
     pub fn number(&self) -> u64 {
-        Self::all().position(|fault| fault == *self).map_or(u64::MAX, |place| place as u64)
+        Self::all().chain(Self::OF_MEMBERS).position(|fault| fault == *self).map_or(u64::MAX, |place| place as u64)
+    }
+}
+
+impl<F: Own> Ground<F> {
+    /// Now and then the members of groups change in a run that is about something else, or about nothing.
+    #[must_use]
+    pub fn with_council(mut self, chance: &mut Chance) -> Self {
+        self.machines = self.machines.max(self.voters as usize);
+        if !self.has_council && chance.percent(8) {
+            (self.has_council, self.machines) = (true, self.machines.max(3) + chance.index(2));
+            self.nemesis.kinds.extend(Fault::OF_MEMBERS.into_iter().filter(|_| chance.percent(60)));
+        }
+        self
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use shardine_host::{Batch, Host, Part};
+use shardine_host::{Batch, Host, Part, SeatId};
+use shardine_model::ReplicaId;
 use shardine_model::log::LogOp;
 use shardine_shard::SnapshotPart;
 use shardine_transport::Clocks;
@@ -19,7 +20,10 @@ impl<T: Tenant> World<T> {
     /// Starts a node from what its disk holds.
     pub fn start(&mut self, node: usize) {
         self.nodes[node].life += 1;
-        let is_alone = self.ground.voters == 1;
+        if self.nodes[node].is_blank {
+            return;
+        }
+        let is_alone = self.ground.machines == 1;
         self.nodes[node].clocks = Clocks::default();
         self.nodes[node].paused_until = 0;
         let life = self.nodes[node].life;
@@ -29,20 +33,28 @@ impl<T: Tenant> World<T> {
             return self.cannot_start(node, &reason);
         }
         for group in 0..self.ground.groups {
-            let found = self.nodes[node].disk.restore(group);
+            let Some(replica) = self.wanted(node, group) else {
+                if let Err(reason) = self.nodes[node].disk.drop_older(group, ReplicaId(0)) {
+                    return self.cannot_start(node, &reason);
+                }
+                replicas.push(None);
+                continue;
+            };
+            let founders = self.founders(replica);
+            let found = self.nodes[node].disk.restore(group, replica, founders);
             if let Ok((_, restored)) = &found {
                 self.watch_restored(node, group, &restored.entries);
             }
             let restored = found.and_then(|(chunks, restored)| {
                 self.counters.restarts_from_snapshot += u64::from(restored.snapshot.index > 0);
-                T::restore(self, Seat { node, group, life }, &chunks, restored)
+                T::restore(self, Seat { node, group, replica, life }, &chunks, restored)
             });
             match restored {
-                Ok(replica) => replicas.push(replica),
+                Ok(replica) => replicas.push(Some(replica)),
                 Err(reason) => return self.cannot_start(node, &reason),
             }
         }
-        let newest = replicas.iter().map(Member::stamp).max().unwrap_or_default();
+        let newest = replicas.iter().flatten().map(Member::stamp).max().unwrap_or_default();
         self.nodes[node].clock.begin(self.now, is_alone, newest);
         self.nodes[node].disk.started();
         self.nodes[node].replicas = Replicas::seated(self.ground.lanes, replicas);
@@ -122,13 +134,16 @@ impl<T: Tenant> World<T> {
     fn take_in(&mut self, node: usize, input: InputOf<T>) {
         match input {
             Input::Tick => {
+                self.nodes[node].ticks += 1;
                 for lane in 0..self.ground.lanes {
                     self.turn(node, lane, Host::tick);
                 }
+                self.work_for_map(node);
                 self.look_at_log(node);
                 self.watch_lead(node);
             }
-            Input::Message { group, message } => {
+            Input::Message { group, sender, message } => {
+                self.nodes[node].speakers.hear(T::shard(group), message.from(), sender);
                 self.note(&[3, node as u64, group as u64, message.term(), message.from().0], || {
                     format!("node {} group {group} gets {}", node + 1, message.summary())
                 });
@@ -136,8 +151,8 @@ impl<T: Tenant> World<T> {
                 self.turn(node, lane, |host| host.step(T::shard(group), message));
             }
             Input::Synced { lane, receipt } => self.turn(node, lane, |host| host.finish_batch(receipt)),
-            Input::SnapshotSaved { group, index } => {
-                let (lane, seat) = self.nodes[node].place_of(group);
+            Input::SnapshotSaved { group, seat, index } => {
+                let lane = self.nodes[node].replicas.lane_of(group);
                 self.turn(node, lane, |host| host.snapshot_saved(seat, index));
             }
             Input::SnapshotNow { lane, group } => self.snapshot_now(node, lane, group),
@@ -151,6 +166,7 @@ impl<T: Tenant> World<T> {
             Input::Look => self.look_after_heirs(node),
             Input::PulseDue => self.pulse(node),
             Input::Pulse { from, pulse } => self.hear_pulse(node, from, &pulse),
+            Input::Map { change } => self.hear_map(node, &change),
             Input::Own(input) => T::take_in(self, node, input),
         }
     }
@@ -160,7 +176,7 @@ impl<T: Tenant> World<T> {
         if self.nodes[node].replicas.get(group).is_none() {
             return;
         }
-        let (lane, seat) = self.nodes[node].place_of(group);
+        let Some((lane, seat)) = self.nodes[node].place_of(group) else { return };
         self.turn(node, lane, |host| {
             host.act(seat, work);
         });
@@ -175,6 +191,7 @@ impl<T: Tenant> World<T> {
         let Node { replicas, clock, .. } = &mut self.nodes[node];
         let Some(host) = replicas.hosts.get_mut(lane) else { return };
         host.set_time(clock.read(self.now));
+        host.set_blind(clock.is_blind());
         work(host);
         host.run_due();
         let mut acted = self.perform(node, lane);
@@ -203,7 +220,7 @@ impl<T: Tenant> World<T> {
         self.watch_queue(node, lane);
         while let Some((seat, actions)) = self.host(node, lane).next_acted() {
             let mut actions = std::mem::take(actions);
-            let group = self.nodes[node].replicas.group_at(lane, seat).expect("nobody leaves");
+            let group = self.nodes[node].replicas.group_at(lane, seat).expect("whoever has left does not act");
             T::perform(self, node, group, &mut actions);
             acted.insert(group);
         }
@@ -211,30 +228,33 @@ impl<T: Tenant> World<T> {
             let group = (0..self.ground.groups).find(|group| T::shard(*group) == shard).expect("one of these");
             self.send(node, group, message);
         }
-        for Part { seat, part, .. } in std::mem::take(&mut self.host(node, lane).parts) {
-            let group = self.nodes[node].replicas.group_at(lane, seat).expect("nobody leaves");
-            self.store_part(node, group, part);
+        for Part { seat, part, replica, .. } in std::mem::take(&mut self.host(node, lane).parts) {
+            // Of one that has left since, nobody wants the rest.
+            if let Some(group) = self.nodes[node].replicas.group_at(lane, seat) {
+                self.store_part(node, group, (seat, replica), part);
+            }
         }
         for seat in std::mem::take(&mut self.host(node, lane).stopped) {
-            let seat = self.host(node, lane).seat(seat).expect("nobody leaves");
-            let reason = seat.replica.as_ref().err().cloned().unwrap_or_default();
+            let seat = self.host(node, lane).seat(seat);
+            let reason = seat.and_then(|seat| seat.replica.as_ref().err()).cloned().unwrap_or_default();
             self.demand(Err(Violation::new(replicas_agree::NAME, format!("node {}: {reason}", node + 1))));
         }
         acted
     }
 
     fn send(&mut self, node: usize, group: usize, message: shardine_shard::Message) {
-        let to = message.to().0 as usize - 1;
+        let Some(to) = self.machine_of(node, group, message.to()) else { return };
+        let sender = self.nodes[node].id;
         let fate = self.net.send(node, to, self.now);
         match fate.arrivals {
             [Some(at), None] => {
-                self.schedule.at(at, Event::Arrive { node: to, input: Input::Message { group, message } });
+                self.schedule.at(at, Event::Arrive { node: to, input: Input::Message { group, sender, message } });
             }
             [Some(first), Some(second)] => {
                 self.counters.messages_copied += 1;
                 for at in [first, second] {
                     let message = message.clone();
-                    self.schedule.at(at, Event::Arrive { node: to, input: Input::Message { group, message } });
+                    self.schedule.at(at, Event::Arrive { node: to, input: Input::Message { group, sender, message } });
                 }
             }
             [None, _] => self.counters.messages_lost += 1,
@@ -271,7 +291,8 @@ impl<T: Tenant> World<T> {
             return;
         }
         let finished = self.nodes[node].disk.finish(lane);
-        let Some(receipt) = self.demand_of_disk(node, finished) else { return };
+        let Some((receipt, ballots)) = self.demand_of_disk(node, finished) else { return };
+        self.watch_ballots(&ballots);
         self.note(&[4, node as u64, lane as u64], || format!("node {} lane {lane} has synced", node + 1));
         self.look_at_log(node);
         self.reach(node, Input::Synced { lane, receipt });
@@ -298,7 +319,7 @@ impl<T: Tenant> World<T> {
         self.counters.snapshots_asked += u64::from(is_own);
     }
 
-    fn store_part(&mut self, node: usize, group: usize, part: SnapshotPart) {
+    fn store_part(&mut self, node: usize, group: usize, whose: (SeatId, ReplicaId), part: SnapshotPart) {
         let Node { disk, cuts, .. } = &mut self.nodes[node];
         match part {
             // A new one may begin while an old one is unfinished: an installed snapshot ends a cut.
@@ -306,7 +327,7 @@ impl<T: Tenant> World<T> {
                 if let Some(unfinished) = cuts[group].take() {
                     disk.drop_cut(unfinished);
                 }
-                let begun = disk.begin_cut(group, meta);
+                let begun = disk.begin_cut(group, whose, meta);
                 self.nodes[node].cuts[group] = self.demand_of_disk(node, begun);
             }
             SnapshotPart::Chunk(chunk) => {
@@ -321,6 +342,10 @@ impl<T: Tenant> World<T> {
                     self.demand_of_disk(node, truncated);
                 }
                 let (life, delay) = (self.nodes[node].life, self.chance.between(self.ground.disk.snapshot));
+                if let Some(down) = self.crash_at_cut.take() {
+                    let when = self.chance.below(delay);
+                    self.later(when, Event::Crash { node, life, down });
+                }
                 self.later(delay, Event::SnapshotWritten { node, life, cut });
             }
         }
@@ -330,13 +355,18 @@ impl<T: Tenant> World<T> {
         if !self.lives(node, life) {
             return;
         }
+        let (group, seat) = self.nodes[node].disk.whose_cut(cut);
         let finished = self.nodes[node].disk.finish_cut(cut);
-        let Some((group, index)) = self.demand_of_disk(node, finished) else { return };
+        // That of a replica which has been removed is not taken, and nobody waits for it.
+        if finished.is_err() && self.nodes[node].replicas.seat_of(group) != Some(seat) {
+            return;
+        }
+        let Some(index) = self.demand_of_disk(node, finished) else { return };
         self.counters.snapshots_cut += 1;
         self.note(&[5, node as u64, group as u64, index], || {
             format!("node {} group {group} has its snapshot at {index} on disk", node + 1)
         });
-        self.reach(node, Input::SnapshotSaved { group, index });
+        self.reach(node, Input::SnapshotSaved { group, seat, index });
     }
 }
 

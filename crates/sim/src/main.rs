@@ -56,8 +56,10 @@ const SEEDS_FOR_EVERYTHING: u64 = 200;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // A panic in the code under test is a verdict, and is told as one.
-    std::panic::set_hook(Box::new(|_| {}));
+    // A panic in the code under test is a verdict, and is told as one; whoever replays a seed wants to know where it was, too.
+    if arguments.seed.is_none() {
+        std::panic::set_hook(Box::new(|_| {}));
+    }
     let lives = |tenant| arguments.world.is_none_or(|wanted| wanted == tenant);
     let mut passed = true;
     if lives(Lives::Records) {
@@ -78,7 +80,7 @@ fn simulate<T: Tenant>(arguments: &Arguments) -> bool {
 }
 
 fn replay<T: Tenant>(seed: u64, events: usize) -> bool {
-    let outcome = run::<T>(seed, Options { mutant: None, lines: events });
+    let outcome = run::<T>(seed, Options { lines: events, ..Options::default() });
     outcome.lines.iter().for_each(|line| println!("{line}"));
     println!("trace {:016x}, {} events", outcome.trace_hash, outcome.events);
     match &outcome.violation {

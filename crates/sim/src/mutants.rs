@@ -3,6 +3,7 @@
 use crate::check::Violation;
 use crate::run::{Options, run};
 use crate::tenant::Tenant;
+use crate::theme::Theme;
 
 /// How a planted bug was found.
 #[derive(Clone, Debug)]
@@ -15,9 +16,15 @@ pub struct Catch {
 /// Runs seeds from `first` on until the bug shows, at most `seeds_max`.
 #[must_use]
 pub fn hunt<T: Tenant>(mutant: T::Mutant, first: u64, seeds_max: u64) -> Catch {
+    hunt_about::<T>(None, mutant, first, seeds_max)
+}
+
+/// The same among runs that are all about one thing: a bug that shows only there is found sooner.
+#[must_use]
+pub fn hunt_about<T: Tenant>(theme: Option<Theme>, mutant: T::Mutant, first: u64, seeds_max: u64) -> Catch {
     for tried in 0..seeds_max {
         let seed = first + tried;
-        let outcome = run::<T>(seed, Options { mutant: Some(mutant), lines: 0 });
+        let outcome = run::<T>(seed, Options { mutant: Some(mutant), theme, lines: 0 });
         if let Some(violation) = outcome.violation {
             return Catch { seeds_tried: tried + 1, found: Some((seed, violation)) };
         }
@@ -28,6 +35,7 @@ pub fn hunt<T: Tenant>(mutant: T::Mutant, first: u64, seeds_max: u64) -> Catch {
 /// How many of a number of seeds show the bug.
 #[must_use]
 pub fn count<T: Tenant>(mutant: T::Mutant, first: u64, seeds: u64) -> u64 {
-    let shows = |seed: &u64| run::<T>(*seed, Options { mutant: Some(mutant), lines: 0 }).violation.is_some();
+    let shows =
+        |seed: &u64| run::<T>(*seed, Options { mutant: Some(mutant), ..Options::default() }).violation.is_some();
     (first..first + seeds).filter(shows).count() as u64
 }

@@ -47,6 +47,7 @@ impl<T: Tenant> World<T> {
                 self.nodes[victim].crash_at_write = Some(self.chance.between((50 * MS, 4 * SECOND)));
             }
             Fault::CrashMidInstall => self.crash_at_install = Some(self.chance.between((50 * MS, 4 * SECOND))),
+            Fault::CrashMidCut => self.crash_at_cut = Some(self.chance.between((50 * MS, 4 * SECOND))),
             Fault::CrashAll => {
                 for node in 0..self.nodes.len() {
                     let down = self.chance.between((50 * MS, 2 * SECOND));
@@ -136,6 +137,22 @@ impl<T: Tenant> World<T> {
                 self.reach(victim, Input::HandOver);
             }
             Fault::Suspect => self.be_suspected(victim),
+            Fault::LoseDisk => self.lose_disk(victim),
+            Fault::Drain => self.drain(victim),
+            Fault::Move => {
+                let (group, to) = (self.chance.index(self.ground.groups), self.chance.index(self.nodes.len()));
+                self.move_some(group, to);
+            }
+            Fault::TakeBack => self.take_back(),
+            Fault::CouncilAway => {
+                let until = now + self.chance.between((300 * MS, 5 * SECOND));
+                if let Some(council) = &mut self.council {
+                    council.away_until = until;
+                }
+            }
+            Fault::OldMap => {
+                self.nodes[victim].map_deaf_until = now + self.chance.between((300 * MS, 5 * SECOND));
+            }
             Fault::Own(fault) => T::strike(self, fault, victim),
         }
     }
@@ -205,7 +222,9 @@ impl<T: Tenant> World<T> {
         self.note(&[13], || "everything heals".to_owned());
         self.faults_on = false;
         self.crash_at_install = None;
+        self.crash_at_cut = None;
         self.net.calm();
+        self.calm_council();
         T::heal(self);
         for node in 0..self.nodes.len() {
             self.nodes[node].slow_until = 0;

@@ -1,7 +1,6 @@
 //! Nodes tell each other what time it is, as the server's control links do: the comparing is the transport's own
 //! ([`shardine_transport::Clocks`]), and what a node makes of it is decided by the server's own clock.
 
-use shardine_model::NodeId;
 use shardine_model::Timestamp;
 use shardine_transport::Pulse;
 
@@ -20,7 +19,10 @@ impl<T: Tenant> World<T> {
         self.later(PULSE_EVERY, Event::Own { node, life, input: Input::PulseDue });
         let (time, told) = (self.nodes[node].clock.read(self.now), self.nodes[node].clock.told(self.now));
         for other in (0..self.nodes.len()).filter(|other| *other != node) {
-            let (echo_ms, held_ms) = self.nodes[node].clocks.echo(id(other), time.monotonic_ms);
+            let (echo_ms, held_ms) = {
+                let of = self.nodes[other].id;
+                self.nodes[node].clocks.echo(of, time.monotonic_ms)
+            };
             let pulse = Pulse { sent_ms: time.monotonic_ms, echo_ms, held_ms, wall_ms: told.0, ..Pulse::default() };
             for at in self.net.send(node, other, self.now).arrivals.into_iter().flatten() {
                 let input = Input::Pulse { from: node, pulse: pulse.clone() };
@@ -40,10 +42,7 @@ impl<T: Tenant> World<T> {
 
     pub fn hear_pulse(&mut self, node: usize, from: usize, pulse: &Pulse<'_>) {
         let now_ms = self.nodes[node].clock.read(self.now).monotonic_ms;
-        self.nodes[node].clocks.hear(id(from), pulse, now_ms);
+        let of = self.nodes[from].id;
+        self.nodes[node].clocks.hear(of, pulse, now_ms);
     }
-}
-
-fn id(node: usize) -> NodeId {
-    NodeId(node as u64 + 1)
 }

@@ -30,12 +30,13 @@ use std::rc::Rc;
 use shardine_model::key::Interval;
 use shardine_model::log::LogEntry;
 use shardine_model::sql::Class;
-use shardine_model::{ReplicaId, ShardId};
+use shardine_model::{Bounds, ShardId};
 use shardine_shard::{Actions, Caller, Mutant, Options, Replica, Restored, Trouble};
 
 use crate::check::Violation;
 use crate::ground::{Ground, MS};
 use crate::tenant::{Draws, Seat, Tenant};
+use crate::theme::Theme;
 use crate::world::World;
 use clients::Client;
 use counters::Counters;
@@ -75,17 +76,23 @@ impl Tenant for Records {
     type Event = Event;
     type Fault = Fault;
 
+    const MEMBERS_CHANGE: bool = true;
+
     fn shard(group: usize) -> ShardId {
         ShardId(group as u32 + 1)
     }
 
-    fn plan(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
-        plan::draw(seed, mutant)
+    fn bounds(&self, group: usize) -> Bounds {
+        self.universe.intervals[group].into()
+    }
+
+    fn plan(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<Fault>, Plan) {
+        plan::draw(seed, mutant, theme)
     }
 
     fn new(ground: &Ground<Fault>, plan: Plan, mut draws: Draws) -> Self {
         let universe = Universe::new(plan.shards, &mut draws.place);
-        let nodes = ground.voters as usize;
+        let nodes = ground.machines;
         let sql = Sql::new(plan.sql, plan.mutant, nodes, &universe.rows, draws.surroundings);
         let agreed = universe.intervals.iter().map(|interval| empty(ground.seed, &plan, *interval)).collect();
         let truth = Truth::new(agreed, &universe.rows);
@@ -110,11 +117,18 @@ impl Tenant for Records {
         if !chunks.is_empty() {
             records = records.restored(chunks).map_err(|error| format!("a snapshot cannot be read: {error}"))?;
         }
-        Ok(Replica::new(options(world, seat), records, restored))
+        Replica::new(options(world, seat), records, restored).catch_up()
     }
 
     fn started(world: &mut World<Self>, node: usize) {
         world.tenant.watch.resident[node].fill(None);
+    }
+
+    fn reseated(world: &mut World<Self>, node: usize, group: usize) {
+        let universe = Rc::clone(&world.tenant.universe);
+        for (number, _) in universe.rows.iter().enumerate().filter(|(_, row)| row.shard == group) {
+            world.tenant.watch.resident[node][number] = None;
+        }
     }
 
     fn crashed(_world: &mut World<Self>, _node: usize) {}
@@ -248,7 +262,7 @@ fn empty(seed: u64, plan: &Plan, interval: Interval) -> shardine_records::Record
 
 fn options(world: &World<Records>, seat: Seat) -> Options {
     let plan = &world.tenant.plan;
-    let mut options = Options::new(ReplicaId(seat.node as u64 + 1), Records::shard(seat.group));
+    let mut options = Options::new(seat.replica, Records::shard(seat.group));
     options.incarnation = seat.life;
     options.seed = world.ground.seed;
     options.snapshot_log_bytes = world.ground.snapshot_log_bytes;

@@ -2,16 +2,17 @@
 
 use std::ops::Index;
 
-use shardine_host::{GroupReplica, Host, SeatId};
+use shardine_host::{GroupReplica, Host, Seat, SeatId};
 use shardine_model::{ReplicaId, ShardId};
 
 /// Bytes of a snapshot that are cut in one go: little, so that changes come between.
 const CUT_BYTES: usize = 64;
 
-/// By group. Groups are dealt out to lanes in turn; a node that is down has none.
+/// By group. Groups are dealt out to lanes in turn; a node that is down has no lanes, and one that is up need not hold every
+/// group.
 pub struct Replicas<R: GroupReplica> {
     pub hosts: Vec<Host<R>>,
-    seats: Vec<SeatId>,
+    seats: Vec<Option<SeatId>>,
 }
 
 impl<R: GroupReplica> Replicas<R> {
@@ -22,19 +23,34 @@ impl<R: GroupReplica> Replicas<R> {
     }
 
     #[must_use]
-    pub fn seated(lanes: usize, replicas: Vec<R>) -> Self {
-        let mut hosts: Vec<Host<R>> = (0..lanes).map(|_| Host::default().with_cut_bytes(CUT_BYTES)).collect();
-        let seat = |(group, replica): (usize, R)| {
-            let (shard, id): (ShardId, ReplicaId) = (replica.shard(), replica.id());
-            hosts[group % lanes].add(shard, id, Ok(replica))
-        };
-        let seats = replicas.into_iter().enumerate().map(seat).collect();
-        Self { hosts, seats }
+    pub fn seated(lanes: usize, replicas: Vec<Option<R>>) -> Self {
+        let hosts = (0..lanes).map(|_| Host::default().with_cut_bytes(CUT_BYTES)).collect();
+        let mut seated = Self { hosts, seats: vec![None; replicas.len()] };
+        for (group, replica) in replicas.into_iter().enumerate() {
+            if let Some(replica) = replica {
+                seated.seat(group, replica);
+            }
+        }
+        seated
     }
 
+    pub fn seat(&mut self, group: usize, replica: R) {
+        let (shard, id): (ShardId, ReplicaId) = (replica.shard(), replica.id());
+        let lane = self.lane_of(group);
+        self.seats[group] = Some(self.hosts[lane].add(shard, id, Ok(replica)));
+    }
+
+    /// A replica leaves; its last actions come with it.
+    pub fn leave(&mut self, group: usize) -> Option<Seat<R>> {
+        let lane = self.lane_of(group);
+        let seat = self.seats[group].take()?;
+        self.hosts[lane].remove(seat)
+    }
+
+    /// Whether there is a process at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.seats.is_empty()
+        self.hosts.is_empty()
     }
 
     #[must_use]
@@ -44,18 +60,18 @@ impl<R: GroupReplica> Replicas<R> {
 
     #[must_use]
     pub fn seat_of(&self, group: usize) -> Option<SeatId> {
-        self.seats.get(group).copied()
+        self.seats.get(group).copied().flatten()
     }
 
     /// The group that a seat belongs to. Seats of different lanes may have the same id.
     #[must_use]
     pub fn group_at(&self, lane: usize, seat: SeatId) -> Option<usize> {
-        (0..self.seats.len()).find(|group| self.lane_of(*group) == lane && self.seats[*group] == seat)
+        (0..self.seats.len()).find(|group| self.lane_of(*group) == lane && self.seats[*group] == Some(seat))
     }
 
     #[must_use]
     pub fn get(&self, group: usize) -> Option<&R> {
-        self.hosts[..].get(group % self.hosts.len().max(1))?.replica(*self.seats.get(group)?)
+        self.hosts[..].get(group % self.hosts.len().max(1))?.replica(self.seat_of(group)?)
     }
 
     #[must_use]

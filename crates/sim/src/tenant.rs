@@ -5,13 +5,14 @@ use std::fmt::Debug;
 
 use shardine_host::GroupReplica;
 use shardine_model::log::LogEntry;
-use shardine_model::{ShardId, Timestamp};
+use shardine_model::{Bounds, ReplicaId, ShardId, Timestamp};
 use shardine_shard::Restored;
 
 use crate::chance::Chance;
 use crate::check::Violation;
 use crate::event::{Event, Input};
 use crate::ground::Ground;
+use crate::theme::Theme;
 use crate::world::World;
 
 /// A replica that can be compared with others.
@@ -50,10 +51,15 @@ pub trait Tenant: Sized {
     /// What may go wrong for this tenant only.
     type Fault: Own;
 
+    /// Whether the members of its groups change in some runs.
+    const MEMBERS_CHANGE: bool;
+
     /// The number of a group.
     fn shard(group: usize) -> ShardId;
+    /// What belongs to a group, as the map has it; nothing of a tenant whose members do not change.
+    fn bounds(&self, group: usize) -> Bounds;
 
-    fn plan(seed: u64, mutant: Option<Self::Mutant>) -> (Ground<Self::Fault>, Self::Plan);
+    fn plan(seed: u64, mutant: Option<Self::Mutant>, theme: Option<Theme>) -> (Ground<Self::Fault>, Self::Plan);
     fn new(ground: &Ground<Self::Fault>, plan: Self::Plan, draws: Draws) -> Self;
 
     /// Makes a replica from what a disk held.
@@ -64,6 +70,8 @@ pub trait Tenant: Sized {
         restored: Restored,
     ) -> Result<Self::Replica, String>;
     fn started(world: &mut World<Self>, node: usize);
+    /// Another replica of the group has come to the node, or none is there any more.
+    fn reseated(world: &mut World<Self>, node: usize, group: usize);
     fn crashed(world: &mut World<Self>, node: usize);
 
     fn happen(world: &mut World<Self>, event: Self::Event);
@@ -102,6 +110,7 @@ pub trait Tenant: Sized {
 pub struct Seat {
     pub node: usize,
     pub group: usize,
+    pub replica: ReplicaId,
     /// Grows with every start of the node.
     pub life: u64,
 }

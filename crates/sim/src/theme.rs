@@ -18,16 +18,19 @@ pub enum Theme {
     Astray,
     /// Leaders are replaced without noticing it, while readers still ask them.
     Deceived,
+    /// Members of groups change all the time, by maps that are not everywhere the same, and disks are lost.
+    Members,
 }
 
 impl Theme {
     pub fn draw(chance: &mut Chance) -> Option<Self> {
         match chance.below(100) {
-            0..14 => Some(Self::Lagging),
-            14..22 => Some(Self::HandingOver),
-            22..26 => Some(Self::QuietLane),
-            26..34 => Some(Self::Deceived),
-            34..42 => Some(Self::Astray),
+            0..26 => Some(Self::Lagging),
+            26..34 => Some(Self::HandingOver),
+            34..38 => Some(Self::QuietLane),
+            38..46 => Some(Self::Deceived),
+            46..54 => Some(Self::Astray),
+            54..66 => Some(Self::Members),
             _ => None,
         }
     }
@@ -50,7 +53,15 @@ impl<F: Own> Ground<F> {
                     self.net.detour_per_mille = 150;
                     self.net.detour = (10 * MS, 300 * MS);
                 }
-                let lags = [Fault::FallBehind, Fault::CrashMidInstall, Fault::Crash, Fault::FallBehind];
+                let lags = [
+                    Fault::FallBehind,
+                    Fault::FallBehind,
+                    Fault::FallBehind,
+                    Fault::FallBehind,
+                    Fault::Crash,
+                    Fault::CrashMidInstall,
+                    Fault::CrashMidCut,
+                ];
                 self.nemesis = NemesisPlan { every: (200 * MS, 1_500 * MS), kinds: lags.to_vec(), leader_percent: 20 };
             }
             Some(Theme::HandingOver) => {
@@ -79,6 +90,14 @@ impl<F: Own> Ground<F> {
                 self.net.delay = chance.pick(&[(100, 400), (200, 3 * MS)]);
                 let kinds = vec![Fault::StarveMidRead, Fault::PauseMidRead, Fault::StarveMidRead];
                 self.nemesis = NemesisPlan { every: (500 * MS, 2 * SECOND), kinds, leader_percent: 95 };
+            }
+            Some(Theme::Members) => {
+                (self.has_council, self.machines) = (true, 3 + chance.index(3));
+                let struck = [Fault::Crash, Fault::Isolate, Fault::CutOneLink, Fault::Pause, Fault::LongAbsence];
+                let mut kinds = Fault::OF_MEMBERS.to_vec();
+                kinds.extend([Fault::LoseDisk, Fault::Move, Fault::OldMap, Fault::HandOver, Fault::Suspect]);
+                kinds.extend([chance.pick(&struck), chance.pick(&struck)]);
+                self.nemesis = NemesisPlan { every: (200 * MS, 1_500 * MS), kinds, leader_percent: 40 };
             }
         }
         self

@@ -6,7 +6,10 @@ use shardine_shard::Role;
 
 use crate::chance::mix;
 use crate::check::every_entry_is_shown::Ledger;
-use crate::check::{Violation, acknowledged_is_durable, replicas_agree};
+use crate::check::only_voters_count::Members;
+use crate::check::replica_numbers_are_used_once::Numbers;
+use crate::check::{Violation, replicas_agree};
+use crate::disk::Ballot;
 use crate::tenant::{Member, Tenant};
 use crate::world::{Node, World};
 
@@ -17,6 +20,8 @@ const HASH_EVERY: u64 = 5;
 pub struct Watch {
     groups: Vec<replicas_agree::Seen>,
     ledgers: Vec<Ledger>,
+    members: Vec<Members>,
+    pub numbers: Vec<Numbers>,
     /// By node and group: how far it has applied, and its term, in this life.
     applied: Vec<Vec<u64>>,
     terms: Vec<Vec<u64>>,
@@ -24,10 +29,12 @@ pub struct Watch {
 
 impl Watch {
     #[must_use]
-    pub fn new(nodes: usize, groups: usize) -> Self {
+    pub fn new(nodes: usize, groups: usize, founders: u64) -> Self {
         Self {
             groups: vec![replicas_agree::Seen::default(); groups],
             ledgers: vec![Ledger::new(nodes); groups],
+            members: vec![Members::new(founders); groups],
+            numbers: vec![Numbers::default(); groups],
             applied: vec![vec![0; groups]; nodes],
             terms: vec![vec![0; groups]; nodes],
         }
@@ -49,6 +56,12 @@ impl Watch {
         self.applied[node].fill(0);
         self.terms[node].fill(0);
     }
+
+    /// Another replica of a group is on a node now, or none.
+    pub fn forget_replica(&mut self, node: usize, group: usize) {
+        (self.applied[node][group], self.terms[node][group]) = (0, 0);
+        self.ledgers[group].install(node);
+    }
 }
 
 impl<T: Tenant> World<T> {
@@ -56,6 +69,14 @@ impl<T: Tenant> World<T> {
     pub fn watch_restored(&mut self, node: usize, group: usize, entries: &[LogEntry]) {
         let verdict = self.watch.ledgers[group].restore(node, entries);
         self.demand(verdict);
+    }
+
+    /// Votes that are on disk now.
+    pub fn watch_ballots(&mut self, ballots: &[Ballot]) {
+        for (group, replica, state) in ballots {
+            let verdict = self.watch.members[*group].votes(*replica, *state);
+            self.demand(verdict);
+        }
     }
 
     /// A replica goes on with what it asks its host to write before that is on its way: an installed snapshot is its state at
@@ -103,6 +124,8 @@ impl<T: Tenant> World<T> {
         let (term, applied, role) = (replica.term(), replica.applied(), replica.role());
         if role == Role::Leader && self.watch.groups[group].leader(term, node)? {
             self.counters.leader_changes += 1;
+            let group_of = replica.group();
+            self.watch.members[group].leads(term, replica.id(), group_of.membership())?;
         }
         let known_term = &mut self.watch.terms[node][group];
         if term < *known_term {
@@ -130,8 +153,18 @@ impl<T: Tenant> World<T> {
     fn look_at_entries(&mut self, node: usize, group: usize, first: u64, last: u64) -> Result<(), Violation> {
         for index in first..=last {
             if let Some(entry) = self.watch.ledgers[group].apply(node, index)? {
-                let disks = self.nodes.iter().map(|node| &node.disk);
-                acknowledged_is_durable::check_majority(disks, group, index, entry.term)?;
+                self.watch.members[group].check_commit((index, entry.term), |replica| {
+                    let mut disks = self.nodes.iter().map(|node| &node.disk).chain(&self.lost);
+                    disks.any(|disk| {
+                        let stored = disk.stored(group);
+                        stored.replica == replica && stored.holds(index, entry.term)
+                    })
+                })?;
+                if let Some(members) = self.watch.members[group].applied(&entry) {
+                    self.counters.members_changed += 1;
+                    self.counters.joint_changes += u64::from(members.is_joint());
+                    self.watch.numbers[group].members(members)?;
+                }
                 self.counters.entries_shown += 1;
                 T::entry_applied(self, group, &entry)?;
             }

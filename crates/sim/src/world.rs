@@ -1,18 +1,21 @@
 //! The world of one run: nodes, network, disks, their tenant and the one queue of events that moves them. What a node does
 //! with an event is in `host`, who strikes in `nemesis`, who watches in `watch`; clients are the tenant's.
 
-use shardine_host::SeatId;
-use shardine_model::ReplicaId;
-use shardine_model::log::{Membership, SnapshotMeta};
+use std::rc::Rc;
+
+use shardine_host::{SeatId, Speakers};
+use shardine_model::NodeId;
 use shardine_transport::Clocks;
 
 use crate::chance::Chance;
 use crate::check::Violation;
 use crate::clock::Clock;
+use crate::council::Council;
 use crate::counters::Counters;
 use crate::disk::Disk;
 use crate::event::{Event, Schedule};
 use crate::ground::{Ground, MS};
+use crate::moves::Chart;
 use crate::net::Net;
 use crate::replicas::Replicas;
 use crate::tenant::{Draws, EventOf, InputOf, Tenant};
@@ -21,6 +24,15 @@ use crate::watch::Watch;
 
 /// One node: a process that may be down or paused, and a disk that outlives it.
 pub struct Node<T: Tenant> {
+    /// Whose disk it is. A machine that has lost its disk comes back as somebody else.
+    pub id: NodeId,
+    /// Nobody, until it has joined.
+    pub is_blank: bool,
+    /// The map as it is on this node's disk; none where members never change.
+    pub chart: Option<Rc<Chart>>,
+    pub map_deaf_until: u64,
+    pub speakers: Speakers,
+    pub ticks: u64,
     /// Grows with every start.
     pub life: u64,
     pub replicas: Replicas<T::Replica>,
@@ -50,12 +62,17 @@ pub struct Node<T: Tenant> {
 
 impl<T: Tenant> Node<T> {
     fn new(ground: &Ground<T::Fault>, number: usize, chance: &mut Chance) -> Self {
-        let membership = Membership::of((1..=ground.voters).map(ReplicaId));
-        let first = SnapshotMeta { membership, ..SnapshotMeta::default() };
+        let id = NodeId(number as u64 + 1);
         Self {
+            id,
+            is_blank: false,
+            chart: None,
+            map_deaf_until: 0,
+            speakers: Speakers::default(),
+            ticks: 0,
             life: 0,
             replicas: Replicas::none(),
-            disk: Disk::new(ground, number, first, T::shard),
+            disk: Disk::new(ground, id, T::shard),
             clock: Clock::new(ground.skew_ms, ground.believes, chance),
             clocks: Clocks::default(),
             tick_us: chance.between(((100 - ground.tick_skew_percent) * MS, (100 + ground.tick_skew_percent) * MS)),
@@ -72,10 +89,10 @@ impl<T: Tenant> Node<T> {
         }
     }
 
-    /// The lane of a group, and its seat there.
+    /// The lane of a group, and its seat there, if it has one.
     #[must_use]
-    pub fn place_of(&self, group: usize) -> (usize, SeatId) {
-        (self.replicas.lane_of(group), self.replicas.seat_of(group).expect("the node is up"))
+    pub fn place_of(&self, group: usize) -> Option<(usize, SeatId)> {
+        Some((self.replicas.lane_of(group), self.replicas.seat_of(group)?))
     }
 
     #[must_use]
@@ -107,6 +124,12 @@ pub struct World<T: Tenant> {
     pub faults_on: bool,
     /// How long the next process will be gone that dies while it installs a snapshot.
     pub crash_at_install: Option<u64>,
+    /// The same for whoever ends a snapshot of its own.
+    pub crash_at_cut: Option<u64>,
+    /// Whoever leads meta; none where members never change.
+    pub council: Option<Council>,
+    /// What disks held that are gone.
+    pub lost: Vec<Disk>,
     pub tenant: T,
 }
 
@@ -114,7 +137,7 @@ impl<T: Tenant> World<T> {
     #[must_use]
     pub fn new(ground: Ground<T::Fault>, plan: T::Plan, lines_kept: usize) -> Self {
         let mut chance = Chance::new(ground.seed);
-        let count = ground.voters as usize;
+        let count = ground.machines;
         let place = chance.fork(1);
         let mut clocks = chance.fork(2);
         let nodes = (0..count).map(|number| Node::new(&ground, number, &mut clocks)).collect();
@@ -127,14 +150,18 @@ impl<T: Tenant> World<T> {
             chance,
             nodes,
             net,
-            watch: Watch::new(count, ground.groups),
+            watch: Watch::new(count, ground.groups, ground.voters),
             counters: Counters::default(),
             trace: Trace::new(lines_kept),
             violation: None,
             faults_on: false,
             crash_at_install: None,
+            crash_at_cut: None,
+            council: None,
+            lost: Vec::new(),
             ground,
         };
+        world.found_council();
         (0..count).for_each(|node| world.start(node));
         world
     }
@@ -172,6 +199,11 @@ impl<T: Tenant> World<T> {
             }
             Event::Resume { node } => self.resume(node),
             Event::Strike => self.strike(),
+            Event::CouncilLooks => self.council_looks(),
+            Event::Petition(petition) => self.hear_petition(petition),
+            Event::Joined { machine, node, map } => self.joined(machine, node, &map),
+            Event::AskToJoin { machine, start } => self.ask_to_join(machine, start),
+            Event::Undrain { node } => self.undrain(node),
             Event::Tenant(event) => T::happen(self, event),
         }
     }

@@ -1,11 +1,11 @@
 //! The same seed is the same run: what happened, when, and in which order.
 
-use shardine_sim::{Coordination, Options, Records, Tenant, run};
+use shardine_sim::{Coordination, Options, Records, Tenant, Theme, run};
 
-fn is_the_same_twice<T: Tenant>() {
+fn is_the_same_twice<T: Tenant>(theme: Option<Theme>) {
     for seed in 1..=6 {
-        let first = run::<T>(seed, Options::default());
-        let second = run::<T>(seed, Options::default());
+        let first = run::<T>(seed, Options { theme, ..Options::default() });
+        let second = run::<T>(seed, Options { theme, ..Options::default() });
 
         assert_eq!(first.trace_hash, second.trace_hash, "seed {seed} of {}", T::NAME);
         assert_eq!((first.events, first.counts), (second.events, second.counts), "seed {seed} of {}", T::NAME);
@@ -14,8 +14,9 @@ fn is_the_same_twice<T: Tenant>() {
 
 #[test]
 fn the_same_seed_run_twice_gives_the_same_trace() {
-    is_the_same_twice::<Records>();
-    is_the_same_twice::<Coordination>();
+    is_the_same_twice::<Records>(None);
+    is_the_same_twice::<Records>(Some(Theme::Members));
+    is_the_same_twice::<Coordination>(None);
 }
 
 #[test]

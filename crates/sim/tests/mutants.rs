@@ -1,12 +1,17 @@
 //! Each planted bug is caught, by a checker that names what it broke. Without this, no number of green seeds means much.
 
-use shardine_sim::{Mutant, Options, Records, hunt, run};
+use shardine_sim::{Mutant, Options, Records, Theme, hunt_about, run};
 
 fn is_caught_within(mutant: Mutant, seeds: u64) {
-    let catch = hunt::<Records>(mutant, 1, seeds);
+    is_caught_about(None, mutant, seeds);
+}
+
+/// The bug needs something rare, which a theme brings about more often.
+fn is_caught_about(theme: Option<Theme>, mutant: Mutant, seeds: u64) {
+    let catch = hunt_about::<Records>(theme, mutant, 1, seeds);
 
     let (seed, violation) = catch.found.unwrap_or_else(|| panic!("{mutant:?} was not caught in {seeds} seeds"));
-    let healthy = run::<Records>(seed, Options::default());
+    let healthy = run::<Records>(seed, Options { theme, ..Options::default() });
     assert_eq!(healthy.violation, None, "seed {seed} must fail because of the bug: {violation:?}");
 }
 
@@ -67,9 +72,8 @@ fn a_node_that_believes_every_clock_is_caught() {
 
 #[test]
 fn a_node_that_believes_its_clock_when_it_starts_is_caught() {
-    // Rare: a lead must come to it within two pulses of its start. The hunt begins where it finds something.
-    let catch = hunt::<Records>(Mutant::BelievesWallAtStart, 1561, 40);
-    assert!(catch.found.is_some(), "not caught");
+    // Rare: a lead must come to it within two pulses of its start.
+    is_caught_about(Some(Theme::Astray), Mutant::BelievesWallAtStart, 2_000);
 }
 
 #[test]
@@ -104,7 +108,7 @@ fn an_unknown_outcome_that_counts_as_written_is_caught() {
 
 #[test]
 fn a_conflict_that_counts_as_written_is_caught() {
-    is_caught_within(Mutant::ConflictIsWritten, 200);
+    is_caught_within(Mutant::ConflictIsWritten, 400);
 }
 
 #[test]
@@ -124,7 +128,7 @@ fn a_proposal_that_is_forgotten_in_a_hand_over_is_caught() {
 
 #[test]
 fn a_snapshot_installed_before_earlier_writes_is_caught() {
-    is_caught_within(Mutant::InstallBeforeEarlierWrites, 400);
+    is_caught_about(Some(Theme::Lagging), Mutant::InstallBeforeEarlierWrites, 400);
 }
 
 #[test]
@@ -135,6 +139,24 @@ fn a_log_reset_before_its_snapshot_has_a_name_is_caught() {
 #[test]
 fn a_lane_that_keeps_it_to_itself_that_another_should_cut_is_caught() {
     is_caught_within(Mutant::QuietLane, 400);
+}
+
+/// reliability F30: whoever has lost its disk has forgotten its votes and what it acknowledged.
+#[test]
+fn a_lost_disk_under_the_same_number_is_caught() {
+    is_caught_about(Some(Theme::Members), Mutant::SameNumberAgain, 60);
+}
+
+/// reliability I6: who has no vote does not count.
+#[test]
+fn a_learner_that_counts_is_caught() {
+    is_caught_about(Some(Theme::Members), Mutant::CountsLearners, 60);
+}
+
+/// reliability I4: suspicion makes a replica listen to others, and does not give its vote back.
+#[test]
+fn a_vote_that_is_forgotten_on_suspicion_is_caught() {
+    is_caught_within(Mutant::ForgetsVotes, 300);
 }
 
 #[test]

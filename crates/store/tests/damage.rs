@@ -56,6 +56,7 @@ fn torn_everywhere(step: usize, tear: impl Fn(&mut Vec<u8>, usize)) {
     });
 }
 
+/// reliability F4, as the two behind it.
 #[test]
 fn records_74_torn_tail_is_cut() {
     torn_everywhere(1, |bytes, at| bytes.truncate(at));

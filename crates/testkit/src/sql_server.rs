@@ -188,6 +188,13 @@ impl SqlServer {
         Database::make(self.kind, self.port.number())
     }
 
+    /// What `--sql` takes from whoever shares files with the server, and no network. PostgreSQL only.
+    #[must_use]
+    pub fn url_by_file(&self, database: &Database) -> String {
+        let folder = self.dir.path().display().to_string().replace('/', "%2F");
+        format!("postgres://{USER}@{folder}:{}/{}", self.port(), database.name)
+    }
+
     /// The folder with its files.
     pub fn data(&self) -> PathBuf {
         self.dir.join("data")

@@ -38,6 +38,24 @@ struct Sample {
     wall_ms: u64,
 }
 
+impl Peer {
+    /// Keeps a comparison. A clock that was set since the earlier ones makes them void: they would tell, by a shorter way, what it
+    /// no longer shows.
+    fn take(&mut self, sample: Sample) {
+        let was_set = |earlier: &Sample| {
+            let expected_ms = earlier.wall_ms.saturating_add(sample.now_ms.saturating_sub(earlier.now_ms));
+            sample.wall_ms.abs_diff(expected_ms) > CLOCKS_APART_MS_MAX + sample.way_ms + earlier.way_ms
+        };
+        if self.samples.iter().any(was_set) {
+            self.samples.clear();
+        }
+        if self.samples.len() >= SAMPLES_MAX {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(sample);
+    }
+}
+
 impl Clocks {
     /// Takes up a pulse.
     pub fn hear(&mut self, node: NodeId, pulse: &Pulse<'_>, now_ms: u64) {
@@ -47,10 +65,7 @@ impl Clocks {
         // One from an earlier life of this node looks as if it had taken long, too.
         if let Some(way_ms) = way_ms.filter(|way_ms| pulse.echo_ms != 0 && *way_ms <= WAY_MS_MAX) {
             let wall_ms = pulse.wall_ms.saturating_add(way_ms / 2);
-            if peer.samples.len() >= SAMPLES_MAX {
-                peer.samples.pop_front();
-            }
-            peer.samples.push_back(Sample { now_ms, way_ms, wall_ms });
+            peer.take(Sample { now_ms, way_ms, wall_ms });
         }
     }
 
@@ -132,6 +147,17 @@ mod tests {
         assert_eq!(clocks.wall_ms(NodeId(2), 160), Some(9_020), "it goes on");
         assert_eq!(clocks.offset_ms(NodeId(2), 150, 9_110), Some(-100));
         assert_eq!(clocks.wall_ms(NodeId(2), 150 + CLOCK_KEPT_MS + 1), None, "but not for ever");
+    }
+
+    /// Simulated: seed 26111901676 of records, where one node's clock was wrong until the next one's was, and both were counted.
+    #[test]
+    fn records_137_a_clock_that_was_set_is_believed_by_what_it_shows_now() {
+        let mut clocks = Clocks::default();
+
+        clocks.hear(NodeId(2), &pulse(100, 30, 90_000_000), 140);
+        clocks.hear(NodeId(2), &pulse(150, 30, 9_000), 240);
+
+        assert_eq!(clocks.wall_ms(NodeId(2), 240), Some(9_030));
     }
 
     #[test]

@@ -12,9 +12,9 @@ use crate::job::Job;
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 5;
 
-/// After a batch a writer rests for so many times as long as it took: a tenth of one core is the most that it takes, and of
+/// After a batch a writer rests for so many times as long as it took: a fifteenth of one core is the most that it takes, and of
 /// the disk's syncs. What a lane does for a row on its way costs it nearly as much as the writer, and rests with it.
-const RESTS: u32 = 9;
+const RESTS: u32 = 14;
 
 /// However long a batch took, the next one comes. A batch takes milliseconds; where it took longer, the writer has waited for
 /// a core or for the disk, and was in nobody's way meanwhile.

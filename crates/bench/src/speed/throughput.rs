@@ -98,6 +98,13 @@ const BUSY_GROUPS: Load = Load {
     ..HSET
 };
 
+impl Load {
+    /// What the keys of the records begin with that the commands read or change.
+    fn prefix(&self) -> &'static str {
+        self.command[1].strip_suffix("__rand_int__").expect("every load is of random keys")
+    }
+}
+
 /// What one run of redis-benchmark showed.
 struct Sample {
     ops_per_second: f64,
@@ -135,7 +142,8 @@ pub fn groups(place: &Workplace, options: &Options) -> Result<Vec<Row>> {
 /// Measures the rows of one load: one of throughput and one of CPU time per depth.
 pub fn measure(load: &Load, mut pair: Pair, options: &Options) -> Result<Vec<Row>> {
     for server in [&mut pair.reference, &mut pair.subject] {
-        records::load(&mut server.client()?, options.records)?;
+        records::load_under(load.prefix(), &mut server.client()?, options.records)?;
+        server.flush()?;
     }
     let mut rows = Vec::new();
     let mut cpu_rows = Vec::new();
@@ -190,7 +198,7 @@ fn run(load: &Load, pipeline: u64, count: u64, server: &mut Server, options: &Op
     let port = server.port().number();
     let ops_per_second = benchmark(port, options.connections, pipeline, options.records, count, load.command)?;
     let cpu = procfs::cpu_time(pid)? - cpu_before;
-    check_answers(server)?;
+    check_answers(load.prefix(), server)?;
     // What is left for SQL must not be in the way of whoever is measured next.
     server.flush()?;
     Ok(Sample { ops_per_second, cpu_micros_per_op: cpu.as_secs_f64() * 1e6 / count as f64 })
@@ -226,8 +234,8 @@ fn ops_per_second(csv: &str) -> Option<f64> {
 }
 
 /// A fast wrong answer is worth nothing: looks at one record, which every load leaves with a name of this kind.
-fn check_answers(server: &Server) -> Result<()> {
-    match server.client()?.call(&["HGET", "user:000000000007", "name"])? {
+fn check_answers(prefix: &str, server: &Server) -> Result<()> {
+    match server.client()?.call(&["HGET", &format!("{prefix}000000000007"), "name"])? {
         Reply::Bulk(name) if name.starts_with(b"bob") => Ok(()),
         other => bail!("after the load, a record was answered with {other:?}"),
     }

@@ -56,7 +56,7 @@ impl Guard {
         Ok(Self { process, input, strikes_at: Instant::now() })
     }
 
-    /// Says whom it has to kill. A command is without a guard between its start and this line.
+    /// Says whom it has to kill: said before the command begins to run.
     pub fn watch(&mut self, deputy: Deputy, deadline: Instant) {
         let (what, pid) = match deputy {
             Deputy::Group(pid) => ("group", pid),

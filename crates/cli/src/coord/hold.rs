@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use super::guard::{Deputy, Guard};
+use super::launch::Gate;
 use crate::complaint::Complaint;
 
 /// Where the command finds the order of the acquire.
@@ -52,8 +53,10 @@ async fn guarded(session: &Session, command: &[OsString], fence: u64) -> Result<
     let mut terminations = signal(SignalKind::terminate())?;
     let mut guard = Guard::start()?;
     let mut deadlines = session.deadlines();
-    let (mut child, deputy) = spawn(command, fence).map_err(Ending::Failed)?;
+    let mut gate = Gate::new()?;
+    let (mut child, deputy) = spawn(gate.command(command), fence)?;
     guard.watch(deputy, *deadlines.borrow_and_update());
+    gate.open()?;
     let mut ended = tokio::task::spawn_blocking(move || child.wait());
     let status = loop {
         tokio::select! {
@@ -111,18 +114,13 @@ impl Deputy {
     }
 }
 
-fn spawn(command: &[OsString], fence: u64) -> Result<(std::process::Child, Deputy), Complaint> {
-    let (program, words) = command.split_first().expect("the caller has seen a command");
+fn spawn(mut command: Command, fence: u64) -> std::io::Result<(std::process::Child, Deputy)> {
     let at_terminal = std::io::stdin().is_terminal();
-    let mut command = Command::new(program);
-    command.args(words).env(FENCE, fence.to_string());
+    command.env(FENCE, fence.to_string());
     if !at_terminal {
         command.process_group(0);
     }
-    let child = command.spawn().map_err(|error| {
-        let what = format!("{} cannot be run", program.to_string_lossy());
-        Complaint::failed(what, error.to_string(), "the name and path of the command").coded(ErrorCode::BadRequest)
-    })?;
+    let child = command.spawn()?;
     let pid = Pid::from_raw(child.id().cast_signed()).expect("a child has a number");
     Ok((child, if at_terminal { Deputy::Process(pid) } else { Deputy::Group(pid) }))
 }

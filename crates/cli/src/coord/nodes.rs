@@ -10,6 +10,7 @@ use shardine_proto::v1;
 use super::{answer, client};
 use crate::args::ServerArgs;
 use crate::complaint::Complaint;
+use crate::confirm::confirm;
 use crate::connection::Connection;
 use crate::show::{self, Output};
 
@@ -104,7 +105,8 @@ pub async fn run(command: NodeCommand, output: Output) -> Result<(), Complaint> 
         NodeCommand::Show(node) => show_node(&node, output).await?,
         NodeCommand::Drop { node: NodeArgs { path, server }, yes } => {
             if !yes {
-                confirm(&path)?;
+                let question = format!("drop node {path} with its sessions and semaphores?");
+                confirm(&question, &path, &format!("node {path} was not dropped"))?;
             }
             answer(&server, client(&server)?.drop_node(&path)).await?;
             output.print(|| format!("dropped {path}"), || json!({ "dropped": path }));
@@ -162,17 +164,4 @@ fn list_json(nodes: &[v1::CoordNode]) -> Json {
         .map(|node| json!({ "path": node.path, "sessions": node.sessions, "semaphores": node.semaphores }))
         .collect();
     json!({ "nodes": nodes })
-}
-
-/// Destroying asks first; where nobody can answer, the flag must say it.
-fn confirm(path: &str) -> Result<(), Complaint> {
-    use std::io::IsTerminal;
-    let refused = |cause: &str| Complaint::misused(format!("node {path} was not dropped"), cause, "--yes");
-    if !std::io::stdin().is_terminal() {
-        return Err(refused("nobody is there to confirm it"));
-    }
-    eprint!("drop node {path} with its sessions and semaphores? type its path: ");
-    let mut typed = String::new();
-    std::io::stdin().read_line(&mut typed).map_err(Complaint::from_io)?;
-    if typed.trim() == path { Ok(()) } else { Err(refused("the path was not confirmed")) }
 }

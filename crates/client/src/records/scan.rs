@@ -8,20 +8,24 @@ use super::value::{Record, Value};
 #[derive(Clone, Debug)]
 pub struct Scan {
     message: v1::ScanRequest,
+    /// Where the rows that were read before end.
+    beyond: Vec<Value>,
 }
 
 impl Scan {
     /// All rows of a table, in no order that means anything.
     #[must_use]
     pub fn table(table: impl Into<String>) -> Self {
-        Self { message: v1::ScanRequest { table: table.into(), ..v1::ScanRequest::default() } }
+        let message = v1::ScanRequest { table: table.into(), ..v1::ScanRequest::default() };
+        Self { message, beyond: Vec::new() }
     }
 
     /// Rows of one key, in the order of their sort keys. The table has one.
     #[must_use]
     pub fn rows_of(table: impl Into<String>, key: impl Into<Vec<u8>>) -> Self {
         let (table, partition) = (table.into(), Some(key.into()));
-        Self { message: v1::ScanRequest { table, partition, ..v1::ScanRequest::default() } }
+        let message = v1::ScanRequest { table, partition, ..v1::ScanRequest::default() };
+        Self { message, beyond: Vec::new() }
     }
 
     /// From this first part of the sort key on.
@@ -35,6 +39,14 @@ impl Scan {
     #[must_use]
     pub fn to(mut self, part: impl Into<Value>) -> Self {
         self.message.to = Some(bound(&part.into()));
+        self
+    }
+
+    /// Only rows behind this sort key, in the direction of the scan. What a cursor is to one scan, this is for as long as one likes:
+    /// it is a place in the data, wherever that lives. Replaces [`Scan::from`], or [`Scan::to`] of a scan from the end.
+    #[must_use]
+    pub fn beyond<V: Into<Value>>(mut self, sort: impl IntoIterator<Item = V>) -> Self {
+        self.beyond = sort.into_iter().map(Into::into).collect();
         self
     }
 
@@ -64,7 +76,13 @@ impl Scan {
     }
 
     pub(super) fn to_message(&self) -> v1::ScanRequest {
-        self.message.clone()
+        let mut message = self.message.clone();
+        if !self.beyond.is_empty() {
+            let bound = v1::SortBound { parts: self.beyond.iter().map(Value::to_message).collect(), exclusive: true };
+            let side = if message.descending { &mut message.to } else { &mut message.from };
+            *side = Some(bound);
+        }
+        message
     }
 }
 

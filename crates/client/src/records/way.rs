@@ -8,6 +8,7 @@ use std::time::Duration;
 use shardine_model::Position;
 use shardine_proto::v1::cluster_client::ClusterClient;
 use shardine_proto::v1::records_client::RecordsClient;
+use shardine_proto::v1::tables_client::TablesClient;
 use shardine_proto::{DIRECT_METADATA, MESSAGE_BYTES_MAX, v1};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Request;
@@ -70,6 +71,7 @@ pub(super) struct Errand {
 pub(super) struct Attempt {
     pub service: RecordsClient<Carrier>,
     pub delivery: Option<v1::Delivery>,
+    carrier: Carrier,
     address: String,
     is_direct: bool,
     left: Duration,
@@ -84,6 +86,11 @@ impl Attempt {
             request.metadata_mut().insert(DIRECT_METADATA, MetadataValue::from_static("1"));
         }
         request
+    }
+
+    /// The same node, for what is asked of tables.
+    pub fn tables(&self) -> TablesClient<Carrier> {
+        TablesClient::new(self.carrier.clone())
     }
 }
 
@@ -141,11 +148,11 @@ impl Way {
             Nature::Numbered(number) => Some(number.delivery(tries.is_in_doubt)),
             Nature::Read | Nature::Change => None,
         };
-        let service = RecordsClient::new(carrier)
+        let service = RecordsClient::new(carrier.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         let left = errand.until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        Attempt { service, delivery, address, is_direct, left }
+        Attempt { service, delivery, carrier, address, is_direct, left }
     }
 
     /// Learns from what a node has said or not said. An error: that was the last try.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use shardine_consensus::{Group, Keep, Message, Options, Progress, Proposed, Ready, Restored, Role};
+use shardine_consensus::{Group, Keep, Message, Options, Progress, Proposed, REST_PACE, Ready, Restored, Role};
 use shardine_model::ReplicaId;
 use shardine_model::codec::{Reader, put_bytes};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership, SnapshotMeta};
@@ -24,6 +24,7 @@ pub struct Net {
     /// Applied entries kept in memory.
     pub keep: u64,
     lives: u64,
+    ticks: u64,
 }
 
 pub struct Node {
@@ -172,6 +173,7 @@ impl Net {
             sent: Vec::new(),
             keep: 100,
             lives: 1,
+            ticks: 0,
         };
         net.node(founders[0]).group.campaign();
         net.settle();
@@ -268,7 +270,10 @@ impl Net {
 
     pub fn tick(&mut self, ticks: usize) {
         for _ in 0..ticks {
-            self.nodes.values_mut().for_each(|node| node.group.tick());
+            self.ticks += 1;
+            let is_due = |node: &&mut Node, ticks: u64| !node.group.rests() || ticks.is_multiple_of(REST_PACE);
+            let ticks = self.ticks;
+            self.nodes.values_mut().filter(|node| is_due(node, ticks)).for_each(|node| node.group.tick());
             self.settle();
         }
     }

@@ -24,6 +24,27 @@ async fn kit_a_1_without_keys_it_tells_what_it_serves() {
     assert_eq!((answer.shard.dc.as_str(), answer.shard.host.as_str(), answer.shard.incarnation), ("vla", "a:1", 7));
 }
 
+/// What is read for a ping is read every period by every client, and may fail for reasons that are none of the ping's.
+#[tokio::test]
+async fn kit_a_1_a_ping_reads_nothing() {
+    let shard = shard();
+    shard.serve(Interval::new(10, 20));
+
+    let answer = shard.get(&[], |key: &u64| *key, async |_| Err::<Vec<u64>, _>(Status::internal("no disk"))).await;
+
+    assert!(answer.unwrap().all_matched && shard.metrics().errors == 0);
+}
+
+/// kit A-5: whatever it is counted in, a host that starts again counts on.
+#[test]
+fn an_incarnation_is_the_time_of_the_start() {
+    let seconds = UNIX_EPOCH.elapsed().unwrap().as_secs();
+
+    let told = Shard::new(Identity::new("vla", "a:1")).describe().incarnation;
+
+    assert!(told >= seconds * 1_000_000 && told < (seconds + 3_600) * 1_000_000, "{told}");
+}
+
 #[tokio::test]
 async fn kit_a_3_keys_of_the_shard_have_a_value_each() {
     let shard = shard();
@@ -43,6 +64,19 @@ async fn kit_a_4_one_strange_key_and_nothing_is_answered() {
 
     assert_eq!((answer.values, answer.all_matched), (vec![], false));
     assert_eq!(answer.shard.interval(), Interval::new(10, 20));
+}
+
+/// What is not here cannot be read: a service may fail over it.
+#[tokio::test]
+async fn kit_a_4_strange_keys_are_not_read() {
+    let shard = shard();
+    shard.serve(Interval::new(10, 20));
+
+    let read = async |_: &[u64]| Err::<Vec<u64>, _>(Status::internal("no such key"));
+    let answer = shard.get(&[10, 20], |key| *key, read).await.unwrap();
+
+    assert!(!answer.all_matched);
+    assert_eq!((shard.metrics().refusals, shard.metrics().late_refusals), (1, 0));
 }
 
 #[tokio::test]
@@ -97,6 +131,20 @@ async fn kit_a_36_a_caller_that_goes_away_is_counted() {
     let _ = futures_util::future::poll_immediate(Box::pin(never)).await;
 
     assert_eq!(shard.metrics().cancelled, 1);
+}
+
+#[tokio::test]
+async fn the_guard_counts_every_request_by_what_came_of_it() {
+    let shard = shard();
+    shard.serve(Interval::new(10, 20));
+
+    doubled(&shard, &[]).await;
+    doubled(&shard, &[10, 11, 12]).await;
+    doubled(&shard, &[5]).await;
+    shard.get(&[10u64], |key| *key, async |_| Err::<Vec<u64>, _>(Status::internal("no disk"))).await.unwrap_err();
+
+    let expected = ShardMetrics { gets: 4, keys: 3, refusals: 1, late_refusals: 0, errors: 1, cancelled: 0 };
+    assert_eq!(shard.metrics(), expected);
 }
 
 #[tokio::test]

@@ -157,6 +157,19 @@ async fn kit_a_47_a_lost_shard_answers_nothing_from_the_moment_it_is_noticed() {
     assert!(shard.interval().is_empty(), "and never again");
 }
 
+/// Whoever was slow to ask what was taken hears it also when it is lost again.
+#[tokio::test(start_paused = true)]
+async fn what_was_taken_and_lost_is_told_to_whoever_waits_for_it() {
+    let store = Arc::new(Scripted::default());
+    store.say(|script| script.free = Some(HOLD));
+    let claim = claim(&store, WhileSilent::Serve);
+    pass(1).await;
+    store.say(|script| script.is_held = false);
+    claim.lost().await;
+
+    assert_eq!(timeout(Duration::from_secs(60), claim.taken()).await, Ok(HOLD));
+}
+
 /// kit A-49.
 async fn silent_store(make_silent: impl FnOnce(&mut Script), end_silence: impl FnOnce(&mut Script)) {
     let store = Arc::new(Scripted::default());
@@ -265,12 +278,33 @@ async fn a_server_that_stops_does_not_hang_on_a_store_that_does() {
     assert!(shard.interval().is_empty());
 }
 
+/// While the store is being told, it may have told the next one already.
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_dropped_serves_nothing() {
+async fn a_shard_that_is_given_back_is_neither_served_nor_proven_any_more() {
+    let store = Arc::new(Scripted::default());
+    let (claim, shard) = served(&store).await;
+    store.say(|script| script.takes = Duration::from_secs(9));
+    let renewals = store.0.lock().unwrap().renewals;
+
+    let releasing = tokio::spawn(claim.release());
+    pass(1).await;
+    assert!(shard.interval().is_empty());
+    // A proof would be answered before the store has done what it was told.
+    store.say(|script| script.takes = Duration::ZERO);
+    releasing.await.unwrap().unwrap();
+
+    assert_eq!(store.0.lock().unwrap().renewals, renewals);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_dropped_serves_nothing_and_is_left_to_time_out() {
     let store = Arc::new(Scripted::default());
     let (claim, shard) = served(&store).await;
 
     drop(claim);
 
     assert!(shard.interval().is_empty());
+    let renewals = store.0.lock().unwrap().renewals;
+    pass(60).await;
+    assert_eq!(store.0.lock().unwrap().renewals, renewals);
 }

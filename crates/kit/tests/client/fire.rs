@@ -1,6 +1,7 @@
 //! What must not bring a client down: panics of the service's own code, a list that hangs, overload, and settings at their
 //! limits. And that every request is counted once, whatever came of it.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -20,6 +21,20 @@ async fn a_panic_in_decode_during_a_ping_leaves_the_pinger_alive() {
 
     assert_eq!(stage.believed("a1"), Some(at(0, 20)));
     assert!(stage.client.metrics().failed_pings >= 2);
+}
+
+/// kit A-52: the same of what writes a ping down.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_encode_during_a_ping_leaves_the_pinger_alive() {
+    let stage = Stage::new(&[("a1", at(0, 10))]).await;
+    stage.world.is_mute.store(true, Ordering::Relaxed);
+    stage.pass(25.0).await;
+
+    stage.world.is_mute.store(false, Ordering::Relaxed);
+    stage.world.host("a1", |host| host.shard.serve(at(0, 20)));
+    stage.pass(10.0).await;
+
+    assert_eq!(stage.believed("a1"), Some(at(0, 20)));
 }
 
 /// kit A-52: the other replica answers.
@@ -62,6 +77,43 @@ async fn a_provider_that_hangs_does_not_hold_up_a_search() {
     let found = stage.client.get(&[15_000]).await;
 
     assert_eq!(found.unwrap(), values(&[15_000]), "within the two seconds of a call");
+    *stage.world.reading.lock().unwrap() = Reading::Well;
+    stage.world.add("b1", at(20, 30));
+    *stage.world.list.lock().unwrap() = Some(vec!["a1".to_owned(), "b1".to_owned()]);
+    stage.pass(21.0).await;
+    assert_eq!(stage.believed("b1"), Some(at(20, 30)), "what hung is given up, and asked for again");
+}
+
+/// Thousands of hosts are not all asked in one moment.
+#[tokio::test(start_paused = true)]
+async fn no_more_than_256_pings_are_on_their_way_at_once() {
+    let names: Vec<String> = (0..600).map(|number| format!("a{number}")).collect();
+    let hosts: Vec<_> = names.iter().map(|name| (name.as_str(), at(0, 10))).collect();
+    let world = World::new(&hosts);
+    names.iter().for_each(|name| world.host(name, |host| host.mood = Mood::Silent));
+
+    let client = Client::start(Letters(world.clone()), Listed(world.clone()), Options::default());
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let first = world.pings().len();
+    // Each has its time-out of half a second.
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+
+    assert_eq!((first, world.pings().len()), (256, 600));
+    assert_eq!(client.metrics().failed_pings, 512, "those of two half seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_the_last_client_the_pings_end() {
+    let stage = Stage::new(&[("a1", at(0, 10))]).await;
+    let (world, other) = (stage.world.clone(), stage.client.clone());
+    drop(stage);
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert_eq!(world.pings().len(), 1, "a clone is the same client");
+
+    drop(other);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+
+    assert_eq!(world.pings().len(), 1);
 }
 
 /// kit A-34: a third of the hosts' requests at the most, and first ones always.
@@ -299,6 +351,24 @@ async fn a_host_that_is_silent_where_all_are_asked_is_avoided_where_one_is() {
     stage.world.host("a1", |host| host.mood = Mood::Silent);
     stage.client.get(&[5_000]).await.unwrap();
     stage.pass(0.51).await;
+    stage.world.forget();
+
+    stage.client.get_how(&[5_000], how(Mode::One)).await.unwrap();
+
+    assert_eq!(stage.world.sent(), [("b1".to_owned(), vec![5_000])]);
+}
+
+/// The same if it is only a ping that it does not answer.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_does_not_answer_a_ping_is_avoided() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
+    stage.world.host("b1", |host| host.reads = Duration::from_millis(5));
+    for _ in 0..10 {
+        stage.client.get(&[5_000]).await.unwrap();
+    }
+    stage.world.host("a1", |host| host.mood = Mood::Silent);
+    // The ping of second 10 has timed out.
+    stage.pass(10.5).await;
     stage.world.forget();
 
     stage.client.get_how(&[5_000], how(Mode::One)).await.unwrap();

@@ -105,6 +105,17 @@ async fn kit_a_13_a_host_that_left_the_list_is_forgotten_within_a_period() {
     assert_eq!(stage.believed("a1"), None);
 }
 
+/// Whoever waits for the list to be another one hears of it, also if no host has said anything new.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_has_become_shorter_wakes_whoever_waits_for_that() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
+    *stage.world.list.lock().unwrap() = Some(vec!["b1".to_owned()]);
+
+    let shorter = stage.client.wait_for_hosts(|known| known.len() == 1);
+
+    tokio::time::timeout(Duration::from_secs(11), shorter).await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_list_that_cannot_be_read_or_is_empty_leaves_the_last_one() {
     let stage = Stage::new(&[("a1", at(0, 10))]).await;

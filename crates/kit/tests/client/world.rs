@@ -1,6 +1,7 @@
 //! Hosts that answer, wait, fail and move as a test wants them to. Each has the kit's own guard in front.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -65,6 +66,8 @@ pub struct World {
     pub reading: Mutex<Reading>,
     /// The timeouts that requests with keys carried.
     pub timeouts: Mutex<Vec<String>>,
+    /// The service cannot write down a request without keys.
+    pub is_mute: AtomicBool,
 }
 
 /// A key is its own id and, divided by a thousand, its sharding key: so different keys can be neighbours.
@@ -93,6 +96,7 @@ impl Request for Letters {
     }
 
     fn encode(&self, keys: &[&u64]) -> Vec<u64> {
+        assert!(!(keys.is_empty() && self.0.is_mute.load(Ordering::Relaxed)), "this panic is part of the test");
         keys.iter().map(|key| **key).collect()
     }
 
@@ -143,6 +147,7 @@ impl World {
             list: Mutex::new(Some(hosts.iter().map(|(name, _)| (*name).to_owned()).collect())),
             reading: Mutex::default(),
             timeouts: Mutex::default(),
+            is_mute: AtomicBool::new(false),
         };
         hosts.iter().for_each(|(name, interval)| world.add(name, *interval));
         Arc::new(world)

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use shardine_client::{Delete, NodeSettings, SessionOptions};
+use shardine_client::{Acquire, Delete, Include, NodeSettings, SessionOptions};
 use shardine_kit::claim::{SqliteTable, Store, Table};
 use shardine_testkit::Dir;
 use tokio::time::timeout;
@@ -43,6 +43,20 @@ async fn silence_of_shardine_is_no_loss_however_long_it_is() {
     assert_eq!(store.renew(&me, hold).await.unwrap(), Some(hold));
 }
 
+/// The server gives a shard away when its session has timed out, so that is the session's time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_s_timeout_is_that_of_its_session() {
+    let mut rig = Coordination::new().await;
+    let store = rig.store_with(Duration::from_millis(7_500));
+    store.claim(&who("a", "h0")).await.unwrap().unwrap();
+
+    let list = ["coord", "session", "list", "--node", "/local/goals", "--json"];
+    let told = rig.server().command(&list).output().unwrap();
+
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.contains("\"timeout_ms\":7500"), "{told}");
+}
+
 /// How a holder's semaphore or session goes while nobody else takes its shard.
 #[derive(Clone, Copy, Debug)]
 enum Ending {
@@ -58,8 +72,10 @@ async fn a_proof_that_is_given_up_at_any_step_is_no_loss() {
     let rig = Coordination::new().await;
     let (store, me) = (rig.store().await, who("a", "h0"));
     let mut hold = store.claim(&me).await.unwrap().unwrap();
+    let all = [Ending::Deleted, Ending::Stopped, Ending::Left];
 
-    for ending in [Ending::Deleted, Ending::Stopped, Ending::Left] {
+    // The session may be over once more before the next proof.
+    for (ending, is_over_again) in all.into_iter().flat_map(|ending| [(ending, false), (ending, true)]) {
         for steps in 1.. {
             match ending {
                 Ending::Deleted => rig.session().await.delete("a/shard-0", Delete::Force).await.unwrap(),
@@ -70,9 +86,15 @@ async fn a_proof_that_is_given_up_at_any_step_is_no_loss() {
             let is_done = begun.is_some();
             let word = match begun {
                 Some(word) => word,
-                None => store.renew(&me, hold).await,
+                None => {
+                    if is_over_again && rig.is_held("a/shard-0").await {
+                        rig.takes_session(&me, "a/shard-0").await.leave().await;
+                    }
+                    store.renew(&me, hold).await
+                }
             };
-            hold = word.unwrap().unwrap_or_else(|| panic!("lost after {ending:?} and {steps} steps"));
+            let lost = || panic!("lost after {ending:?} and {steps} steps, over again: {is_over_again}");
+            hold = word.unwrap().unwrap_or_else(lost);
             if is_done {
                 break;
             }
@@ -93,6 +115,118 @@ async fn within<F: Future>(steps: usize, future: F) -> Option<F::Output> {
     .await
 }
 
+/// kit A-47: whoever has acquired a shard has it, also before its generation is written down.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_somebody_has_just_acquired_is_lost() {
+    let rig = Coordination::new().await;
+    let (store, me) = (rig.store().await, who("a", "h0"));
+    let hold = store.claim(&me).await.unwrap().unwrap();
+
+    rig.takes_session(&me, "a/shard-0").await.stop().await.unwrap();
+    let next = rig.session().await;
+    assert!(next.acquire("a/shard-0", Acquire::tokens(1).data("h1")).await.unwrap());
+
+    assert_eq!(store.renew(&me, hold).await.unwrap(), None);
+}
+
+/// kit A-47: the same if nobody has written a generation down, as after a restore: whose session holds it says whose it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_somebody_else_holds_under_the_same_generation_is_lost() {
+    let rig = Coordination::new().await;
+    let (store, me) = (rig.store().await, who("a", "h0"));
+    let hold = store.claim(&me).await.unwrap().unwrap();
+
+    let next = rig.session().await;
+    next.delete("a/shard-0", Delete::Force).await.unwrap();
+    next.create("a/shard-0", 1, format!("{} h0", hold.generation)).await.unwrap();
+    assert!(next.acquire("a/shard-0", Acquire::tokens(1).data("h1")).await.unwrap());
+
+    assert_eq!(store.renew(&me, hold).await.unwrap(), None);
+}
+
+/// kit: somebody else acquires a shard that is free, at any step of its holder's proof. One of the two has it then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_free_shard_is_taken_by_its_holder_or_by_somebody_else_and_not_by_both() {
+    let rig = Coordination::new().await;
+    let (store, me, next) = (rig.store().await, who("a", "h0"), rig.session().await);
+    let mut hold = store.claim(&me).await.unwrap().unwrap();
+    let at_once = || Acquire::tokens(1).within(Duration::ZERO).data("h1");
+
+    for steps in 1.. {
+        rig.takes_session(&me, "a/shard-0").await.stop().await.unwrap();
+        let mut proof = pin!(store.renew(&me, hold));
+        let early = within(steps, proof.as_mut()).await;
+        let is_taken = next.acquire("a/shard-0", at_once()).await.unwrap();
+        let is_done = early.is_some();
+        let word = match early {
+            Some(word) => word,
+            None => proof.await,
+        };
+        let word = word.unwrap();
+        assert!(word.is_none() == is_taken, "{word:?} although {is_taken} after {steps} steps");
+        if is_done {
+            break;
+        }
+        if is_taken {
+            next.release("a/shard-0").await.unwrap();
+            hold = store.claim(&me).await.unwrap().unwrap();
+        }
+    }
+}
+
+/// kit: a shard that another one has had meanwhile has a generation of its own for each of the three claims.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_is_free_again_after_another_claim_is_claimed_anew() {
+    let rig = Coordination::new().await;
+    let (store, other, me) = (rig.store().await, rig.store().await, who("a", "h0"));
+    let first = store.claim(&me).await.unwrap().unwrap();
+    rig.takes_session(&me, "a/shard-0").await.stop().await.unwrap();
+    let second = other.claim(&who("a", "h1")).await.unwrap().unwrap();
+    other.release(&who("a", "h1"), second).await.unwrap();
+
+    let third = store.renew(&me, first).await.unwrap().unwrap();
+
+    assert!(first.generation < second.generation && second.generation < third.generation, "{second:?} {third:?}");
+}
+
+/// kit A-48: a process that has lost its shard to the next one of its name does not end that one's session with its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_has_lost_its_shard_leaves_the_next_one_alone() {
+    let rig = Coordination::new().await;
+    let (before, after, me) = (rig.store().await, rig.store().await, who("a", "h0"));
+    let old = before.claim(&me).await.unwrap().unwrap();
+    let new = after.claim(&me).await.unwrap().unwrap();
+
+    assert_eq!(before.renew(&me, old).await.unwrap(), None);
+    drop(before);
+
+    let look = rig.session().await;
+    for _ in 0..100 {
+        let found = look.describe("a/shard-0", Include { owners: true, waiters: false }).await.unwrap();
+        assert_eq!(found.owners.len(), 1, "the session of the next one is over");
+    }
+    assert_eq!(after.renew(&me, new).await.unwrap(), Some(new));
+}
+
+/// kit A-49: the session ends, by the holder's own clock, while a proof is on its way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proof_that_is_on_its_way_when_the_session_ends_is_no_loss() {
+    let mut rig = Coordination::new().await;
+    let me = who("a", "h0");
+    let store = rig.store_with(Duration::from_secs(1));
+    let hold = store.claim(&me).await.unwrap().unwrap();
+
+    rig.server().process().pause().unwrap();
+    // What was asked just before it stood still has its answer. The next one waits for longer than the session lives.
+    let ask = async || timeout(Duration::from_secs(5), store.renew(&me, hold)).await;
+    while let Ok(Ok(word)) = ask().await {
+        assert_eq!(word, Some(hold), "nobody has said that it is somebody else's");
+    }
+    rig.server().process().resume().unwrap();
+
+    assert_eq!(store.renew(&me, hold).await.unwrap(), Some(hold));
+}
+
 /// kit A-44: whoever waits for a shard makes the rows that are missing.
 async fn a_row_that_is_missing_is_made_by_whoever_waits_for_one<R: Hands>() {
     let rig = R::new().await;
@@ -101,6 +235,8 @@ async fn a_row_that_is_missing_is_made_by_whoever_waits_for_one<R: Hands>() {
         store.claim(&who("a", host)).await.unwrap().unwrap();
     }
     rig.sql("DELETE FROM locks WHERE dc = 'a' AND shard = 2").await.unwrap();
+    // One beyond the cut does not stand for one that is missing.
+    rig.sql("INSERT INTO locks (dc, shard) VALUES ('a', 9)").await.unwrap();
 
     let taken = stores[2].claim(&who("a", "h2")).await.unwrap();
 
@@ -126,6 +262,9 @@ async fn a_claim_that_the_table_has_lost_is_made_anew<R: Hands>() {
     );
     assert_eq!(store.renew(&me, third).await.unwrap(), Some(third));
     assert_eq!(store.renew(&me, first).await.unwrap(), None, "only the last one counts");
+    rig.sql(&format!("UPDATE locks SET host = 'h8', generation = 1000, last_ping = {yesterday}")).await.unwrap();
+    let fourth = store.renew(&me, third).await.unwrap().unwrap();
+    assert!(fourth.generation > 1_000, "no generation is seen twice, whoever had it: {fourth:?}");
     let other = standby.claim(&who("a", "h1")).await.unwrap();
     assert_ne!(other.map(|hold| hold.shard), Some(first.shard));
 }
@@ -163,9 +302,10 @@ async fn a_name_that_the_table_has_no_room_for_is_refused<R: Hands>() {
     let store = rig.store().await;
     let (dc, host) = ("d".repeat(65), "h".repeat(256));
 
-    let errors = [store.claim(&who(&dc, "h0")).await, store.claim(&who("a", &host)).await];
+    let claims = [store.claim(&who(&dc, "h0")).await, store.claim(&who("a", &host)).await];
+    let mut errors = claims.map(|claim| claim.map(drop)).into_iter().chain([R::prepares(&store, &dc).await]);
 
-    assert!(errors.iter().all(|claim| claim.as_ref().is_err_and(|error| error.to_string().contains("longer than"))));
+    assert!(errors.all(|error| error.as_ref().is_err_and(|error| error.to_string().contains("longer than"))));
 }
 
 on_each! {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use shardine_client::{Acquire, Client, Delete, Include, NodeSettings, Session, SessionOptions};
 use shardine_kit::Identity;
-use shardine_kit::claim::{MysqlTable, PostgresTable, Semaphores, SqliteTable, Store, Table};
+use shardine_kit::claim::{Error, MysqlTable, PostgresTable, Semaphores, SqliteTable, Store, Table};
 use shardine_testkit::sql_server::{Database, Kind, Shared};
 use shardine_testkit::{Dir, Shardine};
 
@@ -51,6 +51,8 @@ pub(crate) use on_each;
 /// SQL by hand, behind the back of whoever holds something.
 pub trait Hands: Rig {
     async fn sql(&self, statement: &str) -> anyhow::Result<String>;
+    /// Makes the rows of a data centre.
+    async fn prepares(store: &Self::Store, dc: &str) -> Result<(), Error>;
     /// An hour, taken from a time.
     fn hour_before(time: &str) -> String;
 }
@@ -110,6 +112,10 @@ impl Hands for Postgres {
         self.0.database.sql(statement)
     }
 
+    async fn prepares(store: &PostgresTable, dc: &str) -> Result<(), Error> {
+        store.prepare(dc).await
+    }
+
     fn hour_before(time: &str) -> String {
         format!("{time} - interval '1 hour'")
     }
@@ -141,6 +147,10 @@ impl Rig for Mariadb {
 impl Hands for Mariadb {
     async fn sql(&self, statement: &str) -> anyhow::Result<String> {
         self.0.database.sql(statement)
+    }
+
+    async fn prepares(store: &MysqlTable, dc: &str) -> Result<(), Error> {
+        store.prepare(dc).await
     }
 
     fn hour_before(time: &str) -> String {
@@ -188,6 +198,10 @@ impl Hands for Sqlite {
         Ok(String::from_utf8(done.stdout)?)
     }
 
+    async fn prepares(store: &SqliteTable, dc: &str) -> Result<(), Error> {
+        store.prepare(dc).await
+    }
+
     fn hour_before(time: &str) -> String {
         format!("{time} - 3600000000")
     }
@@ -220,6 +234,12 @@ impl Coordination {
         let (resume, protection_key) = (Some(found.owners[0].session_id), Some(who.host.clone().into_bytes()));
         let options = SessionOptions { timeout: TIMEOUT, resume, protection_key, ..SessionOptions::default() };
         self.client().start_session(NODE, options).await.unwrap()
+    }
+
+    /// Whether anybody has a semaphore, that there need not be.
+    pub async fn is_held(&self, semaphore: &str) -> bool {
+        let owners = Include { owners: true, waiters: false };
+        self.session().await.describe(semaphore, owners).await.is_ok_and(|found| !found.owners.is_empty())
     }
 
     /// As a server has it, with claims that live for so long.

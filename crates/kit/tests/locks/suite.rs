@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use shardine_kit::Hold;
 use shardine_kit::claim::Store;
 
-use crate::rig::{Coordination, Mariadb, Postgres, Rig, SHARDS, Sqlite, on_each, who};
+use crate::rig::{Coordination, Mariadb, Postgres, Rig, SHARDS, Sqlite, TIMEOUT, on_each, who};
 
 async fn claim<S: Store>(store: &S, dc: &str, host: &str) -> Option<Hold> {
     store.claim(&who(dc, host)).await.unwrap()
@@ -138,6 +138,26 @@ async fn every_claim_of_a_shard_has_a_generation_of_its_own<R: Rig>() {
     }
 }
 
+/// kit A-45: a name as long as a table has room for.
+async fn a_long_name_is_as_good_as_a_short_one<R: Rig>() {
+    let (rig, host) = (R::new().await, "h".repeat(255));
+    let (before, other, after) = (rig.store().await, rig.store().await, rig.store().await);
+    let old = claim(&*before, "a", &host).await.unwrap();
+    claim(&*other, "a", "h1").await.unwrap();
+
+    let new = claim(&*after, "a", &host).await.unwrap();
+
+    assert!(new.shard == old.shard && new.generation > old.generation);
+    assert_eq!(after.holders().await.unwrap()[0].host, host);
+}
+
+/// It is said to the store and to nobody else, so the store must pass it on.
+async fn a_store_says_the_timeout_that_it_was_told<R: Rig>() {
+    let rig = R::new().await;
+
+    assert_eq!(rig.store().await.timeout(), TIMEOUT);
+}
+
 async fn what_is_given_back_can_be_taken_at_once_and_holders_are_listed<R: Rig>() {
     let rig = R::new().await;
     let (first, second) = (rig.store().await, rig.store().await);
@@ -165,6 +185,8 @@ on_each! {
         of_two_claims_by_one_server_the_later_one_counts,
         a_holder_can_prove_it_until_somebody_else_has_it,
         every_claim_of_a_shard_has_a_generation_of_its_own,
+        a_long_name_is_as_good_as_a_short_one,
+        a_store_says_the_timeout_that_it_was_told,
         what_is_given_back_can_be_taken_at_once_and_holders_are_listed,
     ]
 }

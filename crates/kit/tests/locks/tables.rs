@@ -1,10 +1,12 @@
 //! What a table promises beyond the suite: its key, its order, rows that others have locked, and a clock that jumps.
 
-use shardine_kit::claim::Store;
+use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
+use shardine_kit::claim::Store;
+use tokio::time::timeout;
 
-use crate::rig::{Hands, Mariadb, Postgres, Rig, Sqlite, on_each, who};
+use crate::rig::{Hands, Mariadb, Postgres, Rig, SHARDS, Sqlite, on_each, who};
 
 /// kit A-40: the table itself keeps a shard from being there twice.
 async fn a_second_row_of_a_shard_is_refused<R: Hands>() {
@@ -17,11 +19,11 @@ async fn a_second_row_of_a_shard_is_refused<R: Hands>() {
     rig.sql("INSERT INTO locks (dc, shard) VALUES ('b', 7)").await.unwrap();
 }
 
-/// kit A-42: own, then longest not proven, then lowest. And a row beyond the cut is nobody's.
+/// kit A-42: own, then longest not proven, then lowest. And rows beyond the cut are nobody's, the first of them too.
 async fn the_order_of_preference_is_kept<R: Hands>() {
     let rig = R::new().await;
     let store = rig.store().await;
-    rig.sql("INSERT INTO locks (dc, shard) VALUES ('a', 9)").await.unwrap();
+    rig.sql(&format!("INSERT INTO locks (dc, shard) VALUES ('a', {SHARDS}), ('a', 9)")).await.unwrap();
     let (one, two) = (R::hour_before("last_ping"), R::hour_before(&R::hour_before("last_ping")));
     rig.sql(&format!("UPDATE locks SET last_ping = {one}, host = 'me' WHERE dc = 'a' AND shard = 1")).await.unwrap();
     rig.sql(&format!("UPDATE locks SET last_ping = {two} WHERE dc = 'a' AND shard = 2")).await.unwrap();
@@ -99,6 +101,21 @@ async fn kit_a_43_a_row_that_somebody_has_locked_is_passed_over_in_postgresql() 
 
     assert_eq!(hold.shard, 1);
     drop(held);
+}
+
+/// PostgreSQL's catalogue refuses one of two that make the same table at once, `IF NOT EXISTS` or not: so one waits.
+#[tokio::test]
+async fn two_servers_do_not_make_the_table_at_the_same_time_in_postgresql() {
+    let rig = Postgres::new().await;
+    let store = rig.store().await;
+    let lock = "DO $$ BEGIN PERFORM pg_advisory_xact_lock(hashtext('\"locks\"')); END $$";
+    let held = rig.database().hold(&format!("BEGIN; {lock}")).unwrap();
+
+    let waits = timeout(Duration::from_millis(500), store.prepare("a")).await;
+    drop(held);
+
+    assert!(waits.is_err(), "somebody else is making the table");
+    store.prepare("a").await.unwrap();
 }
 
 #[tokio::test]

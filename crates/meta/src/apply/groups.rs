@@ -136,12 +136,21 @@ impl Meta {
                 format!("operation {id} is decided and cannot be given up: begin another one when it is over");
             return refused(ErrorCode::BadRequest, message);
         }
-        // Also where nobody has been added as far as is known: the group's leader may be about to, and says at last that
-        // nobody is there.
-        let replace = Replace { stage: Stage::Undoing, ..replace.clone() };
-        let is_over = replace.new.is_empty();
-        self.publish(vec![progress(id, replace, is_over)]);
+        let change = undone(id, replace);
+        self.publish(vec![change]);
         Ok(Reply::Done)
+    }
+
+    /// Moves away from a node that are not decided yet, taken back.
+    pub(super) fn take_back(&self, node: NodeId) -> impl Iterator<Item = Change> {
+        let is_on = move |list: &[Placement]| list.iter().any(|placement| placement.node == node);
+        let leaves = move |replace: &Replace| {
+            let is_there = self.map.groups.get(&replace.shard).is_some_and(|group| is_on(&group.voters));
+            is_there && !is_on(&replace.voters) && !is_on(&replace.learners)
+        };
+        let moves = self.map.operations.iter().map(|(id, Operation::Replace(replace))| (*id, replace));
+        let open = moves.filter(move |(_, replace)| replace.is_open() && leaves(replace));
+        open.map(|(id, replace)| undone(id, replace))
     }
 
     fn group(&self, shard: ShardId) -> Result<&Descriptor, Refusal> {
@@ -150,6 +159,13 @@ impl Meta {
             None => refused(ErrorCode::NotFound, format!("there is no shard {shard}")),
         }
     }
+}
+
+/// Also where nobody has been added as far as is known: the group's leader may be about to, and says at last that nobody is there.
+fn undone(id: OperationId, replace: &Replace) -> Change {
+    let replace = Replace { stage: Stage::Undoing, ..replace.clone() };
+    let is_over = replace.new.is_empty();
+    progress(id, replace, is_over)
 }
 
 fn progress(id: OperationId, replace: Replace, is_over: bool) -> Change {

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 
 use shardine_model::{
-    ClusterMap, Descriptor, ErrorCode, Generation, NodeEntry, NodeId, Refusal, ShardId, Table, limits as model_limits,
+    ClusterMap, Descriptor, ErrorCode, Generation, NodeEntry, NodeId, NodeMode as Mode, Refusal, ShardId, Table,
+    limits as model_limits,
 };
 
 use crate::change::Change;
 use crate::command::{Joiner, Replaced};
-use crate::limits::{LABEL_BYTES_MAX, LABELS_MAX, NODES_MAX, NUMBER_MAX, SQL_BYTES_MAX, WEIGHT_DEFAULT, WEIGHT_MAX};
+use crate::limits::{
+    GROUP_VOTERS, LABEL_BYTES_MAX, LABELS_MAX, NODES_MAX, NUMBER_MAX, SQL_BYTES_MAX, WEIGHT_DEFAULT, WEIGHT_MAX,
+};
 use crate::map::Keyspace;
-use crate::node::{Mode, Node, NodeState};
+use crate::node::{Node, NodeState};
 use crate::reply::Reply;
 use crate::state::{Meta, refused};
 
@@ -89,6 +92,12 @@ impl Meta {
             let message = format!("node {node} is called {:?}: a node keeps its --name", known.name);
             return refused(ErrorCode::BadRequest, message);
         }
+        let held = self.map.groups_on(node);
+        if joiner.is_gateway && held > 0 {
+            let message =
+                format!("node {node} holds replicas of {held} groups and cannot be a gateway: empty it first");
+            return refused(ErrorCode::Forbidden, message);
+        }
         let next = Node { weight: known.weight, mode: known.mode, ..joiner.into_node(node) };
         if next != *known {
             self.publish(vec![Change::Node(next)]);
@@ -97,18 +106,51 @@ impl Meta {
     }
 
     pub(super) fn set_mode(&mut self, node: NodeId, mode: Mode) -> Result<Reply, Refusal> {
-        let next = Node { mode, ..self.member(node)?.clone() };
-        self.publish(vec![Change::Node(next)]);
-        Ok(Reply::Done)
+        let known = self.member(node)?;
+        let next = Node { mode, ..known.clone() };
+        if next == *known {
+            return Ok(Reply::Done);
+        }
+        if mode == Mode::Draining {
+            self.check_drain(known)?;
+        }
+        Ok(self.use_as(next))
+    }
+
+    /// A node can be emptied if the others can hold as many replicas of every group as it has now, of which it may have one:
+    /// a drain never costs a copy.
+    fn check_drain(&self, node: &Node) -> Result<(), Refusal> {
+        let is_on = |group: &&Descriptor| group.members().any(|member| member.node == node.node);
+        let held = self.map.groups.values().filter(is_on);
+        let wanted = held.map(|group| group.members().count().min(GROUP_VOTERS)).max().unwrap_or(0);
+        let left = self.map.members().filter(|other| other.node != node.node && other.keeps_data()).count();
+        if left >= wanted {
+            return Ok(());
+        }
+        let (name, missing) = (&node.name, wanted - left);
+        let message = format!(
+            "node {name} cannot be emptied: its shards have {wanted} replicas each, and {left} other nodes are there to hold them; add {missing} first: `shardine start --name NAME --join ADDR`"
+        );
+        refused(ErrorCode::Forbidden, message)
     }
 
     pub(super) fn set_weight(&mut self, node: NodeId, weight: u16) -> Result<Reply, Refusal> {
         if weight > WEIGHT_MAX {
             return refused(ErrorCode::BadRequest, format!("a weight is 0 to {WEIGHT_MAX}"));
         }
-        let next = Node { weight, ..self.member(node)?.clone() };
-        self.publish(vec![Change::Node(next)]);
-        Ok(Reply::Done)
+        let known = self.member(node)?;
+        let next = Node { weight, ..known.clone() };
+        Ok(if next == *known { Reply::Done } else { self.use_as(next) })
+    }
+
+    /// A node has another mode or weight. If it is not to be emptied any more, moves away from it are taken back: a planner could
+    /// not tell them from those that somebody asked for.
+    fn use_as(&mut self, next: Node) -> Reply {
+        let is_kept = !next.is_draining() && self.map.nodes.get(&next.node).is_some_and(Node::is_draining);
+        let mut changes: Vec<Change> = if is_kept { self.take_back(next.node).collect() } else { Vec::new() };
+        changes.push(Change::Node(next));
+        self.publish(changes);
+        Reply::Done
     }
 
     /// Its replicas are replaced later, by operations; until then they stay members of their groups.
@@ -121,7 +163,8 @@ impl Meta {
             return refused(ErrorCode::Forbidden, format!("node {node} is the last one that holds data"));
         }
         if let Some(shard) = self.held_alone(node) {
-            let message = format!("shard {shard} has no quorum without node {node}: move its replica away first");
+            let group = shard.label();
+            let message = format!("{group} has no quorum without node {node}: move its replica away first");
             return refused(ErrorCode::Forbidden, message);
         }
         self.publish(vec![Change::Node(next)]);

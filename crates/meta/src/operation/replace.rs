@@ -113,6 +113,12 @@ impl Replace {
         Self { shard: group.shard, stage, new, behind: behind.into_iter().collect(), voters, learners }
     }
 
+    /// Whether nothing is decided yet, so that it can be given up.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Adding | Stage::CatchingUp)
+    }
+
     /// Where a new replica is to be.
     #[must_use]
     pub fn node_of(&self, replica: ReplicaId) -> Option<NodeId> {

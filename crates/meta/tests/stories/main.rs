@@ -35,6 +35,8 @@ stories! {
     replace_told_late
     from_one_to_five
     a_removed_node_is_replaced
+    drain
+    gateway
     tables
     paths
     settings

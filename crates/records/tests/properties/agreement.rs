@@ -145,7 +145,7 @@ fn everything() -> shardine_records::Scan<'static> {
 
 /// What is kept beside the records, as far as it shows.
 fn derived(records: &Records) -> (u64, shardine_records::Dirty, u64, usize, Option<Timestamp>) {
-    let dirty = records.dirty_rows().len();
+    let dirty = records.dirty_versions(None).len();
     (records.live_count(None), records.dirty(None), records.bytes(), dirty, records.next_expiry())
 }
 

@@ -250,7 +250,7 @@ impl Shard {
     }
 
     fn dirty(&self) -> String {
-        let rows = self.records.dirty_rows();
+        let rows: Vec<_> = self.records.dirty_versions(None).into_iter().map(|dirty| dirty.row).collect();
         assert_eq!(rows.len() as u64, self.records.dirty_count(), "the count is kept as records change");
         format!("[{}]", self.addresses(&rows))
     }

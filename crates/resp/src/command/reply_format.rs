@@ -171,6 +171,7 @@ pub(crate) fn failure_of(response: &Response) -> Failure {
         | Response::Coord(_)
         | Response::Routes(_)
         | Response::Moved(_)
+        | Response::Drain(_)
         | Response::Verified(_)
         | Response::DeadLetters(_)
         | Response::Explanation(_)

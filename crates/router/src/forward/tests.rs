@@ -161,6 +161,7 @@ fn a_broken_link_leaves_changes_in_doubt_and_asks_the_others_again() {
     assert!(again.iter().all(|action| matches!(action, Action::Attempt(attempt) if attempt.is_again)));
 }
 
+/// reliability F27.
 #[test]
 fn an_old_hint_is_not_followed_and_the_node_is_left_alone_for_a_moment() {
     let mut rig = Rig::new(Options::default());

@@ -23,6 +23,7 @@ const TAG_EXPLANATION: u8 = 9;
 const TAG_DONE: u8 = 10;
 const TAG_REFUSED: u8 = 11;
 const TAG_STATUS: u8 = 12;
+const TAG_COORD: u8 = 13;
 
 impl Response {
     /// `None` for one that is about this node alone.
@@ -52,7 +53,8 @@ impl Response {
             Self::Done => out.push(TAG_DONE),
             Self::Refused(refusal) => put(TAG_REFUSED, refusal, &mut out),
             Self::Status(status) => put(TAG_STATUS, status, &mut out),
-            Self::Coord(_) | Self::Routes(_) | Self::Moved(_) => return None,
+            Self::Coord(view) => put(TAG_COORD, view, &mut out),
+            Self::Routes(_) | Self::Moved(_) | Self::Drain(_) => return None,
         }
         Some(out)
     }
@@ -84,6 +86,7 @@ fn read(reader: &mut Reader<'_>) -> Result<Response, DecodeError> {
         TAG_DONE => Response::Done,
         TAG_REFUSED => Response::Refused(Wire::get(reader)?),
         TAG_STATUS => Response::Status(Wire::get(reader)?),
+        TAG_COORD => Response::Coord(Wire::get(reader)?),
         other => return Err(DecodeError::Unknown { what: "response", value: u64::from(other) }),
     })
 }

@@ -4,6 +4,7 @@ use shardine_model::reply::Outcome;
 use shardine_model::{Answer, ErrorCode, FieldType, Refusal, Reply, RowImage, RowKeyBuf, Value, Version};
 
 use super::*;
+use crate::coord::{CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordView, SemaphoreRange};
 use crate::response::{Response, ScanPage, ScannedRow};
 
 fn row() -> RowKeyBuf {
@@ -13,6 +14,25 @@ fn row() -> RowKeyBuf {
 fn reply() -> Reply {
     let outcome = Outcome::Done { changed: 1, row: None };
     Reply { version: Version(1), sql_version: Version(0), expires_at: None, outcome }
+}
+
+fn semaphores(which: SemaphoreRange) -> CoordLook {
+    CoordLook::Semaphores { node: "/n".into(), which, limit: 1 }
+}
+
+fn views() -> Vec<CoordView> {
+    let node = CoordNode { path: "/n".into(), self_check_ms: 5, strict_reads: true, sessions: 2, ..Default::default() };
+    let session = CoordSession { id: 3, timeout_ms: 9, attached: true, ..Default::default() };
+    let claim = CoordClaim { order_id: 1, session_id: 3, count: 2, data: vec![8] };
+    let semaphore = CoordSemaphore {
+        name: "s".into(),
+        limit: 4,
+        count: 2,
+        owners: vec![claim],
+        owners_total: 1,
+        ..Default::default()
+    };
+    vec![CoordView::Nodes(vec![node]), CoordView::Sessions(vec![session]), CoordView::Semaphores(vec![semaphore])]
 }
 
 fn calls() -> Vec<RemoteCall> {
@@ -44,6 +64,11 @@ fn calls() -> Vec<RemoteCall> {
         RemoteCall::Writeback,
         RemoteCall::DeadLetters { table: Some(TableId(3)) },
         RemoteCall::Status,
+        RemoteCall::Transfer { shard: ShardId(2), to: Some(NodeId(3)) },
+        RemoteCall::Coord { look: CoordLook::Nodes },
+        RemoteCall::Coord { look: CoordLook::Sessions { node: "/n".into(), after: 7, limit: 100 } },
+        RemoteCall::Coord { look: semaphores(SemaphoreRange::All) },
+        RemoteCall::Coord { look: semaphores(SemaphoreRange::Named("s".into())) },
     ]
 }
 
@@ -82,7 +107,7 @@ fn calls_come_back_as_they_were_sent() {
 
 #[test]
 fn responses_come_back_as_they_were_sent() {
-    for response in responses() {
+    for response in responses().into_iter().chain(views().into_iter().map(Response::Coord)) {
         let bytes = response.to_bytes().unwrap();
 
         assert_eq!(format!("{:?}", Response::from_bytes(&bytes).unwrap()), format!("{response:?}"));
@@ -105,4 +130,18 @@ fn a_call_has_these_bytes_for_ever() {
         "0202040109",
     );
     assert_eq!(hex, golden);
+}
+
+#[test]
+fn looks_at_coordination_have_these_bytes_for_ever() {
+    let calls = calls().into_iter().filter(|call| matches!(call, RemoteCall::Coord { .. })).map(|call| call.to_bytes());
+    let views = views().into_iter().map(|view| Response::Coord(view).to_bytes().unwrap());
+
+    let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+
+    assert_eq!(calls.map(hex).collect::<Vec<_>>(), ["0901", "0902022f6e0764", "0903022f6e0101", "0903022f6e03017301"]);
+    assert_eq!(
+        views.map(hex).collect::<Vec<_>>(),
+        ["0d0101022f6e050001000200", "0d02010309000100", "0d0301017300040200010103020108010000"]
+    );
 }

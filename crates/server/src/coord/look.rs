@@ -14,7 +14,10 @@ const CLAIMS_MAX: usize = 100;
 
 pub(super) fn look(host: &Host<Replica>, look: &CoordLook) -> Response {
     let seats: Vec<&Seat<Replica>> = host.seats().collect();
+    let no_replica =
+        || Refusal::new(ErrorCode::NoLeader, "nobody is known to lead coordination at the moment; try again");
     let looked = match look {
+        _ if seats.is_empty() => Err(no_replica()),
         CoordLook::Nodes => nodes(&seats),
         CoordLook::Sessions { node, .. } | CoordLook::Semaphores { node, .. } => {
             replica_of(seats[groups::place_of(node, seats.len())]).map(|replica| look_at(replica, look))

@@ -7,18 +7,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use shardine_host::{Host, SeatId};
-use shardine_model::{GroupKind, NodeId, ReplicaId, ShardId};
+use shardine_host::{Host, Move, SeatId};
+use shardine_model::{ErrorCode, GroupKind, NodeId, ReplicaId, ShardId};
+use shardine_router::Response;
 use shardine_shard::coord::{
     NodeCall, NodeLine, NodeReply, Opening, Refusal, Replica, StatusCode, StreamId, StreamMessage, Ticket,
 };
-use shardine_shard::meta::{Work, work_of};
 use shardine_ydb::Hear;
 
 use super::{CoordMessage, RespondNode, group, groups, look};
 use crate::atlas::Sheet;
 use crate::clock::Clock;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, refused, transfer};
 use crate::failover::{self, Owner};
 use crate::journal::{Journal, Written};
 use crate::lane_message::LaneMessage;
@@ -35,9 +35,6 @@ const MESSAGES_MAX: usize = 1_024;
 
 /// Ticks between two looks at the log: a group that writes little must not hold back the space of the others for ever.
 const LOOK_TICKS: u64 = 100;
-
-/// Ticks between two looks at what the map wants of the groups.
-const WORK_TICKS: u64 = 4;
 
 /// The reason has paths of this machine in it, which are for those who run it.
 const STOPPED: &str = "coordination has stopped on this node; its log says why and what to do";
@@ -176,6 +173,7 @@ impl CoordThread {
             }
             CoordMessage::Map(sheet) => self.turn_to(sheet),
             CoordMessage::HandOver => failover::hand_over(&mut self.host),
+            CoordMessage::Transfer { group, to, done } => done(self.transfer(group, to)),
             CoordMessage::CloseStreams => {
                 self.is_closed = true;
                 for (stream, sink) in std::mem::take(&mut self.sinks) {
@@ -242,6 +240,7 @@ impl CoordThread {
 
     fn set_time(&mut self) {
         self.host.set_time(self.clock.now());
+        self.host.set_blind(self.clock.is_blind());
     }
 
     fn run_timers(&mut self) {
@@ -254,9 +253,7 @@ impl CoordThread {
         self.host.run_due();
         self.ticks += 1;
         failover::watch(&mut self.host, &self.exchange, Owner::Coordination, self.ticks);
-        if self.ticks.is_multiple_of(WORK_TICKS) {
-            self.work_for_map();
-        }
+        self.work_for_map();
         if self.ticks.is_multiple_of(LOOK_TICKS)
             && let Some(group) = self.journal.too_large()
         {
@@ -337,17 +334,11 @@ impl CoordThread {
     fn turn_to(&mut self, sheet: Arc<Sheet>) {
         let own = NodeId(self.exchange.node);
         let known: Vec<ShardId> = sheet.cluster.groups_of(GroupKind::Coordination).map(|group| group.shard).collect();
-        for shard in known {
-            let wanted = sheet.cluster.replica_on(shard, own);
-            let seat = self.host.seat_of(shard);
-            let held = seat.and_then(|seat| self.host.seat(seat)).map(|seat| seat.replica_id);
-            if wanted == held {
-                continue;
-            }
-            if let Some(seat) = seat {
+        for Move { shard, leaves, arrives } in self.host.moves(&sheet.cluster, own, known) {
+            if let Some(seat) = leaves {
                 self.leave(seat);
             }
-            if let Some(replica) = wanted {
+            if let Some(replica) = arrives {
                 self.host.add(shard, replica, Ok(group::newborn(shard, replica, self.incarnation)));
             }
         }
@@ -369,19 +360,20 @@ impl CoordThread {
     /// Does what operations of the map ask of the groups that are led here, and tells meta what has become of it.
     fn work_for_map(&mut self) {
         let Some(sheet) = self.sheet.clone() else { return };
-        for seat in self.seats.clone() {
-            let of = |replica: &Replica| work_of(&sheet.full, replica.shard(), replica.group());
-            match self.host.replica(seat).and_then(of) {
-                None => {}
-                Some(Work::Change(change)) => {
-                    self.host.act(seat, |replica, actions| drop(replica.change_members(&change, actions)));
-                }
-                Some(Work::HandOver(heir)) => {
-                    self.host.act(seat, |replica, actions| replica.hand_over(Some(heir), actions));
-                }
-                Some(Work::Report(command)) => self.exchange.report(*command),
-            }
+        for command in self.host.work_for_map(&sheet.full, NodeId(self.exchange.node), self.ticks) {
+            self.exchange.report(command);
         }
+    }
+
+    fn transfer(&mut self, group: ShardId, to: Option<NodeId>) -> Response {
+        let Some(sheet) = self.sheet.clone() else { return refused(ErrorCode::Unsupported) };
+        let Some(seat) = self.host.seat_of(group) else { return refused(ErrorCode::NotLeader) };
+        let heir = match transfer::heir(&sheet.cluster, group, to) {
+            Ok(heir) => heir,
+            Err(refusal) => return Response::Refused(refusal),
+        };
+        let begun = self.host.act(seat, |replica, actions| replica.hand_over(heir, actions));
+        transfer::told(&sheet.cluster, group, begun)
     }
 
     /// Until the next tick, or what is due before it; not at all with work at hand.

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use shardine_model::{ErrorCode, NodeId, Refusal, TableId};
+use shardine_model::{ErrorCode, GroupKind, NodeId, Refusal, TableId};
 use shardine_router::{
-    Heard, RemoteCall, Response, RouteList, Routes, ShardRoute, WritebackReport, join, join_writeback,
+    CoordLook, Heard, RemoteCall, Response, RouteList, Routes, ShardRoute, WritebackReport, join, join_writeback,
 };
 
 use super::{Exchange, Neighbourhood, join_tables};
@@ -91,7 +91,15 @@ impl Exchange {
                     others.push((entry.node, Heard::Silent { for_ms }));
                 }
             }
-            done(Response::Status(Box::new(join(&map, here, others))));
+            let mut status = join(&map, here, others);
+            let sheet = cluster.atlas.sheet();
+            for node in &mut status.nodes {
+                if let Some(known) = sheet.full.nodes.get(&node.node) {
+                    (node.mode, node.weight) = (known.mode, known.weight);
+                    (node.is_removed, node.is_gateway) = (!known.is_member(), known.is_gateway);
+                }
+            }
+            done(Response::Status(Box::new(status)));
         };
         let this = Arc::clone(self);
         self.ask_nodes(cluster, &RemoteCall::Status, |done| this.status(done), finish);
@@ -139,6 +147,31 @@ impl Exchange {
         self.ask_nodes(cluster, &RemoteCall::DeadLetters { table }, |done| self.dead_letters(table, done), finish);
     }
 
+    /// Looks at coordination where it is led: only there it is known who is connected, and not every node has a replica. At this
+    /// node's own if nobody answers there.
+    pub fn cluster_coord(self: &Arc<Self>, look: CoordLook, done: Respond) {
+        let leader = self.cluster.as_ref().and_then(|cluster| {
+            let group = cluster.map().groups_of(GroupKind::Coordination).next()?.shard;
+            cluster.board.leader(group)
+        });
+        let Some(node) = leader.filter(|leader| leader.0 != self.node) else { return self.coord_here(look, done) };
+        let (exchange, call) = (Arc::clone(self), RemoteCall::Coord { look: look.clone() });
+        let done = Box::new(move |response: Response| match &response {
+            Response::Coord(_) => done(response),
+            Response::Refused(refusal) if refusal.code == ErrorCode::NotFound => done(response),
+            _ => exchange.coord_here(look, done),
+        });
+        self.inboxes[ASKING_LANE].send(LaneMessage::AskNode { node, call, done });
+    }
+
+    /// Looks at this node's own replica.
+    pub fn coord_here(&self, look: CoordLook, done: Respond) {
+        match self.coord.get() {
+            Some(window) => window.look(look, done),
+            None => done(super::refused(ErrorCode::NoLeader)),
+        }
+    }
+
     /// Where requests go, as this node knows it. A node that is alone leads everything.
     pub fn routes(&self) -> RouteList {
         let own = NodeId(self.node);
@@ -163,7 +196,7 @@ impl Exchange {
         routes.list()
     }
 
-    fn name_of(&self, node: NodeId) -> String {
+    pub(super) fn name_of(&self, node: NodeId) -> String {
         let map = self.cluster.as_ref().map(Neighbourhood::map);
         map.and_then(|map| map.node(node).map(|entry| entry.name.clone())).unwrap_or_default()
     }

@@ -19,6 +19,7 @@ impl Core {
         let caller = self.outside.enter(Outside::Call(done));
         // One that comes alone keeps to itself.
         let source = source.unwrap_or_else(|| alone(caller));
+        let Some(call) = self.read_anywhere(caller, source, position, call) else { return };
         if !self.may_run_here(&call, position) {
             return self.forward(caller, source, position, &RemoteCall::Row(call));
         }
@@ -29,7 +30,11 @@ impl Core {
 
     /// A call of a client that goes to leaders by itself.
     pub fn call_directly(&mut self, call: RowCall, position: Position, done: Respond) {
-        match self.way.as_ref().and_then(|way| way.routes.elsewhere(position)) {
+        let elsewhere = match call {
+            RowCall::ReadStale { .. } => None,
+            _ => self.way.as_ref().and_then(|way| way.routes.elsewhere(position)),
+        };
+        match elsewhere {
             Some(route) => done(Response::Moved(Box::new(route))),
             None => self.call_from_outside(None, call, position, done),
         }
@@ -87,7 +92,8 @@ impl Core {
     }
 
     fn read_stale(&mut self, seat: SeatId, row: RowKey<'_>, max_age_ms: u64, caller: Caller) -> Option<Response> {
-        self.host
+        let response = self
+            .host
             .act(seat, |replica, actions| match replica.read_stale(row, max_age_ms) {
                 ReadStale::Found { row, applied } => Some(Response::Stale { reply: read_reply(row), applied }),
                 ReadStale::Refused(code) => Some(Response::Answer(Answer::Failed(code))),
@@ -96,14 +102,15 @@ impl Core {
                     None
                 }
             })
-            .flatten()
+            .flatten();
+        self.counters.stale_reads += u64::from(matches!(response, Some(Response::Stale { .. })));
+        response
     }
 
-    /// Whether a call is done here at once: on a node that is alone, or where an old answer will do. In a cluster everything else is
+    /// Whether a call is done here at once: on a node that is alone, or where it is about this node. In a cluster everything else is
     /// kept until it is answered ([`Core::forward`]), for the lead may be lost meanwhile.
     pub(super) fn may_run_here(&self, call: &RowCall, position: Position) -> bool {
-        let may_be_old = matches!(call, RowCall::ReadStale { .. } | RowCall::Explain { .. });
-        self.way.is_none() || may_be_old && self.seat_of(position).is_some()
+        self.way.is_none() || matches!(call, RowCall::Explain { .. }) && self.seat_of(position).is_some()
     }
 
     pub fn ask_shard(&mut self, shard: ShardId, what: ShardAsk, done: ShardDone) {

@@ -11,19 +11,21 @@ use shardine_model::{
 };
 use shardine_router::forward::Attempt;
 use shardine_router::{
-    Call, DeadLetterLine, LocalEngine, Read, RemoteCall, Response, Route, Routes, RowCall, ShardPlace, ShardStatus,
-    TableWriteback, Ticket, scattered,
+    Call, DeadLetterLine, Draws, LocalEngine, Read, RemoteCall, Response, Route, Routes, RowCall, ShardPlace,
+    ShardStatus, TableWriteback, Ticket, scattered,
 };
 use shardine_shard::{Actions, Caller, Left, Message, ReadNow, Replica, Time};
 
 use super::definitions::Definitions;
-use super::forward::{Departure, Foreign, Way};
+use super::forward::{Departure, Way};
 use super::looks::Look;
 use super::members::Nursery;
 use super::numbered::Numbered;
 use super::questions::Questions;
 use super::sql::SqlJobs;
+use super::stale;
 use super::stopwatch::{Kind, Stopwatch};
+use super::visits::Foreign;
 use crate::atlas::Sheet;
 use crate::clock::Clock;
 use crate::exchange::Exchange;
@@ -94,6 +96,8 @@ pub(crate) struct Counters {
     pub absents: u64,
     /// Reads that memory could not answer at once.
     pub misses: u64,
+    /// Reads that might be old, answered by a replica of this lane.
+    pub stale_reads: u64,
 }
 
 pub(crate) struct Core {
@@ -125,6 +129,7 @@ pub(crate) struct Core {
     pub(super) way: Option<Way>,
     pub(super) departures: Vec<Departure>,
     pub(super) questions: Questions,
+    pub(super) draws: Draws,
     pub(super) definitions: Definitions,
 }
 
@@ -150,6 +155,7 @@ impl Core {
             host.seats().for_each(|seat| routes.seat(seat.shard, Some(number)));
             Way::new(routes)
         });
+        let draws = stale::draws(exchange.node, number);
         Self {
             number,
             host,
@@ -173,6 +179,7 @@ impl Core {
             way,
             departures: Vec::new(),
             questions: Questions::default(),
+            draws,
             definitions: Definitions::default(),
         }
     }
@@ -185,8 +192,9 @@ impl Core {
         self.host.time()
     }
 
-    pub fn set_time(&mut self, time: Time) {
-        self.host.set_time(time);
+    pub fn look_at(&mut self, clock: &Clock) {
+        self.host.set_time(clock.now());
+        self.host.set_blind(clock.is_blind());
     }
 
     /// Stands for election in every group of one, and in those that this node should lead if nobody does.
@@ -376,6 +384,7 @@ impl Core {
                 ("reads", counters.reads),
                 ("read_hits", counters.hits),
                 ("read_misses", counters.misses),
+                ("stale_reads", counters.stale_reads),
                 ("writes", counters.writes),
                 ("calls", counters.calls),
                 ("log_entries", counters.entries),
@@ -617,6 +626,7 @@ impl Core {
         if self.exchange.map.find(position).lane != self.number {
             return self.exchange.send_to_lane(Some(caller.source), call, position, self.respond_later(ticket));
         }
+        let Some(call) = self.read_anywhere(caller, caller.source, position, call) else { return };
         if !self.may_run_here(&call, position) {
             return self.forward(caller, caller.source, position, &RemoteCall::Row(call));
         }

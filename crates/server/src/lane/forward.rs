@@ -1,5 +1,5 @@
-//! Requests that another node executes, and those that this one executes for others. Who goes where, in which order, and who is
-//! asked again is decided by `router::Forwards` and `router::Gate`; here they meet the lane's shards and links.
+//! Requests that another node executes. Who goes where, in which order, and who is asked again is decided by `router::Forwards`; here
+//! it meets the lane's shards and links. Those of other nodes are in `visits`.
 //!
 //! A forwarded request is never forwarded again: what does not belong here is refused, with a hint at who leads.
 
@@ -17,6 +17,7 @@ use shardine_transport::Outcome;
 
 use super::core::{Core, Outside, ticket_of};
 use super::questions::is_question;
+use super::visits::Foreign;
 use crate::exchange::refused;
 use crate::lane_message::{LaneMessage, Respond, ShardDone};
 
@@ -24,13 +25,6 @@ use crate::lane_message::{LaneMessage, Respond, ShardDone};
 pub(crate) struct Asked {
     caller: Caller,
     body: Bytes,
-}
-
-/// A request of another node: its number there, and its place in the other one's order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Foreign {
-    pub id: u64,
-    pub arrival: Arrival,
 }
 
 /// What goes out on links at the end of the turn.
@@ -64,7 +58,7 @@ pub(crate) enum Departure {
 pub(crate) struct Way {
     pub routes: Routes,
     forwards: Forwards<Asked>,
-    gate: Gate,
+    pub(super) gate: Gate,
 }
 
 impl Way {
@@ -156,13 +150,6 @@ impl Core {
         self.with_forwards(|forwards, routes, now_ms, actions| forwards.link_down(node, now_ms, routes, actions));
     }
 
-    /// One that others have dialled is gone: nothing more comes of what they asked on it.
-    pub(super) fn forget_link(&mut self, link: u64) {
-        if let Some(way) = &mut self.way {
-            way.gate.closed(link);
-        }
-    }
-
     /// A connection is gone, and nobody waits for what it asked.
     pub fn forget_source(&mut self, source: u64) {
         if let Some(way) = &mut self.way {
@@ -241,7 +228,7 @@ impl Core {
     }
 
     /// Executes what came from another node, or was held for one.
-    fn run(&mut self, call: RemoteCall, position: Position, caller: Caller) {
+    pub(super) fn run(&mut self, call: RemoteCall, position: Position, caller: Caller) {
         let response = match call {
             RemoteCall::Row(call) => self.call_here(call, position, caller),
             RemoteCall::Shard { shard, ask } => self.ask_here(shard, ask, caller),
@@ -261,8 +248,16 @@ impl Core {
                 self.exchange.status(self.elsewhere(caller));
                 None
             }
+            RemoteCall::Coord { look } => {
+                self.exchange.coord_here(look, self.elsewhere(caller));
+                None
+            }
             RemoteCall::Meta { command } => {
                 self.exchange.submit_meta(&command, self.elsewhere(caller));
+                None
+            }
+            RemoteCall::Transfer { shard, to } => {
+                self.exchange.transfer(shard, to, self.elsewhere(caller));
                 None
             }
         };
@@ -277,71 +272,9 @@ impl Core {
         Box::new(move |response| inbox.send(LaneMessage::Respond { caller, response }))
     }
 
-    /// A peer asks.
-    pub(super) fn hear_forward(&mut self, link: u64, forward: &transport::Forward<'_>) {
-        let transport::Forward { id, stream, generation, shard, .. } = *forward;
-        let (transport::Body::Call(body) | transport::Body::Request(body)) = forward.body;
-        let call = RemoteCall::from_bytes(body);
-        let position = call.as_ref().ok().and_then(|call| self.position_of(call, shard));
-        let arrival = Arrival { link, stream, generation, position: position.unwrap_or_default() };
-        let to = Foreign { id, arrival };
-        let (Ok(call), Some(position)) = (call, position) else {
-            let response = Response::Refused(Refusal::new(ErrorCode::BadRequest, "the call cannot be read"));
-            return self.departures.push(Departure::Answer { to, response });
-        };
-        // Its text was read before a table came or went: it may mean another row than its sender thinks.
-        if matches!(call, RemoteCall::Row(_)) && forward.epoch.catalogue < self.catalogue.named_in() {
-            let refusal = Refusal::new(ErrorCode::Busy, "the tables have changed since this was read; try again");
-            return self.departures.push(Departure::Answer { to, response: Response::Refused(refusal) });
-        }
-        let Some(way) = &mut self.way else { return };
-        let needs_lead = !matches!(
-            call,
-            RemoteCall::Writeback
-                | RemoteCall::DeadLetters { .. }
-                | RemoteCall::Status
-                | RemoteCall::Meta { .. }
-                | RemoteCall::Row(RowCall::ReadStale { .. } | RowCall::Explain { .. })
-        );
-        if needs_lead {
-            match way.gate.admit(arrival, &way.routes) {
-                Admission::Run { .. } => {}
-                Admission::Refuse(why) => return self.departures.push(Departure::Refusal { to, why }),
-                Admission::Close => return self.departures.push(Departure::Close { link }),
-            }
-        }
-        let caller = self.outside.enter(Outside::Foreign(to));
-        self.run(call, position, caller);
-    }
-
-    /// Where a call belongs. What is about a whole shard begins where that does, and what is about the node nowhere.
-    fn position_of(&self, call: &RemoteCall, shard: ShardId) -> Option<Position> {
-        match call {
-            RemoteCall::Row(call) => call.position().ok(),
-            RemoteCall::Shard { .. } | RemoteCall::Table(_) => self.begin_of(shard),
-            RemoteCall::Writeback | RemoteCall::DeadLetters { .. } | RemoteCall::Status | RemoteCall::Meta { .. } => {
-                Some(Position(0))
-            }
-        }
-    }
-
     pub(super) fn begin_of(&self, shard: ShardId) -> Option<Position> {
         let places = self.exchange.map.places();
         places.iter().find(|place| place.shard == shard).map(|place| place.interval.lo)
-    }
-
-    /// What a peer's request has come to. What was certainly not executed, because this node does not lead, ends its generation.
-    pub(super) fn answer_foreign(&mut self, to: Foreign, response: Response) {
-        // What a node is asked about itself, or about the map, is no part of any order.
-        if !is_misdirected(&response) || is_question(to.id) {
-            return self.departures.push(Departure::Answer { to, response });
-        }
-        let Some(way) = &mut self.way else { return };
-        let link = to.arrival.link;
-        self.departures.push(match way.gate.refuse(to.arrival) {
-            true => Departure::Refusal { to, why: Refused::NoLeader },
-            false => Departure::Close { link },
-        });
     }
 
     /// A peer has answered.
@@ -409,7 +342,7 @@ fn moved(leader: NodeId, term: u64, mut descriptors: &[u8]) -> Option<Moved> {
 }
 
 /// Whether a response says that this node does not lead, and has done nothing.
-fn is_misdirected(response: &Response) -> bool {
+pub(super) fn is_misdirected(response: &Response) -> bool {
     let code = match response {
         Response::Answer(Answer::Failed(code)) => *code,
         Response::Refused(refusal) => refusal.code,

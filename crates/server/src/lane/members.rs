@@ -2,19 +2,15 @@
 
 use std::sync::Arc;
 
-use shardine_host::SeatId;
-use shardine_model::{NodeId, ReplicaId, ShardId};
+use shardine_host::{Move, SeatId};
+use shardine_model::{ErrorCode, NodeId, ReplicaId, ShardId};
 use shardine_records::Records;
-use shardine_router::ShardPlace;
-use shardine_shard::meta::{Work, work_of};
-use shardine_shard::{MemoryLimits, Options, Replica, Restored};
+use shardine_router::{Response, ShardPlace};
+use shardine_shard::{Actions, MemoryLimits, Options, Replica, Restored};
 
 use super::core::Core;
 use crate::atlas::Sheet;
-
-/// Ticks between two looks at groups that an operation is about, and at all that are led here.
-const WORK_TICKS: u64 = 2;
-const LOOK_TICKS: u64 = 20;
+use crate::exchange::{refused, transfer};
 
 /// How replicas are made.
 #[derive(Clone, Copy, Debug)]
@@ -59,21 +55,18 @@ impl Core {
         let places: Vec<ShardPlace> =
             self.exchange.map.places().iter().filter(|place| place.lane == self.number).copied().collect();
         let own = NodeId(self.exchange.node);
-        for place in places {
-            let wanted = sheet.cluster.replica_on(place.shard, own);
-            let seat = self.host.seat_of(place.shard);
-            let held = seat.and_then(|seat| self.host.seat(seat)).map(|seat| seat.replica_id);
-            if wanted == held {
-                continue;
+        for Move { shard, leaves, arrives } in
+            self.host.moves(&sheet.cluster, own, places.iter().map(|place| place.shard))
+        {
+            let Some(place) = places.iter().find(|place| place.shard == shard) else { continue };
+            if let Some(seat) = leaves {
+                self.leave(place, seat);
             }
-            if let Some(seat) = seat {
-                self.leave(&place, seat);
-            }
-            if let Some(replica) = wanted {
-                tracing::info!(shard = %place.shard, %replica, "this node makes room for a replica");
-                let newborn = self.nursery.newborn(&place, replica);
-                let seat = self.host.add(place.shard, replica, Ok(newborn));
-                self.take_seat(&place, Some(seat));
+            if let Some(replica) = arrives {
+                tracing::info!(%shard, %replica, "this node makes room for a replica");
+                let newborn = self.nursery.newborn(place, replica);
+                let seat = self.host.add(shard, replica, Ok(newborn));
+                self.take_seat(place, Some(seat));
             }
         }
         let cluster = Arc::clone(&sheet.cluster);
@@ -85,10 +78,13 @@ impl Core {
     fn leave(&mut self, place: &ShardPlace, seat: SeatId) {
         tracing::info!(shard = %place.shard, "this node's replica was removed");
         self.take_seat(place, None);
-        let Some(mut seat) = self.host.remove(seat) else { return };
-        for (caller, answer) in std::mem::take(&mut seat.actions.answers) {
+        let Some(seat) = self.host.remove(seat) else { return };
+        let Actions { answers, returned, passed, .. } = seat.actions;
+        for (caller, answer) in answers {
             self.answer(caller, answer);
         }
+        self.give_back(returned);
+        self.passed(passed);
     }
 
     fn take_seat(&mut self, place: &ShardPlace, seat: Option<SeatId>) {
@@ -100,28 +96,23 @@ impl Core {
         }
     }
 
+    /// Begins to give the lead of a shard to another node, as an operator wants it; says to which.
+    pub fn transfer(&mut self, shard: ShardId, to: Option<NodeId>) -> Response {
+        let Some(sheet) = self.sheet.clone() else { return refused(ErrorCode::Unsupported) };
+        let Some(seat) = self.host.seat_of(shard) else { return refused(ErrorCode::NotLeader) };
+        let heir = match transfer::heir(&sheet.cluster, shard, to) {
+            Ok(heir) => heir,
+            Err(refusal) => return Response::Refused(refusal),
+        };
+        let begun = self.host.act(seat, |replica, actions| replica.hand_over(heir, actions));
+        transfer::told(&sheet.cluster, shard, begun)
+    }
+
     /// Does what operations of the map ask of the groups that are led here, and tells meta what has become of it.
     pub fn work_for_map(&mut self) {
         let Some(sheet) = self.sheet.clone() else { return };
-        let is_look = self.ticks.is_multiple_of(LOOK_TICKS);
-        if !is_look && (sheet.full.operations.is_empty() || !self.ticks.is_multiple_of(WORK_TICKS)) {
-            return;
-        }
-        let is_meant = |shard: ShardId| is_look || sheet.full.operation_on(shard).is_some();
-        let shards: Vec<ShardId> = self.host.replicas().map(Replica::shard).filter(|shard| is_meant(*shard)).collect();
-        for shard in shards {
-            let Some(seat) = self.host.seat_of(shard) else { continue };
-            let work = self.host.replica(seat).and_then(|replica| work_of(&sheet.full, shard, replica.group()));
-            match work {
-                None => {}
-                Some(Work::Change(change)) => {
-                    self.host.act(seat, |replica, actions| drop(replica.change_members(&change, actions)));
-                }
-                Some(Work::HandOver(heir)) => {
-                    self.host.act(seat, |replica, actions| replica.hand_over(Some(heir), actions));
-                }
-                Some(Work::Report(command)) => self.exchange.report(*command),
-            }
+        for command in self.host.work_for_map(&sheet.full, NodeId(self.exchange.node), self.ticks) {
+            self.exchange.report(command);
         }
     }
 }

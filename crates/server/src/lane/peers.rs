@@ -7,20 +7,25 @@ use std::sync::Arc;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Registry, Token};
-use shardine_model::{ErrorCode, NodeId, RequestEpoch, ShardId};
+use shardine_host::Speakers;
+use shardine_model::{ErrorCode, NodeId, ReplicaId, RequestEpoch, ShardId};
 use shardine_router::forward::Attempt;
 use shardine_router::{Nature, Refused};
 use shardine_shard::Message;
 use shardine_transport::{Answer, Body, Change, Forward, ForwardFlags, Item, LinkKind, Outcome};
 
 use super::core::Core;
-use super::forward::{Departure, Foreign};
+use super::forward::Departure;
 use super::questions::PATIENCE_MS;
+use super::visits::Foreign;
 use crate::atlas::Sheet;
 use crate::peers::{Book, BulkSender, Closed, Content, Link, Parcel};
 
 /// This bit in a token tells a link from a client's connection.
 const LINK: usize = 1 << 63;
+
+/// Where a token has the number of its lane: what is asked on the link of one lane may be done by another.
+const LANE_SHIFT: u32 = 40;
 
 /// Milliseconds between two dials of a node that does not answer.
 const DIAL_EVERY_MS: u64 = 50;
@@ -42,6 +47,8 @@ pub(crate) struct Links {
     next_token: usize,
     lost: Vec<Lost>,
     buffer: Vec<u8>,
+    /// Who has spoken on the links of this lane.
+    speakers: Speakers,
 }
 
 /// A link that is gone.
@@ -62,6 +69,11 @@ pub(super) fn is_link(token: usize) -> bool {
     token & LINK != 0
 }
 
+/// The lane that has a link.
+pub(super) fn lane_of(link: u64) -> usize {
+    (link as usize & !LINK) >> LANE_SHIFT
+}
+
 impl Links {
     pub fn new(lane: usize, neighbours: Neighbours) -> Self {
         let dialled = neighbours.book.peers().into_iter().map(|node| (node, Dialled::default())).collect();
@@ -70,9 +82,10 @@ impl Links {
             neighbours,
             links: BTreeMap::new(),
             dialled,
-            next_token: LINK,
+            next_token: LINK | lane << LANE_SHIFT,
             lost: Vec::new(),
             buffer: Vec::new(),
+            speakers: Speakers::default(),
         }
     }
 
@@ -83,7 +96,8 @@ impl Links {
 
     /// Sends a message to the replica that it is for. What cannot be sent now is lost, and Raft says it again.
     pub fn send(&mut self, shard: ShardId, message: Message) {
-        let Some(node) = self.neighbours.sheet.cluster.node_of(shard, message.to()) else { return };
+        let Neighbours { book, sheet, .. } = &self.neighbours;
+        let Some(node) = book.node_of(&sheet.cluster, shard, message.to()) else { return };
         if message.is_snapshot() {
             return self
                 .neighbours
@@ -99,6 +113,7 @@ impl Links {
     /// There is a new map: nodes that have come are dialled, and those that were sent away are let go.
     pub fn turn_to(&mut self, sheet: &Arc<Sheet>, registry: &Registry) {
         self.neighbours.sheet = Arc::clone(sheet);
+        self.speakers.turn_to(&sheet.cluster);
         let peers = self.neighbours.book.peers();
         for node in &peers {
             self.dialled.entry(*node).or_default();
@@ -138,7 +153,8 @@ impl Links {
     pub fn add(&mut self, peer: NodeId, stream: TcpStream, rest: &[u8], registry: &Registry, core: &mut Core) {
         let token = self.token();
         let Ok(mut link) = Link::accepted(stream, peer, LinkKind::Append, (registry, Token(token))) else { return };
-        if link.receive(rest, |item| core.hear(token, item)).is_ok() {
+        let hear = hearer(&mut self.speakers, &self.neighbours.book, (token, peer), core);
+        if link.receive(rest, hear).is_ok() {
             self.links.insert(token, link);
             self.read(token, registry, core);
         }
@@ -159,7 +175,8 @@ impl Links {
     fn read(&mut self, token: usize, registry: &Registry, core: &mut Core) {
         let Some(mut link) = self.links.remove(&token) else { return };
         let was_open = link.is_open();
-        let read = link.read(&self.neighbours.book, &mut self.buffer, |item| core.hear(token, item));
+        let hear = hearer(&mut self.speakers, &self.neighbours.book, (token, link.peer()), core);
+        let read = link.read(&self.neighbours.book, &mut self.buffer, hear);
         if !was_open && link.is_open() {
             core.link_up(link.peer());
         }
@@ -291,12 +308,32 @@ impl Links {
     }
 }
 
+/// Gives what a peer says on a link to the lane, and keeps in mind who spoke.
+fn hearer<'a>(
+    speakers: &'a mut Speakers,
+    book: &'a Book,
+    (link, peer): (usize, NodeId),
+    core: &'a mut Core,
+) -> impl FnMut(Item<'_>) + 'a {
+    move |item| {
+        if let Some((shard, replica)) = core.hear(link, item)
+            && speakers.hear(shard, replica, peer)
+        {
+            book.heard(shard, replica, peer);
+        }
+    }
+}
+
 impl Core {
-    /// What a peer has said on a link of this lane.
-    fn hear(&mut self, link: usize, item: Item<'_>) {
+    /// What a peer has said on a link of this lane. Gives the replica that spoke, if one did.
+    fn hear(&mut self, link: usize, item: Item<'_>) -> Option<(ShardId, ReplicaId)> {
         match item {
             Item::Raft(raft) => match Message::decode(raft.message) {
-                Ok(message) => self.step(raft.shard, message),
+                Ok(message) => {
+                    let from = (raft.shard, message.from());
+                    self.step(raft.shard, message);
+                    return Some(from);
+                }
                 Err(error) => tracing::warn!(shard = %raft.shard, %error, "a message of a peer cannot be read"),
             },
             Item::Forward(forward) => self.hear_forward(link as u64, &forward),
@@ -313,6 +350,7 @@ impl Core {
             | Item::TransferRefused(_)
             | Item::Taken(_) => {}
         }
+        None
     }
 
     /// What the groups of this lane and its connections want of other nodes.
@@ -322,7 +360,7 @@ impl Core {
 
     /// A link is gone.
     pub(super) fn lost(&mut self, lost: Lost) {
-        self.forget_link(lost.link as u64);
+        self.forget_own_link(lost.link as u64);
         if let Some(node) = lost.asked {
             self.link_down(node);
         }

@@ -1,4 +1,4 @@
-//! Questions to another node about itself: they belong to no position and keep no order, so they do not go through
+//! Questions to another node about itself, and reads that may be old: they keep no order, so they do not go through
 //! `router::Forwards`. Whoever asks learns within a second that there is no answer.
 
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use shardine_router::{RemoteCall, Response};
 
 use super::core::Core;
 use super::forward::Departure;
+use super::stale::StaleRead;
 use crate::lane_message::Respond;
 
 /// This bit in its number tells a question from a forwarded request.
@@ -26,7 +27,13 @@ pub(super) struct Questions {
 struct Question {
     node: NodeId,
     until_ms: u64,
-    done: Respond,
+    asker: Asker,
+}
+
+enum Asker {
+    Anybody(Respond),
+    /// Whoever reads what may be old, and asks somebody else if this node does not answer.
+    Reader(StaleRead),
 }
 
 pub(super) fn is_question(id: u64) -> bool {
@@ -42,32 +49,48 @@ impl Questions {
 
 impl Core {
     pub fn ask_node(&mut self, node: NodeId, call: &RemoteCall, done: Respond) {
+        self.ask(node, call, Asker::Anybody(done));
+    }
+
+    /// Asks a node for a row that may be old.
+    pub(super) fn ask_node_for(&mut self, node: NodeId, read: StaleRead) {
+        let call = RemoteCall::Row(read.call());
+        self.ask(node, &call, Asker::Reader(read));
+    }
+
+    fn ask(&mut self, node: NodeId, call: &RemoteCall, asker: Asker) {
         self.questions.numbers += 1;
         let id = QUESTION | self.questions.numbers;
-        let question = Question { node, until_ms: self.time().monotonic_ms + PATIENCE_MS, done };
+        let question = Question { node, until_ms: self.time().monotonic_ms + PATIENCE_MS, asker };
         self.questions.asked.insert(id, question);
         self.departures.push(Departure::Question { node, id, body: Bytes::from(call.to_bytes()) });
     }
 
     /// A node has answered a question, or could not be asked.
     pub(super) fn hear_reply(&mut self, id: u64, response: Option<Response>) {
-        if let Some(Question { done, .. }) = self.questions.asked.remove(&id) {
-            done(response.unwrap_or_else(unanswered));
+        if let Some(question) = self.questions.asked.remove(&id) {
+            self.conclude(question, response);
+        }
+    }
+
+    fn conclude(&mut self, question: Question, response: Option<Response>) {
+        match (question.asker, response) {
+            (Asker::Anybody(done), response) => done(response.unwrap_or_else(unanswered)),
+            (Asker::Reader(read), Some(response)) => self.replica_answered(read, Some(response)),
+            (Asker::Reader(read), None) => self.replica_is_mute(question.node, read),
         }
     }
 
     pub(super) fn drop_questions_to(&mut self, node: NodeId) {
-        self.questions.take(|question| question.node == node).into_iter().for_each(give_up);
+        let lost = self.questions.take(|question| question.node == node);
+        lost.into_iter().for_each(|question| self.conclude(question, None));
     }
 
     pub fn tick_questions(&mut self) {
         let now_ms = self.time().monotonic_ms;
-        self.questions.take(|question| question.until_ms <= now_ms).into_iter().for_each(give_up);
+        let late = self.questions.take(|question| question.until_ms <= now_ms);
+        late.into_iter().for_each(|question| self.conclude(question, None));
     }
-}
-
-fn give_up(question: Question) {
-    (question.done)(unanswered());
 }
 
 fn unanswered() -> Response {

@@ -140,6 +140,7 @@ impl MetaThread {
 
     fn set_time(&mut self) {
         self.parts.host.set_time(self.parts.clock.now());
+        self.parts.host.set_blind(self.parts.clock.is_blind());
     }
 
     /// False when it is time to end.
@@ -190,6 +191,7 @@ impl MetaThread {
             MetaMessage::Answered { number, response } => self.asked.hear(number, response, self.now_ms()),
             MetaMessage::Announced(reply) => self.hear_announced(reply),
             MetaMessage::HandOver => failover::hand_over(&mut self.parts.host),
+            MetaMessage::Transfer { to, done } => done(self.transfer(to)),
             MetaMessage::Stop => return false,
         }
         true

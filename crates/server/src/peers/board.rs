@@ -33,6 +33,13 @@ struct Ranking {
     leads: BTreeMap<Owner, Vec<Lead>>,
 }
 
+impl Told {
+    fn leader(&self, shard: ShardId) -> Option<NodeId> {
+        let node = self.leads.get(&shard)?.node;
+        (!self.silent.contains_key(&node)).then_some(node)
+    }
+}
+
 impl Board {
     /// Takes news of a leader, if they are news; says whether they are.
     pub fn post(&self, news: LeaderNews) -> bool {
@@ -40,15 +47,14 @@ impl Board {
         let is_newer = told.leads.get(&news.shard).is_none_or(|known| known.term < news.term);
         if is_newer {
             told.leads.insert(news.shard, news);
+            self.changed.notify_all();
         }
         is_newer
     }
 
     /// Who leads a group, if that node is not silent.
     pub fn leader(&self, shard: ShardId) -> Option<NodeId> {
-        let told = self.lock();
-        let node = told.leads.get(&shard)?.node;
-        (!told.silent.contains_key(&node)).then_some(node)
+        self.lock().leader(shard)
     }
 
     /// What this node itself has to tell: the groups that it leads.
@@ -106,18 +112,39 @@ impl Board {
         self.lock().silent.keys().copied().collect()
     }
 
+    /// Waits until somebody leads a group.
+    pub fn await_any_leader(&self, shard: ShardId, within: Duration) -> Option<NodeId> {
+        self.wait(within, |told| told.leader(shard))
+    }
+
+    /// Waits until a node leads a group.
+    pub fn await_leader(&self, shard: ShardId, node: NodeId, within: Duration) -> bool {
+        self.wait(within, |told| told.leads.get(&shard).is_some_and(|news| news.node == node).then_some(())).is_some()
+    }
+
     /// Waits until all of these nodes have a version of the map. One that is silent is not waited for: it learns before it serves.
     pub fn await_version(&self, nodes: &[NodeId], version: u64, within: Duration) -> bool {
+        let has_it = |told: &Told, node: &NodeId| told.versions.get(node).is_some_and(|known| *known >= version);
+        let is_told = |told: &Told| nodes.iter().all(|node| has_it(told, node) || told.silent.contains_key(node));
+        self.wait(within, |told| is_told(told).then_some(())).is_some()
+    }
+
+    /// Waits for what comes with a new version of the map.
+    pub fn wait_until<T>(&self, within: Duration, look: impl Fn() -> Option<T>) -> Option<T> {
+        self.wait(within, |_| look())
+    }
+
+    /// Looks at once, and again after everything that is told.
+    fn wait<T>(&self, within: Duration, look: impl Fn(&Told) -> Option<T>) -> Option<T> {
         let until = Instant::now() + within;
         let mut told = self.lock();
         loop {
-            let knows = |node: &&NodeId| told.versions.get(*node).is_some_and(|known| *known >= version);
-            if nodes.iter().all(|node| knows(&node) || told.silent.contains_key(node)) {
-                return true;
+            if let Some(found) = look(&told) {
+                return Some(found);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return false;
+                return None;
             }
             told = self.changed.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0;
         }

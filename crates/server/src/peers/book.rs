@@ -5,7 +5,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use anyhow::Context;
-use shardine_model::NodeId;
+use shardine_host::Speakers;
+use shardine_model::{ClusterMap, DoorAddresses, NodeId, ReplicaId, ShardId};
+use shardine_router::Whereabouts;
 use shardine_store::{DataDir, NodeFile};
 use shardine_transport::{
     Admission, Hello, LinkKind, Local, PROTOCOL_VERSION, PROTOCOL_VERSION_LEAST, Refusal, Sightings, Standing, Welcome,
@@ -20,6 +22,10 @@ pub(crate) struct Book {
     sightings: Mutex<Sightings>,
     peers: RwLock<Peers>,
     addresses: Mutex<BTreeMap<NodeId, SocketAddr>>,
+    /// Where nodes have said that they are, this one among them. Counts where the map knows only of an earlier start.
+    met: Mutex<BTreeMap<NodeId, Whereabouts>>,
+    /// Who has spoken on any lane.
+    speakers: Mutex<Speakers>,
 }
 
 /// The others, as the newest map has them.
@@ -39,22 +45,40 @@ impl Peers {
 
 impl Book {
     /// Takes up what earlier starts have seen of the others.
-    pub fn open(who: Who, sheet: &Arc<Sheet>, data: Arc<DataDir>) -> anyhow::Result<Self> {
+    pub fn open(who: Who, own: DoorAddresses, sheet: &Arc<Sheet>, data: Arc<DataDir>) -> anyhow::Result<Self> {
         let bytes = data.load_file(NodeFile::Peers)?;
         let sightings = bytes.map(|bytes| Sightings::decode(&bytes)).transpose();
         let sightings = sightings.context("the file PEERS in the data directory")?.unwrap_or_default();
         let peers = RwLock::new(Peers::of(sheet, who.node));
-        Ok(Self { who, data, sightings: Mutex::new(sightings), peers, addresses: Mutex::default() })
+        let own = Whereabouts { node: who.node, incarnation: who.incarnation, addresses: own };
+        let met = Mutex::new(BTreeMap::from([(who.node, own)]));
+        let (addresses, speakers) = (Mutex::default(), Mutex::default());
+        Ok(Self { who, data, sightings: Mutex::new(sightings), peers, addresses, met, speakers })
     }
 
     /// There is a new map. A node that is at another address is looked for there.
     pub fn turn_to(&self, sheet: &Arc<Sheet>) {
         let next = Peers::of(sheet, self.who.node);
         let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
-        let address = |peers: &Peers, node: &NodeId| peers.known.get(node).map(|(_, address)| address.clone());
+        let met = self.met_nodes();
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        addresses.retain(|node, _| address(&peers, node) == address(&next, node));
+        addresses.retain(|node, _| text(&peers, &met, *node) == text(&next, &met, *node));
         *peers = next;
+        self.speakers().turn_to(&sheet.cluster);
+    }
+
+    fn speakers(&self) -> MutexGuard<'_, Speakers> {
+        self.speakers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A replica has spoken from a node for the first time.
+    pub fn heard(&self, shard: ShardId, replica: ReplicaId, from: NodeId) {
+        self.speakers().hear(shard, replica, from);
+    }
+
+    /// Where a replica lives: as a map says, or, where that is too old to know it, as it has spoken.
+    pub fn node_of(&self, map: &ClusterMap, shard: ShardId, replica: ReplicaId) -> Option<NodeId> {
+        map.node_of(shard, replica).or_else(|| self.speakers().find(map, shard, replica))
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Peers> {
@@ -139,11 +163,50 @@ impl Book {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).get(&node).copied()
     }
 
+    /// In words: as the node has said since its newest start, or as the map has it.
+    fn whereabouts(&self, node: NodeId) -> Option<String> {
+        text(&self.read(), &self.met_nodes(), node)
+    }
+
+    fn met_nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, Whereabouts>> {
+        self.met.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A node says where it is, or somebody who has met it. Who it is it proves when it is dialled. May wait for a name server.
+    pub fn meet(&self, one: Whereabouts) {
+        let node = one.node;
+        if node == self.who.node || !self.read().known.contains_key(&node) {
+            return;
+        }
+        let before = self.whereabouts(node);
+        {
+            let mut met = self.met_nodes();
+            if met.get(&node).is_some_and(|known| known.incarnation >= one.incarnation) {
+                return;
+            }
+            met.insert(node, one);
+        }
+        if self.whereabouts(node) != before {
+            self.resolve(node);
+        }
+    }
+
+    /// This node, and all that it has met.
+    pub fn met(&self) -> Vec<Whereabouts> {
+        self.met_nodes().values().cloned().collect()
+    }
+
     /// Finds out where a node is. May wait for a name server, which a lane must not.
     pub fn resolve(&self, node: NodeId) -> Option<SocketAddr> {
-        let text = self.read().known.get(&node)?.1.clone();
-        let address = text.to_socket_addrs().ok()?.next()?;
+        let address = self.whereabouts(node)?.to_socket_addrs().ok()?.next()?;
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node, address);
         Some(address)
     }
+}
+
+/// What a node has said counts where the map knows only of an earlier start.
+fn text(peers: &Peers, met: &BTreeMap<NodeId, Whereabouts>, node: NodeId) -> Option<String> {
+    let known = peers.sheet.full.nodes.get(&node).map_or(0, |node| node.incarnation);
+    let newer = met.get(&node).filter(|met| met.incarnation > known).map(|met| met.addresses.peer.clone());
+    newer.or_else(|| peers.known.get(&node).map(|(_, address)| address.clone()))
 }

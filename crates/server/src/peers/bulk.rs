@@ -108,7 +108,7 @@ fn deliver(parcel: Parcel, book: &Book) -> anyhow::Result<u64> {
             (Subject::Snapshot { shard: *shard, from, to, message: &bytes }, data)
         }
     };
-    let address = book.address(node).context("its address is not known")?;
+    let address = book.address(node).or_else(|| book.resolve(node)).context("its address is not known")?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;

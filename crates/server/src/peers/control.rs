@@ -464,6 +464,11 @@ impl Control {
             Closed::Unwanted(why) => {
                 tracing::warn!(node = self.book.name(peer), why, "a node does not want this one, or is another");
             }
+            // Nobody sends it the map any more that says so.
+            Closed::Removed(why) => {
+                tracing::error!("{why}");
+                std::process::exit(69);
+            }
             Closed::Broken(why) if was_open => {
                 tracing::info!(node = self.book.name(peer), why, "a control link is gone")
             }

@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use shardine_model::NodeId;
-use shardine_transport::{Greeting, Hello, Inbound, Item, LinkKind, Opening, Outbox};
+use shardine_transport::{Greeting, Hello, Inbound, Item, LinkKind, Opening, Outbox, Refusal};
 
 use super::book::Book;
 
@@ -22,6 +22,8 @@ pub(crate) enum Closed {
     Refused,
     /// The node does not want us, or is not the one that was meant.
     Unwanted(String),
+    /// The cluster has gone on without this node, for good, or with a newer start of it: this process is of no use to anybody.
+    Removed(String),
     Broken(String),
 }
 
@@ -137,6 +139,9 @@ impl Link {
         let welcome = match opening.receive(bytes).map_err(broken)? {
             None => return Ok(()),
             Some(Greeting::Welcome(welcome)) => welcome,
+            Some(Greeting::Refused(refusal @ (Refusal::Removed { .. } | Refusal::OldCopy { .. }))) => {
+                return Err(Closed::Removed(refusal.to_string()));
+            }
             Some(Greeting::Refused(refusal)) => return Err(Closed::Unwanted(refusal.to_string())),
             Some(Greeting::Hello(_) | Greeting::OtherVersion { .. }) => {
                 return Err(Closed::Unwanted("it says hello back".to_owned()));

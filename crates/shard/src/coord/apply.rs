@@ -77,6 +77,13 @@ impl Replica {
         self.hand_out(actions);
     }
 
+    /// This replica was removed from its group and is about to go: tells everybody who still waits for something.
+    pub fn retire(&mut self, actions: &mut Actions) {
+        turn::retire(self, self.now_ms, actions);
+        self.hand_out(actions);
+        actions.stop = None;
+    }
+
     pub(super) fn tell_lost(&mut self, origins: Vec<Origin>, status: StatusCode) {
         for origin in origins {
             let refusal = Refusal::new(status, "the leader has changed");

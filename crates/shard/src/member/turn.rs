@@ -7,7 +7,7 @@ use shardine_model::log::{LogEntry, LogEntryKind, SnapshotMeta};
 
 use super::machine::Machine;
 use super::proposals::{Fate, Resolved};
-use super::{At, Member, Outbox};
+use super::{At, Member, Outbox, deferred};
 
 /// What a replica of one machine adds to the turn. How requests are gathered and proposed is not the turn's business.
 pub(crate) trait Turn {
@@ -132,6 +132,12 @@ fn install<R: Turn>(replica: &mut R, meta: &SnapshotMeta, data: &Bytes, actions:
     for load in member.proposals.take_covered(meta.index) {
         replica.lose(load, Fate::InDoubt, actions);
     }
+}
+
+/// The replica is about to go, and whoever still waits for something is told. Nothing is done with it afterwards.
+pub(crate) fn retire<R: Turn>(replica: &mut R, now_ms: u64, actions: &mut R::Actions) {
+    stop(replica, "it has left the group".to_owned(), actions);
+    deferred::settle(replica, now_ms, actions);
 }
 
 fn stop<R: Turn>(replica: &mut R, reason: String, actions: &mut R::Actions) {

@@ -71,6 +71,12 @@ impl Replica {
         deferred::settle(self, self.now_ms, actions);
     }
 
+    /// This replica was removed from its group and is about to go: tells everybody who still waits for something.
+    pub fn retire(&mut self, actions: &mut Actions) {
+        turn::retire(self, self.now_ms, actions);
+        actions.stop = None;
+    }
+
     /// A proposal whose fate stays open after the leadership is gone is in doubt.
     pub(super) fn fail_overdue(&mut self, actions: &mut Actions) {
         let lost: Vec<Ticket> = self.member.overdue(self.now_ms).flat_map(std::mem::take).collect();

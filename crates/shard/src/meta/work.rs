@@ -1,8 +1,8 @@
 //! What the leader of a group, whichever machine it holds, has to do for the operations of the map. A function of the map and of the
 //! group as it is: whoever leads next finds the same, so nothing is lost with a leader.
 
-use shardine_consensus::{Group, MembershipChange, Role, Step};
-use shardine_meta::{Command, Map, Operation, OperationId, Todo};
+use shardine_consensus::{Group, MembershipChange, Progress, Role, Step};
+use shardine_meta::{Command, Map, Node, Operation, OperationId, Todo};
 use shardine_model::{ConfVersion, ReplicaId, ShardId};
 
 /// Entries that a replica may be behind and count as up to date: the joint change and what is written meanwhile are no more.
@@ -15,7 +15,7 @@ pub enum Work {
     Change(MembershipChange),
     /// To be told to meta.
     Report(Box<Command>),
-    /// The leader is about to lose its vote: somebody who keeps it should lead first.
+    /// The leader is about to lose its vote, or its node should not lead: somebody else should lead first.
     HandOver(ReplicaId),
 }
 
@@ -36,8 +36,12 @@ pub fn work_of(map: &Map, shard: ShardId, group: &Group) -> Option<Work> {
         let (voters, learners) = (membership.voters.clone(), membership.learners.clone());
         Work::Report(Box::new(Command::ConfChanged { shard, conf, voters, learners }))
     };
+    // The map's word is what lets those go who have left.
     if conf > known.epoch.conf {
-        return Some(report());
+        return group.is_conf_settled().then(report);
+    }
+    if let Some(heir) = relief(map, shard, group) {
+        return Some(Work::HandOver(heir));
     }
     let (id, Operation::Replace(replace)) = map.operation_on(shard)?;
     match replace.todo(group.membership(), known) {
@@ -48,6 +52,26 @@ pub fn work_of(map: &Map, shard: ShardId, group: &Group) -> Option<Work> {
         Todo::Report => Some(report()),
         Todo::Wait => None,
     }
+}
+
+/// Who should lead instead, where this replica's node should lead nothing: the best heir on a node that may, which is there and as
+/// good as up to date. Where there is none this one goes on.
+fn relief(map: &Map, shard: ShardId, group: &Group) -> Option<ReplicaId> {
+    let may_lead = |replica: ReplicaId| {
+        let node = map.node_of(shard, replica).and_then(|node| map.nodes.get(&node));
+        node.is_some_and(Node::may_lead)
+    };
+    if may_lead(group.id()) {
+        return None;
+    }
+    let followers = group.progress();
+    let is_ready = |replica: &ReplicaId| {
+        let is_there = |one: &Progress| {
+            one.replica == *replica && one.is_active && one.matched + CAUGHT_UP_ENTRIES >= group.last_index()
+        };
+        may_lead(*replica) && followers.iter().any(is_there)
+    };
+    group.heirs().into_iter().find(is_ready)
 }
 
 /// One that is as good as up to date. What it is known to have on disk says so, whichever way it is being sent the rest: in an idle

@@ -34,7 +34,7 @@ impl Replica {
             let queue = self.writeback.tables.get(&parent.id)?;
             (!queue.pause.holds(now_ms, parent.version)).then_some(queue)
         });
-        queues.filter_map(|queue| queue.first_to_come_ms()).min()
+        queues.filter_map(|queue| queue.first_to_come_ms()).chain(self.unseen_parents_since_ms(definition)).min()
     }
 
     /// Rows whose parent SQL does not have come again later.

@@ -80,8 +80,8 @@ impl Replica {
         self.drain(actions);
     }
 
-    /// Proposes kicks of rows that are clean now. Locked until the lease is held: only then are all dirty rows queued
-    /// and known (write-back 83). A row with a command on its way is not kicked from under it: the command would have
+    /// Proposes kicks of rows that are clean now. Locked until the lease is held: before that another
+    /// leader's statement may be under way (write-back 83). A row with a command on its way is not kicked from under it: the command would have
     /// to load it and start again, and those that came after it would have gone ahead by then (records 52).
     pub(crate) fn try_kicks(&mut self, actions: &mut Actions) {
         actions.answers.extend(self.writeback.waits.take_refused());

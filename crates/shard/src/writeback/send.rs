@@ -22,9 +22,11 @@ struct Batch {
 }
 
 impl Replica {
-    /// Sends the next batch of every table that has rows due and none under way, if the lease is held.
+    /// Sends the next batch of every table that has rows due and none under way, if the lease is held. Whether it is or
+    /// not, a new leader goes on looking for what it has to send.
     pub(crate) fn write_back(&mut self, actions: &mut Actions) {
         let now = self.time.monotonic_ms;
+        self.look_through_inherited();
         if !self.is_serving() || !self.writeback.lease.is_held(now) {
             return;
         }

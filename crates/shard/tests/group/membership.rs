@@ -72,6 +72,25 @@ fn a_leader_that_is_removed_answers_those_who_wait() {
     assert_eq!(cluster.version(write), 1);
 }
 
+/// reliability F28, I18: a replica that goes tells everybody who waits for it: what it proposed may yet be executed, what it has gathered
+/// or was about to read was certainly not.
+#[test]
+fn a_replica_that_goes_answers_those_who_wait() {
+    let mut cluster = Cluster::new();
+    cluster.cut_off(1);
+    let proposed = cluster.submit(1, "set kv:a f=1");
+    cluster.settle();
+    let reader = cluster.read(1, "kv:a");
+    cluster.keep_busy(1, true);
+    let gathered = cluster.submit(1, "set kv:b f=1");
+
+    cluster.on(1, |replica, actions| replica.retire(actions));
+
+    assert_eq!(cluster.answer(proposed), Some(&Answer::Failed(ErrorCode::InDoubt)));
+    assert_eq!(cluster.answer(reader), Some(&Answer::Failed(ErrorCode::NotLeader)));
+    assert_eq!(cluster.answer(gathered), Some(&Answer::Failed(ErrorCode::NotLeader)));
+}
+
 /// A snapshot of a replica says who its members were when it was cut, and by which entry.
 #[test]
 fn a_snapshot_names_the_members_and_the_entry_that_made_them() {

@@ -26,6 +26,7 @@ stories! {
     early_requests
     load_on_miss
     joined_loads
+    a_request_gets_all_its_rows
     load_fails
     too_many_jobs
     load_answers_too_late
@@ -40,6 +41,7 @@ stories! {
     dirty_limits
     absent_rows
     eviction
+    a_request_above_the_limit_of_bytes
     sql_purge
     kick
     kick_of_a_known_absent_row

@@ -41,14 +41,18 @@ pub struct Requests {
 
 /// Draws everything. A seed stays the run that it was as long as the order of draws does.
 #[must_use]
-pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
+pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<Fault>, Plan) {
     let mut chance = Chance::new(seed ^ 0xc00d_0000);
     let chance = &mut chance;
     // Groups are one here, and what is proposed is always answered: the other themes have nothing to show.
-    let theme = Theme::draw(chance).filter(|theme| *theme == Theme::Lagging);
+    let drawn = Theme::draw(chance).filter(|theme| *theme == Theme::Lagging);
+    let theme = theme.or(drawn);
+    let voters = if chance.percent(10) { 1 } else { 3 };
     let ground = Ground {
         seed,
-        voters: if chance.percent(10) { 1 } else { 3 },
+        voters,
+        machines: voters as usize,
+        has_council: false,
         groups: 1,
         faults_us: chance.between((12, 24)) * SECOND,
         tick_skew_percent: chance.pick(&[2, 10, 45]),
@@ -120,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_seed_decides_the_plan() {
-        let plan = |seed| format!("{:?}", draw(seed, None));
+        let plan = |seed| format!("{:?}", draw(seed, None, None));
 
         assert_eq!(plan(11), plan(11));
         assert_ne!(plan(11), plan(12));

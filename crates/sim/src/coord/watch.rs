@@ -131,7 +131,10 @@ impl World<Coordination> {
             (Message::Pending { .. }, Some(request)) => {
                 let Asked { session, name, .. } = request.asked;
                 counters.queues_joined += u64::from(!watch.queues.is_empty(name));
-                watch.queues.wait(name, session, wire, seat, now);
+                // Told after its client has asked for its end, which the leader may know before anybody else asks.
+                if !watch.sessions.is_stopped(session) {
+                    watch.queues.wait(name, session, wire, seat, now);
+                }
             }
             (Message::Acquired { result, .. }, Some(request)) => {
                 let Asked { session, name, .. } = request.asked;

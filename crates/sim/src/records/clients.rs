@@ -163,6 +163,9 @@ impl World<Records> {
         }
         let universe = Rc::clone(&self.tenant.universe);
         self.note(&[9, node as u64, attempt], || format!("node {} takes request {attempt}: {job:?}", node + 1));
+        if self.nodes[node].replicas.get(shard).is_none() {
+            return self.answer(node, attempt, Answer::Failed(ErrorCode::NotLeader));
+        }
         self.drive(node, shard, |replica, actions| serve(replica, &universe.rows, &job, origin, caller, actions));
         let is_serving = self.nodes[node].replicas.get(shard).is_some_and(Replica::is_serving);
         let is_read = matches!(job, Job::One { ask: Ask::Get, .. });
@@ -179,6 +182,9 @@ impl World<Records> {
         let universe = Rc::clone(&self.tenant.universe);
         let (key, shard) = (universe.rows[row].key.as_ref(), universe.rows[row].shard);
         self.note(&[16, node as u64, attempt], || format!("node {} takes stale read {attempt}", node + 1));
+        let Some(replica) = self.nodes[node].replicas.get(shard).map(Replica::id) else {
+            return self.answer(node, attempt, Answer::Failed(ErrorCode::NotLeader));
+        };
         let mut found = None;
         self.drive(node, shard, |replica, actions| match replica.read_stale(key, max_age_ms) {
             ReadStale::Found { row, applied } => found = Some((shardine_records::read_reply(row), applied)),
@@ -191,7 +197,7 @@ impl World<Records> {
         };
         self.tenant.counters.stale_reads += u64::from(self.leader_of(shard) != Some(node));
         let told = (reply.version, reply.row().map(|image| content_of(image.view())));
-        let place = Place { node, life: self.nodes[node].life, shard };
+        let place = Place { node, life: self.nodes[node].life, shard, replica };
         let read = Answered { client, place, applied, told, max_age: max_age_ms * MS };
         let Watch { truth, stale, .. } = &mut self.tenant.watch;
         let known = Known { held: truth.at(row, applied), replaced_at: truth.replaced_at(row, applied) };

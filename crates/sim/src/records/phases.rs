@@ -2,6 +2,7 @@
 
 use shardine_model::{Conflict, Entry, Version};
 use shardine_records::Lookup;
+use shardine_shard::Replica;
 
 use crate::check::{Violation, heals_in_time};
 use crate::ground::MS;
@@ -39,7 +40,8 @@ impl World<Records> {
                         return self.demand(Err(heals_in_time::violation("the group does not begin to serve")));
                     }
                     self.run_until(self.now + 100 * MS);
-                    let serving = (0..self.nodes.len()).find(|node| self.nodes[*node].replicas[shard].is_serving());
+                    let serving = (0..self.nodes.len())
+                        .find(|node| self.nodes[*node].replicas.get(shard).is_some_and(Replica::is_serving));
                     let Some(leader) = serving else { continue };
                     if is_there(self, leader) {
                         break;
@@ -115,7 +117,8 @@ impl World<Records> {
         for row in self.tenant.universe.rows.iter().filter(|row| row.is_sql()) {
             let key = row.key.as_ref();
             for node in &self.nodes {
-                let memory = node.replicas[row.shard].records().get(key.position(), key);
+                let Some(replica) = node.replicas.get(row.shard) else { continue };
+                let memory = replica.records().get(key.position(), key);
                 // Deleted there, and about to be forgotten here.
                 if matches!(memory, Lookup::Absent { version, .. } if self.tenant.sql.is_purged(&row.key, version.magnitude()))
                 {
@@ -139,7 +142,9 @@ impl World<Records> {
     fn what_is_left(&self, number: usize) -> Left {
         let row = &self.tenant.universe.rows[number];
         let key = row.key.as_ref();
-        let version = match self.nodes[0].replicas[row.shard].records().get(key.position(), key) {
+        let mut replicas = self.nodes.iter().filter_map(|node| node.replicas.get(row.shard));
+        let replica = replicas.next().expect("a group at rest has members");
+        let version = match replica.records().get(key.position(), key) {
             Lookup::Live(view) => view.version,
             Lookup::Absent { version, .. } => version,
             Lookup::NotResident => self.tenant.sql.row(&row.key).version,

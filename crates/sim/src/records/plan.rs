@@ -86,10 +86,11 @@ pub struct Operations {
 
 /// Draws everything. A seed stays the run that it was as long as the order of draws does.
 #[must_use]
-pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
+pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<Fault>, Plan) {
     let mut chance = Chance::new(seed ^ 0x5eed_0000);
     let chance = &mut chance;
-    let theme = Theme::draw(chance);
+    let drawn = Theme::draw(chance);
+    let theme = theme.or(drawn);
     let voters = if chance.percent(10) { 1 } else { 3 };
     let operations = operations(chance);
     let shards = if wants_two_shards(theme) || chance.percent(25) { 2 } else { 1 };
@@ -116,6 +117,8 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
     let ground = Ground {
         seed,
         voters,
+        machines: voters as usize,
+        has_council: false,
         groups: shards as usize,
         faults_us,
         tick_skew_percent,
@@ -132,7 +135,8 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
         disk,
         nemesis,
     }
-    .about(theme, chance);
+    .about(theme, chance)
+    .with_council(&mut Chance::new(seed ^ 0xc0_0c11));
     let plan = Plan {
         mutant,
         shards,
@@ -155,7 +159,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>) -> (Ground<Fault>, Plan) {
 fn wants_two_shards(theme: Option<Theme>) -> bool {
     match theme {
         Some(Theme::Lagging | Theme::QuietLane) => true,
-        None | Some(Theme::HandingOver | Theme::Deceived | Theme::Astray) => false,
+        None | Some(Theme::HandingOver | Theme::Deceived | Theme::Astray | Theme::Members) => false,
     }
 }
 
@@ -182,6 +186,7 @@ impl Plan {
                 (self.think, self.hot_percent) = ((5 * MS, 60 * MS), 100);
                 self.operations = Operations { get: 10, set: 2, expire: 8, delete: 0, ..self.operations };
             }
+            Some(Theme::Members) => self.think = (5 * MS, 60 * MS),
             Some(Theme::Deceived) => {
                 (self.think, self.hot_percent, self.stray_percent) = ((0, 10 * MS), 100, 35);
                 self.operations = Operations { get: 10, set: 10, stale: 0, sql_percent: 0, ..self.operations };
@@ -261,6 +266,7 @@ fn planted(mutant: Mutant) -> Option<Planted> {
     Some(match mutant {
         Mutant::TruncateBeforeSnapshot => Planted::CutsLogEarly,
         Mutant::QuietLane => Planted::QuietLane,
+        Mutant::SameNumberAgain => Planted::SameNumberAgain,
         Mutant::ResetBeforeRename => Planted::Store(shardine_store::Mutant::ResetBeforeRename),
         Mutant::InstallBeforeEarlierWrites => Planted::Store(shardine_store::Mutant::InstallBeforeEarlierWrites),
         _ => return None,
@@ -273,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_seed_decides_the_plan() {
-        let plan = |seed| format!("{:?}", draw(seed, None));
+        let plan = |seed| format!("{:?}", draw(seed, None, None));
 
         assert_eq!(plan(11), plan(11));
         assert_ne!(plan(11), plan(12));

@@ -203,6 +203,8 @@ impl Ledger {
             writes_answered: sum(Deed::Write),
             reads: sum(Deed::Read),
             keys: cells.len(),
+            numbers: 0,
+            shared: 0,
             failures: self.failures.load(SeqCst),
         }
     }

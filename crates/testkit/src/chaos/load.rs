@@ -14,7 +14,7 @@ use super::random::Random;
 use crate::{Client, Cluster, Reply};
 
 /// Counters that all clients share.
-const COUNTERS: usize = 8;
+pub const COUNTERS: usize = 8;
 /// Registers of one client at a time.
 const REGISTERS: usize = 8;
 /// Longer than a node takes to notice that another one is gone.

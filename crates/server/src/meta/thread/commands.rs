@@ -1,12 +1,15 @@
 //! Commands on their way to whoever leads the map's group, and what comes of them.
 
-use shardine_model::{ErrorCode, Refusal, ShardId};
+use std::sync::Arc;
+
+use shardine_model::{ErrorCode, NodeId, Refusal, ShardId};
 use shardine_router::{RemoteCall, Response};
 use shardine_shard::meta::{Command, Reply, Ticket};
 
 use super::super::MetaMessage;
 use super::super::asked::{Open, Waiter, to_response};
 use super::{ASKING_LANE, Announced, MetaThread};
+use crate::exchange::{refused, transfer};
 use crate::lane_message::LaneMessage;
 
 impl MetaThread {
@@ -55,6 +58,18 @@ impl MetaThread {
             (Some(Waiter::Foreign(done)), reply) => done(to_response(reply)),
             (None, _) => {}
         }
+    }
+
+    /// Begins to give the lead to another node, as an operator wants it; says to which.
+    pub(super) fn transfer(&mut self, to: Option<NodeId>) -> Response {
+        let sheet = Arc::clone(&self.sheet);
+        let Some(seat) = self.seat() else { return refused(ErrorCode::NotLeader) };
+        let heir = match transfer::heir(&sheet.cluster, ShardId::META, to) {
+            Ok(heir) => heir,
+            Err(refusal) => return Response::Refused(refusal),
+        };
+        let begun = self.parts.host.act(seat, |replica, actions| replica.hand_over(heir, actions));
+        transfer::told(&sheet.cluster, ShardId::META, begun)
     }
 
     /// Says that this start of the node is the newest, and where it is.

@@ -39,7 +39,10 @@ impl MetaThread {
             match work_of(replica.map(), ShardId::META, replica.group()) {
                 Some(Work::Change(change)) => drop(replica.change_members(&change, actions)),
                 Some(Work::Report(command)) => replica.submit(Ticket::NOBODY, &command, actions),
-                Some(Work::HandOver(heir)) => drop(replica.hand_over(Some(heir), actions)),
+                Some(Work::HandOver(heir)) if !replica.is_handing_over() => {
+                    let _ = replica.hand_over(Some(heir), actions);
+                }
+                Some(Work::HandOver(_)) => {}
                 None => {}
             }
         });

@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use shardine_model::ReplicaId;
+
 use crate::check::Violation;
 use crate::ground::MS;
 use crate::records::truth::Held;
@@ -24,6 +26,7 @@ pub struct Place {
     pub node: usize,
     pub life: u64,
     pub shard: usize,
+    pub replica: ReplicaId,
 }
 
 /// A stale read that was answered.
@@ -82,7 +85,7 @@ mod tests {
     const NOW: u64 = 1_000 * MS;
 
     fn read() -> Answered {
-        let place = Place { node: 1, life: 1, shard: 0 };
+        let place = Place { node: 1, life: 1, shard: 0, replica: ReplicaId(2) };
         Answered { client: 0, place, applied: 9, max_age: 300 * MS, told: TOLD }
     }
 

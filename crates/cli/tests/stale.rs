@@ -1,0 +1,131 @@
+//! Reads that may be old, over three real nodes: followers answer by their weights, whoever is lost leaves the choice, and what only
+//! the leader knows is asked of it.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use anyhow::Context;
+use serde_json::Value as Json;
+use shardine_testkit::{Client, Cluster, PATIENCE, Reply, wait_for};
+
+const READS: u64 = 2_000;
+
+fn json(cluster: &Cluster, place: usize, args: &[&str]) -> Json {
+    let output = cluster.command(place, args).arg("--json").output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn order(cluster: &Cluster, args: &[&str]) {
+    let output = cluster.command(0, args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A cluster of one shard that the first node leads, and a gateway: it prefers nobody.
+fn cluster() -> (Cluster, usize) {
+    let mut cluster = Cluster::form(3, &["--shards", "1"], &[]).unwrap();
+    let gateway = cluster.add_with(&["--gateway"]).unwrap();
+    cluster.wait_until_serving().unwrap();
+    order(&cluster, &["shard", "transfer-leader", "1", "--to", "n1"]);
+    let mut client = cluster.client(gateway).unwrap();
+    assert_eq!(client.call(&["HSET", "k", "f", "v"]).unwrap(), Reply::Int(1));
+    (cluster, gateway)
+}
+
+/// The reads that a node's own replicas have answered.
+fn answered(cluster: &Cluster, place: usize) -> u64 {
+    json(cluster, place, &["status"])["counters"]["stale_reads"].as_u64().unwrap()
+}
+
+fn read(client: &mut Client) {
+    let Reply::Array(parts) = client.call(&["REC.GET", "k", "FIELDS", "1", "f", "STALE"]).unwrap() else {
+        panic!("no record")
+    };
+    assert_eq!(parts[2], Reply::Array(vec![Reply::bulk("f"), Reply::bulk("v")]), "{parts:?}");
+}
+
+/// How many of many reads at a node each of these nodes has answered.
+fn spread(cluster: &Cluster, asked: usize, places: &[usize]) -> Vec<u64> {
+    let before: Vec<u64> = places.iter().map(|place| answered(cluster, *place)).collect();
+    let mut client = cluster.client(asked).unwrap();
+    (0..READS).for_each(|_| read(&mut client));
+    places.iter().zip(before).map(|(place, before)| answered(cluster, *place) - before).collect()
+}
+
+fn assert_near(found: u64, wanted: u64) {
+    assert!(found.abs_diff(wanted) <= READS * 3 / 100, "{found} of {wanted}");
+}
+
+/// sharding C-12, C-15, C-16, C-17: 100 and 300 are a quarter and three quarters, whichever node is asked; the leader and whoever
+/// weighs nothing are left alone while another one is up.
+#[test]
+fn followers_answer_by_their_weights() {
+    let (cluster, gateway) = cluster();
+    order(&cluster, &["node", "weight", "n3", "300"]);
+
+    for asked in [gateway, 0, 1] {
+        let spread = spread(&cluster, asked, &[0, 1, 2]);
+        assert_eq!(spread.iter().sum::<u64>(), READS, "{spread:?}");
+        assert_eq!(spread[0], 0, "the leader is left alone: {spread:?}");
+        assert_near(spread[1], READS / 4);
+    }
+
+    order(&cluster, &["node", "weight", "n2", "0"]);
+    assert_eq!(spread(&cluster, gateway, &[0, 1, 2]), [0, 0, READS]);
+    // On every door.
+    let before = answered(&cluster, 2);
+    assert_eq!(json(&cluster, gateway, &["get", "kv:k", "--stale"])["version"], 1);
+    let mut stream = TcpStream::connect(cluster.http(gateway)).unwrap();
+    let path = "/v1/tables/kv/records/k?stale=true";
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", cluster.http(gateway)).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("applied-index"), "{answer}");
+    assert_eq!(answered(&cluster, 2), before + 2);
+}
+
+/// sharding C-15, C-18: a node that is lost leaves the choice, no read fails, the leader answers when nobody else is up, and whoever
+/// comes back is asked again.
+#[test]
+fn a_lost_node_leaves_the_choice() {
+    let (mut cluster, gateway) = cluster();
+    let mut client = cluster.client(gateway).unwrap();
+
+    // A process that stands still is not known to be lost before it has been silent for a while.
+    cluster.process(2).unwrap().pause().unwrap();
+    wait_for("the choice to leave it", PATIENCE, || {
+        read(&mut client);
+        let nodes = json(&cluster, gateway, &["node", "list"]);
+        Ok(nodes["nodes"].as_array().unwrap().iter().any(|node| node["state"] == "silent").then_some(()))
+    })
+    .unwrap();
+    assert_eq!(spread(&cluster, gateway, &[0, 1]), [0, READS]);
+    cluster.process(2).unwrap().resume().unwrap();
+    await_half(&cluster, gateway);
+
+    cluster.kill9(2).unwrap();
+    (0..100).for_each(|_| read(&mut client));
+    order(&cluster, &["node", "weight", "n2", "0"]);
+    assert_eq!(spread(&cluster, gateway, &[0, 1]), [READS, 0], "the leader before one that weighs nothing");
+    order(&cluster, &["node", "weight", "n2", "100"]);
+    cluster.start(2).unwrap();
+    cluster.wait_until_serving().unwrap();
+    await_half(&cluster, gateway);
+    // The rest can change nothing without the other one, and still reads what may be old.
+    for victim in [0, 2] {
+        cluster.kill9(victim).unwrap();
+    }
+    read(&mut client);
+}
+
+/// Waits until both followers are asked again.
+fn await_half(cluster: &Cluster, gateway: usize) {
+    wait_for("both followers to be asked", PATIENCE, || {
+        let spread = spread(cluster, gateway, &[0, 1, 2]);
+        Ok((spread[0] == 0 && spread[2].abs_diff(READS / 2) <= READS / 20).then_some(()))
+    })
+    .with_context(|| cluster.tails())
+    .unwrap();
+}

@@ -1,0 +1,23 @@
+//! A data directory as somebody sees it who does not start a node on it.
+
+use std::path::Path;
+
+use shardine_store::{DataDir, Error, Identity};
+
+/// Whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    pub cluster: u128,
+    pub node: u64,
+    /// Empty of a node that is alone.
+    pub name: String,
+}
+
+/// `None` if it is new, or not there at all; in that case it stays so. An error if a process has it, or if it is damaged.
+pub fn look_at(path: &Path) -> Result<Option<Directory>, Error> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let identity = DataDir::lock(path)?.identity()?;
+    Ok(identity.map(|Identity { cluster, node, name }| Directory { cluster, node: node.0, name }))
+}

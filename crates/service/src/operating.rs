@@ -1,0 +1,54 @@
+//! What operators order: modes and weights of nodes, nodes that leave, leads for others.
+
+use shardine_model::{NodeId, NodeMode, ShardId};
+use shardine_router::{DrainReport, NodeCall, Operate, Response};
+use tokio::time::Instant;
+
+use crate::failure::Failure;
+use crate::meaning::{settled, unexpected};
+use crate::record_service::{Effect, RecordService};
+
+impl RecordService {
+    /// What a node is used for from now on.
+    pub async fn set_node_mode(&self, node: String, mode: NodeMode, deadline: Instant) -> Result<(), Failure> {
+        self.order(Operate::Mode { node, mode }, deadline).await
+    }
+
+    /// A node's share of reads that any replica may answer.
+    pub async fn set_node_weight(&self, node: String, weight: u16, deadline: Instant) -> Result<(), Failure> {
+        self.order(Operate::Weight { node, weight }, deadline).await
+    }
+
+    /// Takes a node out for good.
+    pub async fn remove_node(&self, node: String, deadline: Instant) -> Result<(), Failure> {
+        self.order(Operate::Remove { node }, deadline).await
+    }
+
+    /// What is still on a node, and what each of it waits for.
+    pub async fn drain_report(&self, node: String, deadline: Instant) -> Result<DrainReport, Failure> {
+        match self.ask(NodeCall::Drain { node }, Effect::Reads, deadline, "the drain").await? {
+            Response::Drain(report) => Ok(*report),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Has another node lead a group, the best heir if none is named; tells which one leads.
+    pub async fn transfer_leader(
+        &self,
+        shard: ShardId,
+        to: Option<String>,
+        deadline: Instant,
+    ) -> Result<NodeId, Failure> {
+        let what = format!("the lead of {}", shard.label());
+        let call = NodeCall::Operate(Operate::Transfer { shard, to });
+        match self.ask(call, Effect::Changes, deadline, &what).await? {
+            Response::Count(node) => Ok(NodeId(node)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn order(&self, order: Operate, deadline: Instant) -> Result<(), Failure> {
+        let what = "the order";
+        settled(self.ask(NodeCall::Operate(order), Effect::Changes, deadline, what).await?, what)
+    }
+}
