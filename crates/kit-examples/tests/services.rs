@@ -80,22 +80,36 @@ async fn a_server_answers_all_keys_or_none_and_always_says_what_it_serves() {
     }
 }
 
-/// A reply has tonic's limit of 4 MiB: what it was, and whose, is told; smaller requests get through.
+/// kit A-27: what a reply was, what it may be, and whose it was is told; smaller parts and a larger limit get through.
 #[tokio::test]
 async fn a_reply_that_is_too_large_is_told_and_smaller_parts_are_not() {
     let (address, _shard) = goals_host_with(Interval::WHOLE, Duration::ZERO, 100_000).await;
     let hits: Vec<Hit> = (0..20).map(|number| hit(number, 1_000_000)).collect();
-    let client = |request_keys_max| {
-        let (host_timeout, deadline) = (Duration::from_secs(20), Duration::from_secs(60));
-        let options = Options { request_keys_max, host_timeout, deadline, ..Options::default() };
-        Client::start(GoalsRequest, Fixed::new([address.clone()]), options)
+    let usual =
+        Options { host_timeout: Duration::from_secs(20), deadline: Duration::from_secs(60), ..Options::default() };
+    let ask = async |options: Options| {
+        let client = Client::start(GoalsRequest, Fixed::new([address.clone()]), options);
+        let answer = client.get(&hits).await.map_err(|error| error.to_string());
+        (answer, client.metrics().requests)
     };
 
-    let told = client(10_000).get(&hits).await.unwrap_err().to_string();
-    let found = client(10).get(&hits).await.unwrap();
+    // A goal has three bytes.
+    for limit in [usual.reply_bytes_max, 1_000_000] {
+        let (told, requests) = ask(Options { reply_bytes_max: limit, ..usual.clone() }).await;
 
-    assert!(told.contains(&format!("from {address} (OutOfRange:")), "{told}");
-    assert!(found.len() == 20 && found.values().all(|goals| goals.len() == 100_000));
+        let told = told.unwrap_err();
+        assert!(told.contains(&format!("from {address} (OutOfRange:")), "{told}");
+        assert!(told.contains("found 6000") && told.contains(&format!("the limit is: {limit} bytes")), "{told}");
+        assert_eq!(requests, 1, "it would be as large the next time");
+    }
+    let parts = Options { request_keys_max: 10, ..usual.clone() };
+    for (options, expected) in [(parts, 2), (Options { reply_bytes_max: 7_000_000, ..usual }, 1)] {
+        let (found, requests) = ask(options).await;
+
+        let found = found.unwrap();
+        assert!(found.len() == 20 && found.values().all(|goals| goals.len() == 100_000));
+        assert_eq!(requests, expected);
+    }
 }
 
 /// kit A-36: over a real connection, which has to carry the news.

@@ -11,6 +11,7 @@ use crate::core::map::Slot;
 use crate::core::moment::{Moment, micros};
 use crate::core::plan::{Rated, Standing};
 use crate::metrics::HostCounters;
+use crate::options::Options;
 
 /// Says how to connect to an address, for services with settings of their own (TLS, say).
 pub type Dial = Arc<dyn Fn(&str) -> Result<Endpoint, tonic::transport::Error> + Send + Sync>;
@@ -28,6 +29,7 @@ pub struct Host {
     address: Arc<str>,
     slot: Slot,
     dial: Option<Dial>,
+    reply_bytes_max: usize,
     channel: OnceLock<Channel>,
     in_flight: AtomicU32,
     last_good: AtomicU64,
@@ -50,11 +52,12 @@ impl std::fmt::Debug for Host {
 }
 
 impl Host {
-    pub(crate) fn new(address: &Arc<str>, slot: Slot, dial: Option<Dial>) -> Self {
+    pub(crate) fn new(address: &Arc<str>, slot: Slot, options: &Options) -> Self {
         Self {
             address: Arc::clone(address),
             slot,
-            dial,
+            dial: options.dial.clone(),
+            reply_bytes_max: options.reply_bytes_max,
             channel: OnceLock::new(),
             in_flight: AtomicU32::new(0),
             last_good: AtomicU64::new(NEVER),
@@ -83,6 +86,12 @@ impl Host {
     #[must_use]
     pub fn channel(&self) -> Channel {
         self.channel.get_or_init(|| self.endpoint().connect_lazy()).clone()
+    }
+
+    /// The largest reply that the client wants of it ([`Options::reply_bytes_max`]), for the stub's `max_decoding_message_size`.
+    #[must_use]
+    pub fn reply_bytes_max(&self) -> usize {
+        self.reply_bytes_max
     }
 
     fn endpoint(&self) -> Endpoint {
@@ -195,7 +204,7 @@ mod tests {
     use super::*;
 
     fn host() -> Arc<Host> {
-        Arc::new(Host::new(&Arc::from("a:1"), Slot(0), None))
+        Arc::new(Host::new(&Arc::from("a:1"), Slot(0), &Options::default()))
     }
 
     fn at(millis: u64) -> Moment {

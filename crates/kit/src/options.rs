@@ -9,6 +9,9 @@ use crate::host::Dial;
 /// Whoever wants to ask around without a pause does it so often.
 pub(crate) const PERIOD_MIN: Duration = Duration::from_millis(1);
 
+/// What tonic's stubs take unless they are told otherwise: a service that hands no limit on has the same one.
+const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// How a client asks. The defaults are those of `docs/kit.md`.
 #[derive(Clone)]
 pub struct Options {
@@ -45,6 +48,10 @@ pub struct Options {
     pub request_keys_max: usize,
     /// Bytes of one request's keys, as [`crate::Request::key_bytes`] tells them. A larger key goes alone.
     pub request_bytes_max: usize,
+    /// Bytes of one reply: a larger one fails its request, with both sizes in the host's status, and is not asked for again.
+    /// A stub has a limit of its own, so the service hands this on in [`crate::Request::call`], by
+    /// [`crate::Host::reply_bytes_max`].
+    pub reply_bytes_max: usize,
     /// How to connect to an address; by plain HTTP/2 if nothing is said.
     pub dial: Option<Dial>,
 }
@@ -68,9 +75,10 @@ impl Default for Options {
             // A fifth is what other retry budgets have: enough for a host in five that is gone, too little for an avalanche.
             retry_percent: 20,
             retry_reserve: 100,
-            // With replies of 200 bytes a key, half of the 4 MiB that tonic takes.
+            // With replies of 200 bytes a key, half of what a reply may have.
             request_keys_max: 10_000,
             request_bytes_max: 1024 * 1024,
+            reply_bytes_max: REPLY_BYTES_MAX,
             dial: None,
         }
     }
@@ -127,5 +135,41 @@ impl How {
     #[must_use]
     pub fn within(self, deadline: Duration) -> Self {
         Self { deadline: Some(deadline), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_waits_as_long_as_its_client_or_the_caller_says() {
+        let millis = Duration::from_millis;
+        let options =
+            Options { deadline: millis(7), host_timeout: millis(3), retry_pause: millis(2), ..Options::default() };
+
+        let usual = options.patience(&How::default());
+        let own = options.patience(&How::mode(Mode::One).within(millis(9)));
+
+        assert_eq!((usual.deadline, own.deadline), (millis(7), millis(9)));
+        assert_eq!((own.host_timeout, own.retry_pause, own.retries), (millis(3), millis(2), 2));
+    }
+
+    /// An upper bound below the lower one would be a panic in the middle of a call, and a search without a pause would be one
+    /// search for ever.
+    #[test]
+    fn bounds_that_cannot_work_are_put_right() {
+        let (min, max) = (Duration::from_millis(50), Duration::from_millis(20));
+        let search_period = Duration::ZERO;
+        let options = Options { hedge_delay_min: min, hedge_delay_max: max, search_period, ..Options::default() };
+
+        let patience = options.patience(&How::default());
+
+        assert_eq!((patience.hedge_delay_min, patience.hedge_delay_max), (min, min));
+        assert_eq!(patience.search_pause, PERIOD_MIN);
+        let usual = Options::default().patience(&How::default());
+        let millis = Duration::from_millis;
+        assert_eq!((usual.hedge_delay_min, usual.hedge_delay_max), (millis(2), millis(100)));
+        assert_eq!(usual.search_pause, Duration::from_secs(1));
     }
 }

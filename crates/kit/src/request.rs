@@ -47,9 +47,15 @@ pub trait Request: Send + Sync + 'static {
         size_of_val(key)
     }
 
-    /// Calls the method of the stub: `MyServiceClient::new(host.channel()).get(asked).await`. The time that is left is the
-    /// request's timeout already (`grpc-timeout`), so that a server can see how long anybody waits. Dropped when nobody waits
-    /// for the answer any more.
+    /// Calls the method of the stub, with the limit of replies that the client was told:
+    ///
+    /// ```text
+    /// let stub = MyServiceClient::new(host.channel());
+    /// stub.max_decoding_message_size(host.reply_bytes_max()).get(asked).await
+    /// ```
+    ///
+    /// The time that is left is the request's timeout already (`grpc-timeout`), so that a server can see how long anybody
+    /// waits. Dropped when nobody waits for the answer any more.
     fn call(
         &self,
         host: &Host,

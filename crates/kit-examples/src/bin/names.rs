@@ -44,7 +44,8 @@ impl Request for NamesRequest {
     }
 
     async fn call(&self, host: &Host, asked: tonic::Request<Asked>) -> Result<Response<Told>, Status> {
-        names_client::NamesClient::new(host.channel()).get(asked).await
+        let stub = names_client::NamesClient::new(host.channel());
+        stub.max_decoding_message_size(host.reply_bytes_max()).get(asked).await
     }
 }
 

@@ -38,6 +38,7 @@ impl Request for GoalsRequest {
         host: &Host,
         batch: tonic::Request<HitsBatch>,
     ) -> Result<Response<GoalReachesShardedBatch>, Status> {
-        GoalsMatcherClient::new(host.channel()).match_sharded(batch).await
+        let stub = GoalsMatcherClient::new(host.channel());
+        stub.max_decoding_message_size(host.reply_bytes_max()).match_sharded(batch).await
     }
 }

@@ -118,6 +118,25 @@ mod tests {
         assert!(!lease.is_proven() && lease.generation() == 4);
     }
 
+    /// kit A-49: the machine was suspended between the question and the answer. The store counts from the question, and what it
+    /// said is as old as that, although no time has passed on the monotonic clock.
+    #[test]
+    fn a_machine_that_is_suspended_during_a_proof_has_none_when_it_wakes_up() {
+        static WALL: AtomicU64 = AtomicU64::new(1_000_000_000);
+        let lease = Lease { wall: || WALL.load(Ordering::SeqCst), ..Lease::new() };
+        let twenty = Duration::from_secs(20);
+
+        let sent = lease.now();
+        WALL.fetch_add(micros(twenty), Ordering::SeqCst);
+        lease.extend(Hold { shard: 1, generation: 3 }, sent, sent.moment.after(twenty));
+        assert!(!lease.is_proven(), "others may have taken it while nothing moved here");
+        let sent = lease.now();
+        WALL.fetch_add(micros(twenty) - 1, Ordering::SeqCst);
+        lease.extend(Hold { shard: 1, generation: 3 }, sent, sent.moment.after(twenty));
+
+        assert!(lease.is_proven(), "and one that took its time counts for the rest of it");
+    }
+
     #[test]
     fn a_proof_that_was_on_its_way_does_not_open_what_was_given_back() {
         let lease = Lease::new();

@@ -82,7 +82,7 @@ fn take_over<R: Request>(inner: &Inner<R>, listed: Result<Vec<String>, Error>) -
         Ok(list) if list.is_empty() => inner.metrics.failed_lists.one(),
         Ok(list) => {
             inner.map().set_hosts(&list, |address, slot| {
-                let host = Arc::new(Host::new(address, slot, inner.options.dial.clone()));
+                let host = Arc::new(Host::new(address, slot, &inner.options));
                 new.push(Arc::clone(&host));
                 host
             });

@@ -214,6 +214,20 @@ mod tests {
         }
     }
 
+    /// kit A-46: half of what a proof gives, so that a question that was lost leaves time for a second one, and a period at
+    /// least: whoever gives up earlier asks a slow store anew for ever.
+    #[test]
+    fn an_answer_is_waited_for_half_of_the_lease_and_a_period_at_least() {
+        let patience = |ping, timeout, margin| {
+            let seconds = Duration::from_secs;
+            Times { ping: seconds(ping), margin: seconds(margin) }.patience(seconds(timeout)).as_secs()
+        };
+
+        assert_eq!(Times::default().patience(TIMEOUT), Duration::from_secs(10));
+        assert_eq!((patience(1, 30, 0), patience(1, 30, 20)), (15, 5));
+        assert_eq!((patience(5, 30, 20), patience(5, 30, 24)), (5, 5));
+    }
+
     #[test]
     fn kit_a_44_who_found_nothing_asks_again_every_period() {
         let mut tenure = Tenure::new(Times::default(), TIMEOUT, WhileSilent::Stop, at(0));

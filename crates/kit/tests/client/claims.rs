@@ -1,5 +1,7 @@
 //! How a claim lives: on a store without a database, and a clock that jumps.
 
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -248,13 +250,49 @@ async fn kit_a_49_an_answer_that_was_begun_in_time_is_not_given_too_late() {
 async fn kit_a_55_a_claim_that_was_made_anew_is_served_on_under_its_new_generation() {
     let store = Arc::new(Scripted::default());
     let (claim, shard) = served(&store).await;
-    assert_eq!(shard.describe().generation, 3);
+    assert_eq!((shard.describe().number, shard.describe().generation), (1, 3));
 
     store.say(|script| script.anew = Some(Hold { generation: 8, ..HOLD }));
     pass(30).await;
 
     assert_eq!(claim.hold(), Some(Hold { generation: 8, ..HOLD }));
-    assert!(!shard.interval().is_empty() && shard.describe().generation == 8);
+    assert!(!shard.interval().is_empty());
+    assert_eq!((shard.describe().number, shard.describe().generation), (1, 8));
+}
+
+/// Says in a child's environment that it is to lose its shard.
+const ROBBED: &str = "SHARDINE_KIT_TEST_IS_ROBBED";
+
+/// kit A-47: the default. The process is not there any more, so it is another one that loses its shard, and is looked at.
+#[test]
+fn kit_a_47_a_server_that_has_lost_its_shard_aborts() {
+    if std::env::var_os(ROBBED).is_some() {
+        return lose();
+    }
+    let me = std::env::current_exe().unwrap();
+    let name = "claims::kit_a_47_a_server_that_has_lost_its_shard_aborts";
+
+    let child = Command::new(me).args(["--exact", name, "--nocapture"]).env(ROBBED, "1").output().unwrap();
+
+    let told = String::from_utf8_lossy(&child.stderr);
+    assert_eq!(child.status.signal(), Some(6), "SIGABRT, not {:?}: {told}", child.status);
+    assert!(told.contains("held") && !told.contains("still there"), "{told}");
+}
+
+/// Ends the process, and says so if it does not.
+fn lose() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let store = Arc::new(Scripted::default());
+        store.say(|script| script.free = Some(HOLD));
+        let claim = Claim::start(Arc::clone(&store), Identity::new("a", "a1"), ClaimOptions::default());
+        claim.taken().await;
+        pass(60).await;
+        eprintln!("held for a minute");
+        store.say(|script| script.is_held = false);
+        pass(60).await;
+        eprintln!("still there");
+    });
 }
 
 #[tokio::test(start_paused = true)]

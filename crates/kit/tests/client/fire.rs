@@ -23,6 +23,21 @@ async fn a_panic_in_decode_during_a_ping_leaves_the_pinger_alive() {
     assert!(stage.client.metrics().failed_pings >= 2);
 }
 
+/// kit A-52: and its words are in the error, for whoever has to find the bug.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_call_fails_that_request_alone_and_is_told_in_its_own_words() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 20))]).await;
+    stage.world.host("a1", |host| host.mood = Mood::Cursed);
+    for mode in [Mode::All, Mode::Hedge, Mode::One] {
+        assert_eq!(stage.client.get_how(&[5_000], how(mode)).await.unwrap(), values(&[5_000]), "{mode:?}");
+    }
+
+    stage.world.host("b1", |host| host.mood = Mood::Cursed);
+    let told = stage.client.get(&[15_000]).await.unwrap_err().to_string();
+
+    assert_eq!(told, "no value of 15000 from b1 (Internal: call panicked: b1 is part of the test)");
+}
+
 /// kit A-52: the same of what writes a ping down.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_encode_during_a_ping_leaves_the_pinger_alive() {

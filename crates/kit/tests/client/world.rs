@@ -23,6 +23,8 @@ pub enum Mood {
     Broken,
     /// Answers what makes the service's `decode` panic.
     Garbled,
+    /// Is asked by what panics, in words of its own.
+    Cursed,
     /// Says that all keys are its own, and has no value of any.
     Empty,
     /// Has the first key's value twice, and one of a key that it was not asked for, and none of any other.
@@ -117,6 +119,7 @@ impl Request for Letters {
         match fake.mood {
             Mood::Silent => std::future::pending().await,
             Mood::Down => return Err(Status::unavailable("nobody listens")),
+            Mood::Cursed => panic!("{} is part of the test", host.address()),
             Mood::Well | Mood::Broken | Mood::Garbled | Mood::Empty | Mood::Confused { .. } => {}
         }
         let read = async |keys: &[u64]| {

@@ -108,6 +108,23 @@ fn a_shard_that_was_claimed_again_is_its_new_holders() {
     );
 }
 
+/// kit A-54: claims are compared within one shard of one data centre and nowhere else, and only a later one counts.
+#[test]
+fn a_claim_says_nothing_about_another_shard_or_another_data_centre() {
+    let claim = |dc: &str, number, generation| {
+        let hold = Some(Hold { shard: number, generation });
+        Shard { dc: dc.into(), hold, ..self::shard((1, 1), Interval::WHOLE) }
+    };
+    for other in [claim("vla", 4, 9), claim("sas", 3, 9), claim("vla", 3, 2), shard((1, 1), Interval::WHOLE)] {
+        let mut map = map(&["a", "b"]);
+        say(&mut map, "a", claim("vla", 3, 2), 1);
+
+        say(&mut map, "b", other.clone(), 2);
+
+        assert!(map.view().members().iter().all(|member| member.outdone_by.is_none()), "{other:?}");
+    }
+}
+
 /// Says a thing of every host, in every order, and looks whether the newest of each is what remains.
 fn reports() -> impl Strategy<Value = Vec<(usize, (u64, u64), u64, u64)>> {
     let age = (0u64..3, 0u64..3);
