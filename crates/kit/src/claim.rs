@@ -89,11 +89,15 @@ impl<S: Store> Claim<S> {
     ///
     /// If the times cannot work ([`Times::flaw`]), or outside of tokio's runtime.
     pub fn start(store: Arc<S>, identity: Identity, options: ClaimOptions) -> Self {
+        Self::start_by(Lease::new(), store, identity, options)
+    }
+
+    /// The same by the clocks of this lease.
+    fn start_by(lease: Lease, store: Arc<S>, identity: Identity, options: ClaimOptions) -> Self {
         let timeout = store.timeout();
         let flaw = options.times.flaw(timeout);
         assert!(flaw.is_none(), "{}: {:?}, timeout {timeout:?}", flaw.unwrap_or_default(), options.times);
         let (tell, state) = watch::channel(State::Seeking);
-        let lease = Lease::new();
         let keeper = Keeper {
             store: Arc::clone(&store),
             identity: identity.clone(),
@@ -249,3 +253,7 @@ impl<S: Store> Keeper<S> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "claim/tests.rs"]
+mod tests;

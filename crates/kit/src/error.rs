@@ -111,6 +111,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_host_said_is_told_without_empty_words() {
+        let status = |message: &str| HostStatus { code: Code::Unavailable, message: message.into() };
+        let told = |why: Why| why.to_string();
+
+        assert_eq!(told(Why::Failed(status(""))), "Unavailable");
+        assert_eq!(told(Why::Failed(status("no route"))), "Unavailable: no route");
+        assert_eq!(told(Why::Forgone(None)), "no budget for a retry");
+        assert_eq!(told(Why::Forgone(Some(status("no route")))), "no budget for a retry after Unavailable: no route");
+    }
+
+    #[test]
     fn kit_a_27_an_error_names_keys_and_hosts() {
         let status = HostStatus { code: Code::OutOfRange, message: "5 MiB are too much".into() };
         let a = Tried { host: "a:1".into(), why: Why::Failed(status) };

@@ -225,6 +225,65 @@ mod tests {
         assert!(!host.standing(at(300)).is_suspect);
     }
 
+    /// Who is doubted by many at once has failed once.
+    #[test]
+    fn a_host_that_is_avoided_already_is_not_avoided_for_longer() {
+        let (doubted, short) = (host(), host());
+
+        for at in [at(0), at(50), at(99)] {
+            doubted.doubt(at);
+            short.fell_short(at);
+        }
+        for host in [doubted, short] {
+            assert!(host.standing(at(99)).is_suspect && !host.standing(at(100)).is_suspect);
+            host.doubt(at(100));
+            host.fell_short(at(100));
+            assert!(host.standing(at(299)).is_suspect);
+        }
+    }
+
+    #[test]
+    fn a_host_without_all_values_is_avoided_for_longer_each_time_until_it_has_them() {
+        let host = host();
+        host.fell_short(at(0));
+        host.fell_short(at(100));
+        host.heard(at(150));
+        assert!(
+            host.standing(at(299)).is_suspect && !host.standing(at(300)).is_suspect,
+            "a ping does not make up for it"
+        );
+        host.fell_short(at(300));
+
+        host.took(Duration::from_millis(1));
+
+        assert!(!host.standing(at(300)).is_suspect);
+        host.fell_short(at(400));
+        assert!(host.standing(at(499)).is_suspect && !host.standing(at(500)).is_suspect, "it begins anew");
+    }
+
+    #[test]
+    fn no_host_is_avoided_for_longer_than_ten_seconds() {
+        let (host, mut now) = (host(), 0);
+        for _ in 0..40 {
+            host.doubt(at(now));
+            now += 10_000;
+            assert!(!host.standing(at(now)).is_suspect);
+        }
+        assert!(host.standing(at(now - 1)).is_suspect);
+    }
+
+    /// One slow answer does not make a host dear, and one quick answer does not make it cheap.
+    #[test]
+    fn a_hosts_cost_is_a_moving_mean() {
+        let host = host();
+        let took = |millis| {
+            host.took(Duration::from_millis(millis));
+            host.standing(at(0)).cost
+        };
+
+        assert_eq!([took(8), took(80), took(0)], [8_000, 17_000, 14_875]);
+    }
+
     #[test]
     fn a_request_counts_for_as_long_as_it_is_on_its_way() {
         let host = host();

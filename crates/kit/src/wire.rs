@@ -125,6 +125,14 @@ mod tests {
         }
     }
 
+    /// kit A-54: the first claim of a shard is one, and no claim is none.
+    #[test]
+    fn a_claim_begins_with_generation_one() {
+        let held = |generation| shard::Shard::from(Shard { number: 2, generation, ..Shard::default() }).hold;
+
+        assert_eq!((held(0), held(1)), (None, Some(Hold { shard: 2, generation: 1 })));
+    }
+
     /// kit A-2: an error has no message, and says it all the same.
     #[test]
     fn an_error_carries_the_shard_of_its_host() {

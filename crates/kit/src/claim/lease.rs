@@ -40,6 +40,12 @@ impl Lease {
         Self { started: Instant::now(), wall: unix_micros, state: Arc::default() }
     }
 
+    /// By a wall clock of one's own.
+    #[cfg(test)]
+    pub fn by_wall(wall: fn() -> u64) -> Self {
+        Self { wall, ..Self::new() }
+    }
+
     pub fn now(&self) -> Now {
         // The one that may jump is read first: whatever happens in between makes the lease shorter.
         let wall = (self.wall)();
@@ -102,7 +108,7 @@ mod tests {
     #[test]
     fn a_suspended_machine_is_too_late_when_it_wakes_up() {
         wall_at(1_000);
-        let lease = Lease { wall: || WALL.load(Ordering::SeqCst), ..Lease::new() };
+        let lease = Lease::by_wall(|| WALL.load(Ordering::SeqCst));
         let sent = lease.now();
         lease.extend(Hold { shard: 1, generation: 3 }, sent, sent.moment.after(Duration::from_secs(20_000)));
         assert!(lease.is_proven());
@@ -123,7 +129,7 @@ mod tests {
     #[test]
     fn a_machine_that_is_suspended_during_a_proof_has_none_when_it_wakes_up() {
         static WALL: AtomicU64 = AtomicU64::new(1_000_000_000);
-        let lease = Lease { wall: || WALL.load(Ordering::SeqCst), ..Lease::new() };
+        let lease = Lease::by_wall(|| WALL.load(Ordering::SeqCst));
         let twenty = Duration::from_secs(20);
 
         let sent = lease.now();
@@ -148,10 +154,25 @@ mod tests {
         assert!(!lease.is_proven());
     }
 
+    /// kit A-49: to the microsecond, since the store's time begins where this one ends.
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_ends_with_its_last_moment() {
+        let lease = Lease::by_wall(|| 0);
+        let sent = lease.now();
+        let twenty = Duration::from_secs(20);
+        lease.extend(Hold { shard: 1, generation: 3 }, Now { wall: 1, ..sent }, sent.moment.after(twenty));
+
+        tokio::time::advance(twenty - Duration::from_micros(1)).await;
+        assert!(lease.is_proven());
+        tokio::time::advance(Duration::from_micros(1)).await;
+
+        assert!(!lease.is_proven());
+    }
+
     /// kit A-49: whoever serves on while the store is silent does so by any clock.
     #[test]
     fn a_lease_without_an_end_has_none_on_either_clock() {
-        let lease = Lease { wall: || u64::MAX - 1, ..Lease::new() };
+        let lease = Lease::by_wall(|| u64::MAX - 1);
 
         lease.extend(Hold { shard: 1, generation: 3 }, lease.now(), Moment::from_micros(u64::MAX));
 

@@ -152,7 +152,19 @@ mod tests {
         assert!(Interval::new(7, 7).is_empty() && Interval::new(7, 3).is_empty());
         assert!(!Interval::EMPTY.overlaps(&Interval::WHOLE));
         assert!(!Interval::new(0, 10).overlaps(&Interval::new(10, 20)));
+        assert!(!Interval::new(10, 20).overlaps(&Interval::new(0, 10)));
         assert!(Interval::new(0, 11).overlaps(&Interval::new(10, 20)));
+        assert!(Interval::new(10, 20).overlaps(&Interval::new(0, 11)));
+    }
+
+    /// A shard without keys would be claimed and served for nothing.
+    #[test]
+    fn a_bound_that_is_said_twice_and_one_at_the_beginning_make_no_empty_shard() {
+        let cut = Cut::at(&[20, 0, 10, 20]);
+
+        let intervals: Vec<Interval> = (0..cut.shards()).map(|shard| cut.interval(shard)).collect();
+
+        assert_eq!(intervals, [Interval::new(0, 10), Interval::new(10, 20), Interval::to_end(20)]);
     }
 
     #[test]

@@ -63,8 +63,8 @@ mod tests {
 
     #[test]
     fn a_few_samples_are_no_percentile() {
-        assert_eq!(of([500; 5]).p95(), None);
-        assert!(of([500; 40]).p95().is_some());
+        assert_eq!(of([500; 19]).p95(), None);
+        assert!(of([500; 20]).p95().is_some());
     }
 
     #[test]
@@ -72,6 +72,25 @@ mod tests {
         let p95 = of((0..1_600).map(|number| number % 100 + 1)).p95().unwrap();
 
         assert!((90..=105).contains(&p95), "{p95}");
+    }
+
+    #[test]
+    fn of_a_hundred_answers_the_slowest_five_are_left_out_and_no_more() {
+        let with_slow =
+            |slow| of((0..1_600).map(|number| if number % 100 < slow { 50_000 } else { 1_000 })).p95().unwrap();
+
+        assert!(with_slow(4) < 2_000 && with_slow(7) > 40_000);
+    }
+
+    /// The halves take turns: when one begins, what the other has seen is what is known.
+    #[test]
+    fn what_is_known_of_a_host_is_never_forgotten_at_once() {
+        let mut latency = of([1_000; 20]);
+
+        for sample in 0..3_000 {
+            latency.record(1_000);
+            assert!(latency.p95().is_some(), "after {sample} more");
+        }
     }
 
     #[test]

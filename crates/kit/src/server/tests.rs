@@ -100,6 +100,21 @@ async fn kit_a_2_an_error_tells_what_is_served_too() {
     assert_eq!(told.interval(), Interval::new(10, 20));
 }
 
+/// kit A-2: at that moment, and not when the request came.
+#[tokio::test]
+async fn an_error_tells_what_is_served_when_it_is_given() {
+    let shard = shard();
+    shard.serve(Interval::new(10, 20));
+    let read = async |_: &[u64]| {
+        shard.serve(Interval::new(12, 30));
+        Err::<Vec<u64>, _>(Status::internal("no disk"))
+    };
+
+    let failed = shard.get(&[12u64], |key| *key, read).await;
+
+    assert_eq!(wire::stamped(&failed.unwrap_err()).unwrap().interval(), Interval::new(12, 30));
+}
+
 /// kit A-10: the interval changes while the values are being read.
 async fn answered_while_changing_to(interval: Interval) -> Answer<u64> {
     let shard = shard();

@@ -139,6 +139,11 @@ async fn kit_a_32_no_keys_are_answered_without_a_request() {
     assert!(stage.client.get_partial(&[], How::default()).await.unwrap().missing.is_empty());
 
     assert!(stage.world.all_sent().is_empty());
+    assert_eq!(
+        (stage.client.metrics().calls, stage.client.metrics().failed_calls),
+        (2, 0),
+        "and are calls all the same"
+    );
 }
 
 #[tokio::test(start_paused = true)]

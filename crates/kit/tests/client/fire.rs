@@ -241,7 +241,9 @@ async fn the_longest_times_are_no_panic() {
 async fn a_large_request_is_sent_in_parts() {
     let keys: Vec<u64> = (0..100).map(|number| number * 100).collect();
     // A key of this world has eight bytes.
-    for (keys_max, bytes_max, parts) in [(30, usize::MAX, 4), (usize::MAX, 80, 10), (0, usize::MAX, 100), (7, 0, 100)] {
+    let all = usize::MAX;
+    let cases = [(30, all, 4), (all, 80, 10), (all, 15, 100), (30, 80, 10), (0, all, 100), (7, 0, 100)];
+    for (keys_max, bytes_max, parts) in cases {
         let options = Options { request_keys_max: keys_max, request_bytes_max: bytes_max, ..Options::default() };
         let stage = Stage::with(&[("a1", at(0, 10)), ("b1", at(0, 10))], options).await;
 
@@ -346,7 +348,7 @@ async fn a_value_that_a_host_was_not_asked_for_is_no_answer() {
 async fn a_host_that_repeats_a_value_and_leaves_one_out_is_not_the_best_one() {
     let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
     stage.world.host("a1", |host| (host.mood, host.reads) = (Mood::Confused { also: 1 }, Duration::from_micros(10)));
-    let keys = [5_000, 6_000];
+    let keys = [5_000, 6_000, 7_000];
     for _ in 0..200 {
         assert_eq!(stage.client.get_how(&keys, how(Mode::One)).await.unwrap(), values(&keys));
     }

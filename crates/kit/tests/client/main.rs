@@ -5,8 +5,10 @@
 
 mod calls;
 mod claims;
+mod failures;
 mod fire;
 mod map;
 mod modes;
 mod providers;
+mod standing;
 mod world;

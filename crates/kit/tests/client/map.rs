@@ -23,6 +23,60 @@ async fn kit_a_11_a_ping_an_answer_and_an_error_all_repair_the_map() {
     assert_eq!(stage.believed("a1"), Some(at(0, 40)), "a ping");
 }
 
+/// kit A-11: an error that comes before another one's answer, so that nobody has been pinged.
+#[tokio::test(start_paused = true)]
+async fn an_error_repairs_the_map_by_itself() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
+    stage.world.host("a1", |host| (host.mood, _) = (Mood::Broken, host.shard.serve(at(0, 30))));
+    stage.world.host("b1", |host| host.reads = Duration::from_millis(5));
+
+    stage.client.get(&[5_000]).await.unwrap();
+
+    assert_eq!(stage.believed("a1"), Some(at(0, 30)));
+    assert!(stage.world.pings().is_empty());
+}
+
+/// kit A-30: with the reply that tells it, and not with the next search.
+#[tokio::test(start_paused = true)]
+async fn a_key_is_asked_for_as_soon_as_somebody_is_known_to_serve_it() {
+    let stage = Stage::new(&[("a1", at(0, 10))]).await;
+    stage.world.host("a1", |host| (host.travels, _) = (Duration::from_millis(300), host.shard.serve(at(0, 20))));
+    let begun = stage.world.elapsed();
+
+    let found = stage.client.get(&[15_000]).await.unwrap();
+
+    assert_eq!(found, values(&[15_000]));
+    let took = (stage.world.elapsed() - begun).as_secs_f64();
+    assert!(took < 1.7, "{took} s: a ping after a second, and twice the way");
+}
+
+/// kit A-29: hosts are asked more often for as long as somebody waits, and no longer.
+#[tokio::test(start_paused = true)]
+async fn after_a_search_hosts_are_asked_once_a_period_again() {
+    let stage = Stage::new(&[("a1", at(0, 10))]).await;
+    stage.client.get(&[15_000]).await.unwrap_err();
+    stage.world.forget();
+
+    stage.pass(30.0).await;
+
+    assert!(stage.world.pings().len() <= 4, "{} pings in three periods", stage.world.pings().len());
+}
+
+/// kit A-12: who has not answered yet is not asked the same again, however short the period.
+#[tokio::test(start_paused = true)]
+async fn one_ping_at_a_time_is_on_its_way_to_a_host() {
+    let options = Options { ping_period: Duration::from_millis(20), ..Options::default() };
+    let stage = Stage::with(&[("a1", at(0, 10))], options).await;
+    stage.world.host("a1", |host| host.mood = Mood::Silent);
+    stage.pass(0.1).await;
+    stage.world.forget();
+
+    stage.pass(5.0).await;
+
+    // Each has its time-out of half a second.
+    assert!((8..=11).contains(&stage.world.pings().len()), "{} pings in five seconds", stage.world.pings().len());
+}
+
 #[tokio::test(start_paused = true)]
 async fn kit_a_11_23_a_late_answer_repairs_the_map_and_nothing_else() {
     let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;

@@ -154,7 +154,7 @@ async fn kit_a_39_a_trace_tells_of_a_second_request_and_of_one_that_was_forgone(
     let (found, trace) = (found.unwrap(), trace.unwrap());
     let told = |asked: &shardine_kit::Asked| (asked.cause, asked.fate.unwrap());
 
-    assert_eq!((found, trace.hedges()), (values(&[5_000]), 1));
+    assert_eq!((found, trace.hedges(), trace.searches), (values(&[5_000]), 1, 0));
     assert_eq!(&*trace.asked[0].host, "a1");
     assert_eq!(
         trace.asked.iter().map(told).collect::<Vec<_>>(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use shardine_kit::provider::{Error, Listing, Provider};
 use shardine_kit::{Client, Host, How, Identity, Interval, Mode, Options, Reply, Request, Shard, wire};
 use tokio::time::{Instant, sleep};
-use tonic::{Response, Status};
+use tonic::{Code, Response, Status};
 
 /// How a host treats requests, pings among them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,8 +27,10 @@ pub enum Mood {
     Cursed,
     /// Says that all keys are its own, and has no value of any.
     Empty,
-    /// Has the first key's value twice, and one of a key that it was not asked for, and none of any other.
+    /// Has the first key's value twice, one of a key that it was not asked for, and none of the last one.
     Confused { also: u64 },
+    /// Answers everything by this, and does not tell what it serves.
+    Says(Code),
 }
 
 /// How the list of hosts treats whoever reads it.
@@ -119,6 +121,7 @@ impl Request for Letters {
         match fake.mood {
             Mood::Silent => std::future::pending().await,
             Mood::Down => return Err(Status::unavailable("nobody listens")),
+            Mood::Says(code) => return Err(Status::new(code, "as the test wants it")),
             Mood::Cursed => panic!("{} is part of the test", host.address()),
             Mood::Well | Mood::Broken | Mood::Garbled | Mood::Empty | Mood::Confused { .. } => {}
         }
@@ -127,7 +130,15 @@ impl Request for Letters {
             match fake.mood {
                 Mood::Broken => Err(Status::internal("no disk")),
                 Mood::Empty => Ok(Vec::new()),
-                Mood::Confused { also } => Ok(vec![(keys[0], keys[0] * 10), (keys[0], keys[0] * 10), (also, 1)]),
+                Mood::Confused { also } => {
+                    let has = keys.iter().enumerate().filter(|(number, _)| *number == 0 || number + 1 < keys.len());
+                    Ok(has
+                        .map(|(_, key)| *key)
+                        .chain([keys[0]])
+                        .map(|key| (key, key * 10))
+                        .chain([(also, 1)])
+                        .collect())
+                }
                 _ => Ok(keys.iter().map(|key| (*key, key * 10 + fake.bias)).collect()),
             }
         };

@@ -39,6 +39,8 @@ struct Story {
     call: Call<Well>,
     millis: u64,
     sent: u64,
+    /// Chance.
+    roll: u64,
 }
 
 impl Story {
@@ -53,7 +55,7 @@ impl Story {
         let names: Vec<String> = hosts.iter().map(|(name, _)| (*name).to_owned()).collect();
         map.set_hosts(&names, |_, slot| Well { cost: u64::from(slot.0) + 1, p95 });
         let call = Call::new(mode, PATIENCE, ACTIVITY, positions.to_vec(), Moment::from_micros(0));
-        let mut story = Self { map, call, millis: 0, sent: 0 };
+        let mut story = Self { map, call, millis: 0, sent: 0, roll: 0 };
         hosts.iter().for_each(|(name, interval)| story.serves(name, *interval));
         story
     }
@@ -68,7 +70,7 @@ impl Story {
 
     fn step(&mut self, act: impl FnOnce(&mut Call<Well>, &Step<'_, Well>, &mut Vec<Action>)) -> Vec<String> {
         let view = self.map.view();
-        let step = Step { view: &view, now: Moment::from_micros(self.millis * 1_000), roll: 0 };
+        let step = Step { view: &view, now: Moment::from_micros(self.millis * 1_000), roll: self.roll };
         let mut actions = Vec::new();
         act(&mut self.call, &step, &mut actions);
         actions.into_iter().map(|action| self.told(action)).collect()
@@ -337,6 +339,19 @@ fn kit_a_31_at_the_deadline_a_key_of_nobody_is_told_and_nothing_else_awaited() {
     assert_eq!(story.verdict(), Some(Verdict::NoShard(vec![1])));
 }
 
+/// kit A-31: in the order of the call, whichever of them was the last to be nobody's.
+#[test]
+fn keys_of_nobody_are_told_in_the_order_of_the_call() {
+    let mut story = Story::new(Mode::All, &[("a", half())], &[1, 200, 2, 300]);
+    story.begin();
+    story.serves("a", Interval::EMPTY);
+    story.refuses("a");
+
+    story.millis = 2_000;
+
+    assert_eq!(story.verdict(), Some(Verdict::NoShard(vec![0, 1, 2, 3])));
+}
+
 #[test]
 fn kit_a_34_a_second_host_is_asked_after_the_usual_time_of_the_first() {
     let mut story = Story::new(Mode::Hedge, &[("a", Interval::WHOLE), ("b", Interval::WHOLE)], &[1, 2]);
@@ -350,6 +365,18 @@ fn kit_a_34_a_second_host_is_asked_after_the_usual_time_of_the_first() {
 
     assert_eq!(story.finds("b", &[0, 1]), ["cancel a [0, 1]"]);
     assert_eq!(story.verdict(), Some(Verdict::Found));
+}
+
+/// kit A-34: a second request is sent for a slow first one. What is asked for because something has failed is not doubled.
+#[test]
+fn who_is_asked_instead_is_not_hedged() {
+    let hosts = [("a", Interval::WHOLE), ("b", Interval::WHOLE), ("c", Interval::WHOLE)];
+    let mut story = Story::new(Mode::Hedge, &hosts, &[1]);
+    story.begin();
+
+    assert_eq!(story.fails("a"), ["send b [0]"]);
+
+    assert_eq!(story.at(400), [""; 0]);
 }
 
 /// Two hosts are asked instead of one, because they are cut otherwise: the first is taken back when both have answered.
@@ -378,6 +405,10 @@ fn kit_a_26_a_host_that_failed_has_half_of_the_pause_at_least() {
     assert_eq!(story.at(9), [""; 0]);
 
     assert_eq!(story.at(10), ["send a [0]"], "chance adds nothing here");
+    story.roll = u64::MAX;
+    story.fails("a");
+    assert_eq!(story.at(29), [""; 0]);
+    assert_eq!(story.at(30), ["send a [0]"], "and all of the other half here");
 }
 
 /// kit A-26: a retry is for keys that nobody else is asked for at the moment.

@@ -55,6 +55,33 @@ fn kit_a_5_of_equal_epochs_the_request_that_was_sent_later_wins() {
     assert_eq!(map.known("a").unwrap().interval, new);
 }
 
+/// kit A-5: what was said again was said later.
+#[test]
+fn a_word_that_was_repeated_is_as_new_as_its_last_time() {
+    let mut map = map(&["a"]);
+    let (old, new) = (Interval::new(0, 10), Interval::new(10, 20));
+    say(&mut map, "a", shard((1, 1), new), 1);
+    assert_eq!(say(&mut map, "a", shard((1, 1), new), 9), News::Same);
+
+    assert_eq!(say(&mut map, "a", shard((1, 1), old), 5), News::Old);
+
+    assert_eq!(map.known("a").unwrap().interval, new);
+}
+
+/// Hosts come and go for as long as a client lives.
+#[test]
+fn the_places_of_hosts_that_are_gone_are_used_again() {
+    let (mut map, mut slots) = (map(&["a", "b"]), BTreeSet::new());
+
+    for number in 0..100 {
+        map.set_hosts(&addresses(&["a", &format!("b{number}")]), |_, slot| {
+            slots.insert(slot);
+        });
+    }
+
+    assert_eq!(slots.len(), 1);
+}
+
 #[test]
 fn a_host_whose_clock_went_back_is_believed_again_in_the_end() {
     let mut map = map(&["a"]);
@@ -81,6 +108,7 @@ fn kit_a_13_a_host_that_left_the_list_is_in_the_map_no_more() {
     let mut map = map(&["a", "b"]);
     say(&mut map, "a", shard((1, 1), Interval::WHOLE), 1);
     say(&mut map, "b", shard((1, 1), Interval::WHOLE), 2);
+    assert_eq!(hosts_of(&mut map, 5), ["a", "b"]);
 
     map.set_hosts(&addresses(&["b", "c"]), |_, _| ());
 
