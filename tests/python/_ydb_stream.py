@@ -15,6 +15,7 @@ Status = codes.StatusIds
 
 
 def status(code):
+    # coordination W-4: statuses are compared by the names that YDB's own SDK has for the numbers
     return Status.StatusCode.Name(code)
 
 
@@ -44,6 +45,9 @@ class Stream:
     def _listen(self):
         try:
             for message in self.call:
+                # coordination W-6: what has no content, or is called unsupported, ends YDB's C++ client
+                kind = message.WhichOneof("response")
+                assert kind and not kind.startswith("unsupported"), message
                 if message.HasField("ping"):
                     self.pings.put(message.ping.opaque)
                     if self.answer_pings:

@@ -2,6 +2,7 @@
 token, and compares every answer with it. Bounded: a fixed seed and few examples. Ends with 0 if nothing was found.
 """
 
+import json
 import os
 import pathlib
 import socket
@@ -13,15 +14,16 @@ import urllib.request
 
 TOKEN = "a token for tools"
 
-# The first check that is relaxed, "schema-valid request rejected": whether a table has a sort key or a field, whether SQL stands behind it,
-# that two parameters exclude each other (`from` and `after`, `key` and `scan`) and that a deadline of 3 ms passes is nothing that OpenAPI
-# can say. What is allowed in general may be refused in particular; it must be refused by these codes, and never by a 5xx.
+# One check is told more than it knows, "schema-valid request rejected": whether a table has a sort key or a field, whether SQL stands
+# behind it, and that two parameters exclude each other (`from` and `after`, `key` and `scan`) is nothing that OpenAPI can say. What is
+# allowed in general may be refused in particular; it must be refused by these codes, and never by a 5xx. All others are as they come.
 CONFIG = """
 [checks]
-positive_data_acceptance.expected-statuses = ["2xx", 304, 400, 401, 403, 404, 408, 409, 412, 413, 422]
-# The checks' own list, and 408: a deadline of 0 has passed before anybody looks at what was sent.
-negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 408, 409, 415, 422, 428, 429, "5xx"]
+positive_data_acceptance.expected-statuses = ["2xx", 304, 400, 401, 403, 404, 409, 412, 413, 422]
 """
+# A deadline of a millisecond passes, or does not, as the machine likes, and is answered by 408 or 504 whatever else was sent. Deadlines
+# have tests of their own; here every request has time.
+TIMEOUT = "shardine-timeout-ms"
 
 
 def free_port():
@@ -40,6 +42,17 @@ def wait_until_served(port):
     raise SystemExit("the server did not come up")
 
 
+def without_deadlines(port):
+    """The document that the server serves, without the one parameter that makes answers a matter of time."""
+    asked = urllib.request.Request(f"http://127.0.0.1:{port}/openapi.json", headers={"Authorization": f"Bearer {TOKEN}"})
+    document = json.load(urllib.request.urlopen(asked))
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            if others := [each for each in operation.pop("parameters", []) if each["name"] != TIMEOUT]:
+                operation["parameters"] = others
+    return json.dumps(document)
+
+
 def main():
     examples = sys.argv[1] if len(sys.argv) > 1 else "2"
     binary = os.environ["SHARDINE_BIN"]
@@ -55,7 +68,9 @@ def main():
             create = [binary, "table", "create", "users", "--field", "name:string", "--field", "age:int64"]
             subprocess.run(create + ["--server", f"127.0.0.1:{grpc}", "--token", TOKEN], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             program = pathlib.Path(sys.executable).parent / "schemathesis"
-            run = [program, "--config-file", folder / "schemathesis.toml", "run", f"http://127.0.0.1:{http}/openapi.json"]
+            (folder / "openapi.json").write_text(without_deadlines(http))
+            run = [program, "--config-file", folder / "schemathesis.toml", "run", folder / "openapi.json"]
+            run += ["--url", f"http://127.0.0.1:{http}"]
             run += ["--header", f"Authorization: Bearer {TOKEN}", "--checks", "all", "--phases", "examples,coverage,fuzzing"]
             run += ["--max-examples", examples, "--seed", "20260101", "--generation-deterministic", "--continue-on-failure"]
             found = subprocess.run(run, cwd=folder, capture_output=True, text=True)

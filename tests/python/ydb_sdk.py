@@ -48,12 +48,12 @@ def owner_of(name, path):
 
 
 def discovery_leads_back_here(driver, path):
-    # coordination 1, 2, 3
+    # coordination 1, 2, 3, W-1, W-5
     stub = discovery_grpc.DiscoveryServiceStub(grpc.insecure_channel(ADDRESS))
     operation = stub.ListEndpoints(discovery_pb.ListEndpointsRequest(database="/local")).operation
     result = discovery_pb.ListEndpointsResult()
     assert operation.ready and operation.status == Status.SUCCESS and operation.result.Unpack(result)
-    assert [f"{e.address}:{e.port}" for e in result.endpoints] == [ADDRESS] and result.endpoints[0].node_id
+    assert [f"{e.address}:{e.port}" for e in result.endpoints] == [ADDRESS] and result.endpoints[0].node_id and not result.endpoints[0].ssl
     # coordination 6
     # coordination 7: there is one database here, and whatever a client calls it, it is meant
     for name in ("/nowhere", "", "no slash"):
@@ -96,7 +96,7 @@ def the_sdk_makes_changes_and_drops_nodes(driver, path):
 
 
 def a_description_is_whole(driver, path):
-    # coordination 18, 19
+    # coordination 18, 19, W-8
     node(path, read_consistency_mode=pb.CONSISTENCY_MODE_STRICT)
     operation = nodes().DescribeNode(pb.DescribeNodeRequest(path=path)).operation
     result = pb.DescribeNodeResult()
@@ -119,7 +119,7 @@ def wrong_node_calls_are_told_in_the_answer(driver, path):
     assert create("/other/locks", database="/local") == "BAD_REQUEST"
     assert create("/local", database="/local") == "BAD_REQUEST"
     assert create(path, database="/local") == "SUCCESS"
-    # coordination 5, 212: no database, an empty ticket
+    # coordination 5, 212, W-2: no database, an empty ticket
     assert create(path) == "SUCCESS"
     request = pb.DescribeNodeRequest(path=path)
     assert nodes().DescribeNode(request, metadata=[("x-ydb-auth-ticket", "")]).operation.status == Status.SUCCESS
@@ -142,7 +142,10 @@ def parameters_of_operations_change_nothing(driver, path):
         (stub.DropNode, pb.DropNodeRequest(path=path, operation_params=params)),
     ):
         operation = call(request).operation
-        assert operation.ready and operation.status == Status.SUCCESS, operation
+        # coordination W-3
+        assert operation.id == "" and operation.ready and operation.status == Status.SUCCESS, operation
+    refused = stub.DescribeNode(pb.DescribeNodeRequest(path="/local/nowhere")).operation
+    assert refused.ready and refused.status == Status.SCHEME_ERROR and refused.issues[0].message and refused.issues[0].severity, refused
 
 
 # Streams.
@@ -310,7 +313,7 @@ def watches_fire_once(driver, path):
 
 
 def a_lost_connection_keeps_what_it_holds(driver, path):
-    # coordination 53, 54, 56, 69
+    # coordination 53, 54, 56, 69, W-2
     node(path)
     a, b = Stream(path, timeout=5000), Stream(path)
     session = a.started()

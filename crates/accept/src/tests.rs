@@ -54,6 +54,7 @@ fn brief() -> Limits {
     Limits { header_time: Duration::from_millis(200), idle_time: Duration::from_millis(600), ..Limits::default() }
 }
 
+/// reliability F38, I81.
 #[tokio::test]
 async fn a_header_that_trickles_is_cut_off() {
     let door = open(brief()).await;
@@ -98,6 +99,7 @@ async fn an_answer_that_goes_on_for_longer_than_a_connection_may_rest_is_given_t
     assert!(whole.matches("tick").count() == 9 && whole.contains("end"), "{whole}");
 }
 
+/// reliability I81.
 #[tokio::test]
 async fn who_says_nothing_is_closed_too() {
     let door = open(brief()).await;
@@ -106,6 +108,7 @@ async fn who_says_nothing_is_closed_too() {
     assert_eq!(answer(&mut stream).await, "");
 }
 
+/// reliability F39, S13.
 #[tokio::test]
 async fn above_the_cap_connections_are_closed_and_places_come_back() {
     let door = open(Limits { connections_max: 1, ..Limits::default() }).await;

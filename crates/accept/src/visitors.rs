@@ -67,6 +67,7 @@ impl Drop for Admission {
 mod tests {
     use super::*;
 
+    /// reliability F39, S13.
     #[test]
     fn one_address_cannot_take_all_places() {
         let limits = Limits { connections_max: 3, connections_per_address_max: 2, ..Limits::default() };

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use shardine_testkit::sql_server::{Kind, Shared};
 use shardine_testkit::{Client, Cluster, Dir, PATIENCE, Reply, find_binary, wait_for};
 
+/// reliability I24.
 #[test]
 fn any_node_answers_any_key() {
     let cluster = Cluster::form(3, &[], &[]).unwrap();

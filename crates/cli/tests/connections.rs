@@ -44,9 +44,9 @@ fn break_off(stream: TcpStream) {
 }
 
 /// A hand on the SQLite file, so that nobody else writes to it; let go when dropped.
-struct Held(Child);
+struct SqliteLock(Child);
 
-fn hold(server: &Shardine) -> Held {
+fn hold(server: &Shardine) -> SqliteLock {
     let mut command = Command::new("sqlite3");
     command.args(["-cmd", ".timeout 10000"]).arg(server.sqlite_path());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -54,10 +54,10 @@ fn hold(server: &Shardine) -> Held {
     let mut line = [0; 5];
     child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
     assert_eq!(&line, b"held\n");
-    Held(child)
+    SqliteLock(child)
 }
 
-impl Drop for Held {
+impl Drop for SqliteLock {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -222,6 +222,7 @@ fn strangers_do_not_shut_the_door() {
 }
 
 /// The limit is that of the node, however its connections are spread over lanes.
+/// reliability F39, S13.
 #[test]
 fn the_limit_of_connections_is_that_of_the_whole_node() {
     let server = start(Sql::None, &["--lanes", "2", "--connections-max", "10"]);

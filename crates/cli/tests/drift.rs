@@ -12,6 +12,7 @@ fn call(client: &mut Client, line: &str) -> Reply {
 
 /// write-back 112: it is told at start, with what to do about it. Until that is done memory is served and keeps what
 /// SQL cannot take.
+/// reliability F20, I54.
 #[test]
 fn write_back_112_a_changed_table_is_told_at_start_with_its_remedy() {
     for kind in [Kind::Postgres, Kind::MariaDb] {

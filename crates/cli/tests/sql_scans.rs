@@ -168,6 +168,7 @@ fn records_132_a_position_with_more_rows_than_a_page() {
     });
 }
 
+/// reliability I23.
 #[test]
 fn records_132_scans_among_writers_and_kicks() {
     const ROWS: usize = 240;

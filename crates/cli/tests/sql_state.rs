@@ -176,6 +176,7 @@ fn verify_looks_again_where_a_row_changed_while_sql_was_read() {
     });
 }
 
+/// reliability I55.
 #[test]
 fn writeback_status_says_how_far_sql_is_behind() {
     let postgres = SqlServer::start(Kind::Postgres, Sync::Off, &[]).unwrap();
@@ -204,6 +205,7 @@ fn writeback_status_says_how_far_sql_is_behind() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("backend_unavailable"));
 }
 
+/// reliability F18, I50.
 #[test]
 fn write_back_113_a_row_that_sql_does_not_take_is_listed_retried_and_discarded() {
     let shared = Shared::database(Kind::Postgres).unwrap();

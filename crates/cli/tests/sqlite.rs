@@ -109,6 +109,7 @@ fn a_row_that_was_in_sql_already_is_found() {
     assert_eq!(sqlite(&server, LOOK), "lili|8|Lili|21\n");
 }
 
+/// reliability I48.
 #[test]
 fn a_deleted_record_leaves_a_tombstone_and_lives_again_above_it() {
     let server = start_with_users();

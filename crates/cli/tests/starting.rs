@@ -69,6 +69,7 @@ fn an_empty_password_never_gets_in() {
     assert!(!status.status.success());
 }
 
+/// reliability I95, S1.
 #[test]
 fn doors_that_others_reach_want_a_token() {
     let dir = Dir::new().unwrap();

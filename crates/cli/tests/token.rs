@@ -39,6 +39,7 @@ fn grpc(server: &Shardine, words: &[&str], token: Option<&str>) -> Output {
     command.output().unwrap()
 }
 
+/// reliability F42, I83.
 #[test]
 fn the_redis_door_wants_the_token_first() {
     let server = start();
@@ -80,6 +81,7 @@ fn redis_cli_gives_the_token() {
     assert_eq!(run(Some(TOKEN)), "1\n");
 }
 
+/// reliability F42, I83.
 #[test]
 fn the_http_door_wants_a_bearer() {
     let server = start();
@@ -95,6 +97,7 @@ fn the_http_door_wants_a_bearer() {
     assert!(rest.contains("kv"), "{rest}");
 }
 
+/// reliability F42, I83.
 #[test]
 fn the_grpc_door_wants_the_token_in_its_metadata() {
     let server = start();

@@ -53,7 +53,7 @@ pub use shardine_model::ErrorCode;
 
 use self::error::Verdict;
 use self::numbers::Numbers;
-use self::way::{Attempt, Errand, Nature, Way};
+use self::way::{Attempt, Nature, PendingRequest, Way};
 use crate::doors::Doors;
 
 /// How long a call may take if nothing is said.
@@ -163,7 +163,7 @@ impl Records {
     /// A page of a table, or of the rows of one key in sort order.
     pub async fn scan(&self, scan: &Scan) -> Result<Page, Error> {
         let position = scan.partition().map(Position::of_key);
-        let errand = Errand { position, nature: Nature::Read, until: self.until() };
+        let errand = PendingRequest { position, nature: Nature::Read, until: self.until() };
         let page = self.way.go(&errand, |attempt| {
             let asked = scan.to_message();
             async move {
@@ -179,7 +179,7 @@ impl Records {
     /// Makes a table; one that is there already stays as it is ([`Records::table`] tells what it is).
     pub async fn create_table(&self, table: &Table) -> Result<(), Error> {
         // A second one is refused, so it may be asked for until there is an answer, like a read.
-        let errand = Errand { position: None, nature: Nature::Read, until: self.until() };
+        let errand = PendingRequest { position: None, nature: Nature::Read, until: self.until() };
         let made = self.way.go(&errand, |attempt| {
             let asked = table.to_message();
             async move {
@@ -195,7 +195,7 @@ impl Records {
 
     /// A table's definition; `None` if there is no such table.
     pub async fn table(&self, name: &str) -> Result<Option<Table>, Error> {
-        let errand = Errand { position: None, nature: Nature::Read, until: self.until() };
+        let errand = PendingRequest { position: None, nature: Nature::Read, until: self.until() };
         let found = self.way.go(&errand, |attempt| {
             let asked = v1::ShowTableRequest { name: name.to_owned() };
             async move {
@@ -214,17 +214,17 @@ impl Records {
     }
 
     /// A read that may be old goes to anybody: the node that is asked chooses the replica.
-    fn reading(&self, row: &Row) -> Errand {
+    fn reading(&self, row: &Row) -> PendingRequest {
         let position = self.stale.is_none().then(|| Position::of_key(&row.key));
-        Errand { position, nature: Nature::Read, until: self.until() }
+        PendingRequest { position, nature: Nature::Read, until: self.until() }
     }
 
-    async fn changing(&self, key: &[u8]) -> Errand {
+    async fn changing(&self, key: &[u8]) -> PendingRequest {
         let nature = match &self.numbers {
             Some(numbers) => Nature::Numbered(numbers.next().await),
             None => Nature::Change,
         };
-        Errand { position: Some(Position::of_key(key)), nature, until: self.until() }
+        PendingRequest { position: Some(Position::of_key(key)), nature, until: self.until() }
     }
 
     fn until(&self) -> Instant {

@@ -36,6 +36,7 @@ impl Stage {
 }
 
 /// coordination 55, 115, 167, 168.
+/// reliability I71.
 #[test]
 fn the_next_worker_leads_when_the_leader_has_died() {
     let stage = Stage::new();

@@ -92,6 +92,36 @@ fn resident_bytes() -> u64 {
 
 /// 100,000 semaphores and 10,000 sessions that hold ten each and wait for one: far within 1 GiB, and the group's own
 /// count of its bytes is not too low.
+/// reliability F26: thousands wait for one semaphore and expire together, all but the last; who is left is next, and others went on.
+#[test]
+fn thousands_may_queue_and_expire_together() {
+    const CROWD: u64 = 5_000;
+    let mut coord = with_session();
+    for _ in 1..=CROWD {
+        attach(&mut coord);
+    }
+    apply(&mut coord, &Command::Create { by: by(1), name: "crowded", limit: 1, data: b"" });
+    for session in 1..=CROWD {
+        apply(&mut coord, &acquire(session, "crowded", b""));
+    }
+    let waiting = coord.describe(NODE, "crowded", true, true).unwrap().waiters;
+    let order: Vec<u64> = waiting.iter().map(|claim| claim.session.0).collect();
+    assert_eq!(order, (2..=CROWD).collect::<Vec<_>>(), "whoever asked first stands first");
+
+    let mut entry = Vec::new();
+    open_entry(&mut entry);
+    for session in 1..CROWD {
+        Command::Expire(by(session)).encode(&mut entry);
+    }
+    coord.apply(&entry, |_, _, _| {}).unwrap();
+    apply(&mut coord, &Command::Create { by: by(CROWD + 1), name: "other", limit: 1, data: b"" });
+
+    let left = coord.describe(NODE, "crowded", true, true).unwrap();
+    let owners: Vec<u64> = left.owners.iter().map(|claim| claim.session.0).collect();
+    assert_eq!((owners, left.waiters.len()), (vec![CROWD], 0));
+    assert_eq!(apply(&mut coord, &acquire(CROWD + 1, "other", b"")), Outcome::Acquired);
+}
+
 #[test]
 fn a_large_group_is_small() {
     let before = resident_bytes();

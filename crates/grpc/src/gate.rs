@@ -13,7 +13,7 @@ use tokio::time::timeout_at;
 use crate::deadline::Deadline;
 use crate::status::status_of;
 
-/// Probes come without a token, and must get through when the house is full.
+/// Probes come without a token, and must get through when the server is full.
 const OPEN_PREFIX: &str = "/grpc.health.v1.Health/";
 
 /// How long after the deadline a handler may take to say so itself. What ends here was still reading its body.

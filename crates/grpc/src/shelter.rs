@@ -114,6 +114,7 @@ mod tests {
     }
 
     /// What tonic calls INTERNAL and OUT_OF_RANGE.
+    /// reliability S11.
     #[tokio::test]
     async fn messages_that_cannot_be_taken_are_the_senders_mistake() {
         let service = || crate::service(shardine_fake::FakeEngine::new(), crate::Options::default());

@@ -231,6 +231,22 @@ async fn a_value_of_the_largest_size_goes_both_ways() {
     assert!(record.fields[0].value == value(Kind::Blob(photo)));
 }
 
+/// reliability S11: a header above its limit is refused, and whoever sent it may go on.
+#[tokio::test]
+async fn a_header_has_a_limit() {
+    let Door { channel, .. } = open(GateOptions::default()).await;
+    let mut cluster = ClusterClient::new(channel);
+    let with_padding = |bytes: usize| {
+        let mut request = Request::new(v1::StatusRequest {});
+        request.metadata_mut().insert("x-padding", "p".repeat(bytes).parse().unwrap());
+        request
+    };
+
+    assert!(cluster.status(with_padding(4 << 10)).await.is_ok());
+    assert!(cluster.status(with_padding(64 << 10)).await.is_err());
+    assert!(cluster.status(with_padding(0)).await.is_ok());
+}
+
 #[tokio::test]
 async fn only_the_token_opens_and_probes_need_none() {
     let gate = GateOptions { token: Some("secret".into()), ..GateOptions::default() };

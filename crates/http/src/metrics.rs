@@ -239,6 +239,22 @@ mod tests {
         }
     }
 
+    /// reliability S26: what labels say is numbers, names of tables, and words of our own lists; never a key.
+    #[test]
+    fn labels_have_few_values() {
+        let known =
+            ["shard", "group", "table", "door", "kind", "code", "reason", "statement", "version", "lane", "node", "le"];
+        let text = page();
+        let labelled = text.lines().filter_map(|line| line.split_once('{')?.1.split_once('}'));
+
+        for (labels, _) in labelled {
+            for label in labels.split("\",") {
+                let (name, _) = label.split_once("=\"").unwrap();
+                assert!(known.contains(&name), "{name} is no label that is known to have few values: {labels}");
+            }
+        }
+    }
+
     /// Names are a promise to those who have dashboards.
     #[test]
     fn the_page_of_names_is_the_page_of_measures() {

@@ -1,4 +1,4 @@
-//! What the forms of this room have in common.
+//! What the forms of this crate have in common.
 
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
 use shardine_model::{DoorAddresses, NodeId, Placement, ReplicaId, limits};

@@ -1,4 +1,4 @@
-//! Words shared by all rooms: ids, values, tables, keys, positions, commands, entries, replies, errors, limits.
+//! Words shared by all crates: ids, values, tables, keys, positions, commands, entries, replies, errors, limits.
 //!
 //! Pure: no clock, randomness, I/O or async. What is stored or sent is defined here byte for byte (`docs/encoding.md`).
 

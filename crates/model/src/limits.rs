@@ -1,4 +1,4 @@
-//! Every maximum of the house in one place, each with its reason.
+//! Every maximum of the project in one place, each with its reason.
 
 /// Bytes of a table, field or sort-part name. PostgreSQL cuts identifiers at 63 bytes without a word.
 pub const NAME_BYTES_MAX: usize = 63;

@@ -3,7 +3,7 @@
 use shardine_model::{FieldsView, Position, RowKey, TableId, Timestamp};
 
 use crate::derived::Change;
-use crate::index::Place;
+use crate::index::SlotHandle;
 use crate::record::{Big, Slot, Versions, Wide, open_packed};
 use crate::slot::Content;
 use crate::state::Records;
@@ -42,7 +42,7 @@ impl Records {
     #[inline]
     pub(crate) fn overwrite(
         &mut self,
-        place: Place,
+        place: SlotHandle,
         row: RowKey<'_>,
         before: (Versions, usize),
         versions: Versions,
@@ -61,7 +61,7 @@ impl Records {
     /// Gives a row other numbers, and leaves its fields as they are.
     pub(crate) fn renumber(
         &mut self,
-        place: Place,
+        place: SlotHandle,
         position: Position,
         row: RowKey<'_>,
         before: (Versions, usize),

@@ -28,7 +28,7 @@ pub(crate) struct Index {
 
 /// Where a slot was found: good until the next row is put or removed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SlotHandle {
     pub segment: usize,
     bucket: usize,
 }
@@ -139,19 +139,19 @@ impl Index {
 
     /// Finds a slot for whoever looks at it, and then changes it.
     #[inline]
-    pub fn place(&self, position: Position, row: RowKey<'_>) -> Option<Place> {
+    pub fn place(&self, position: Position, row: RowKey<'_>) -> Option<SlotHandle> {
         let segment = self.segment_of(position, row);
         let bucket = self.segments[segment].bucket(self.hasher, row)?;
-        Some(Place { segment, bucket })
+        Some(SlotHandle { segment, bucket })
     }
 
     #[inline]
-    pub fn at(&self, place: Place) -> Option<&Slot> {
+    pub fn at(&self, place: SlotHandle) -> Option<&Slot> {
         self.segments[place.segment].slot(place.bucket)
     }
 
     #[inline]
-    pub fn at_mut(&mut self, place: Place) -> Option<&mut Slot> {
+    pub fn at_mut(&mut self, place: SlotHandle) -> Option<&mut Slot> {
         self.segments[place.segment].slot_mut(place.bucket)
     }
 

@@ -8,7 +8,7 @@ use shardine_model::{
 
 use crate::apply::Sink;
 use crate::evaluate::{Changes, value_of};
-use crate::index::Place;
+use crate::index::SlotHandle;
 use crate::merge::{Merged, merge_packed, merge_wide, needs_wide, widen};
 use crate::record::{Big, Slot, Versions, Wide, open_packed};
 use crate::slot::Content;
@@ -19,7 +19,7 @@ pub(crate) struct Put<'c, 'a> {
     pub table: &'c Table,
     pub position: Position,
     /// Where the record lies.
-    pub place: Option<Place>,
+    pub place: Option<SlotHandle>,
     pub before: Versions,
     pub command: &'c Command<'a>,
     /// Starts from an empty record instead of what is there.

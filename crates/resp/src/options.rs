@@ -101,6 +101,29 @@ impl Default for Options {
 mod tests {
     use super::*;
 
+    /// reliability I88: were the comparison to end at the first wrong byte, one would take thousands of times as long as the other.
+    #[test]
+    fn a_guess_takes_as_long_wherever_it_is_wrong() {
+        let password = Password::new(vec![b'x'; 1 << 20]);
+        let (mut early, mut late) = (vec![b'x'; 1 << 20], vec![b'x'; 1 << 20]);
+        (early[0], late[(1 << 20) - 1]) = (b'y', b'y');
+
+        let (early, late) = (shortest(|| password.matches(&early)), shortest(|| password.matches(&late)));
+
+        assert!(late < early * 20 && early < late * 20, "{early:?} and {late:?}");
+    }
+
+    /// The shortest of several times: what the machine does meanwhile makes none of them shorter.
+    #[allow(clippy::disallowed_methods, reason = "a test of time looks at the clock")]
+    fn shortest(guess: impl Fn() -> bool) -> std::time::Duration {
+        let measured = (0..20).map(|_| {
+            let begun = std::time::Instant::now();
+            assert!(!guess());
+            begun.elapsed()
+        });
+        measured.min().unwrap()
+    }
+
     #[test]
     fn only_the_very_password_matches() {
         let password = Password::new("secret");

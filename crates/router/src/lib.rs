@@ -41,7 +41,7 @@ pub use response::{
     RouteList, ScanPage, ScannedRow, ShardRoute, ShardStatus, SqlError, TableWriteback, VerifiedPage, WritebackReport,
     WritebackStatus,
 };
-pub use routes::{Moved, Place, Route, Routes};
+pub use routes::{Moved, Route, Routes, ShardWay};
 pub use shard_map::{ShardMap, ShardPlace};
 pub use shardine_model::{BadMap, ClusterMap, DoorAddresses, NodeEntry};
 pub use wire::{RemoteCall, ShardAsk};

@@ -28,7 +28,7 @@ pub enum Route {
 
 /// A shard of records and the way to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ShardWay {
     pub shard: ShardId,
     pub bounds: Bounds,
     pub epoch: Epoch,
@@ -65,7 +65,7 @@ pub struct Routes {
     leads: BTreeMap<ShardId, Lead>,
     lanes: BTreeMap<ShardId, usize>,
     away: BTreeSet<NodeId>,
-    places: Vec<Place>,
+    places: Vec<ShardWay>,
 }
 
 impl Routes {
@@ -90,14 +90,14 @@ impl Routes {
 
     /// All shards of records, in routing order.
     #[must_use]
-    pub fn places(&self) -> &[Place] {
+    pub fn places(&self) -> &[ShardWay] {
         &self.places
     }
 
     /// The shard of a position; the first one, where a bound parts its rows. `None` in a gap.
     #[inline]
     #[must_use]
-    pub fn find(&self, position: Position) -> Option<&Place> {
+    pub fn find(&self, position: Position) -> Option<&ShardWay> {
         let behind = self.places.partition_point(|place| place.bounds.lo.position <= position);
         let mut at = behind.checked_sub(1)?;
         // Bounds inside of a position are rare, and then there are few.
@@ -113,7 +113,7 @@ impl Routes {
 
     /// The shard of a row.
     #[must_use]
-    pub fn find_row(&self, position: Position, row: RowKey<'_>) -> Option<&Place> {
+    pub fn find_row(&self, position: Position, row: RowKey<'_>) -> Option<&ShardWay> {
         let behind = self.places.partition_point(|place| place.bounds.lo.is_before(position, row));
         let place = &self.places[behind.checked_sub(1)?];
         place.bounds.contains(position, row).then_some(place)
@@ -167,7 +167,7 @@ impl Routes {
         }
     }
 
-    fn shard_route(&self, place: &Place) -> ShardRoute {
+    fn shard_route(&self, place: &ShardWay) -> ShardRoute {
         let leader = match place.route {
             Route::Here { .. } => Some(self.node),
             Route::There(node) => Some(node),
@@ -318,8 +318,8 @@ impl Routes {
 
     fn lay_out(&mut self) {
         let records = self.groups.values().filter(|group| group.shard.kind() == GroupKind::Records);
-        let mut places: Vec<Place> = records
-            .map(|group| Place {
+        let mut places: Vec<ShardWay> = records
+            .map(|group| ShardWay {
                 shard: group.shard,
                 bounds: group.bounds.clone(),
                 epoch: group.epoch,
@@ -331,7 +331,7 @@ impl Routes {
     }
 }
 
-impl Place {
+impl ShardWay {
     /// What a request for it is routed by.
     #[must_use]
     pub fn request_epoch(&self, catalogue: CatalogueVersion) -> RequestEpoch {

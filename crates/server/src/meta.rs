@@ -31,7 +31,7 @@ use crate::topology::Topology;
 use crate::{owner_thread, restore};
 
 /// What has become of a command.
-pub(crate) type Done = Box<dyn FnOnce(Result<Reply, Refusal>) + Send>;
+pub(crate) type OnReply = Box<dyn FnOnce(Result<Reply, Refusal>) + Send>;
 
 /// How long whoever waits for an answer here waits for it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ pub(crate) enum MetaMessage {
     /// A command for whoever leads the group.
     Ask {
         command: Box<Command>,
-        done: Done,
+        done: OnReply,
     },
     /// One that another node has for this one. It is not passed on.
     Submit {
@@ -96,7 +96,7 @@ impl MetaHandle {
     }
 
     /// Has the leader of the map's group execute a command, wherever it is.
-    pub fn ask(&self, command: Command, done: Done) {
+    pub fn ask(&self, command: Command, done: OnReply) {
         let ask = MetaMessage::Ask { command: Box::new(command), done };
         if let Err(SendError(MetaMessage::Ask { done, .. })) = self.messages.send(ask) {
             done(Err(stopping()));

@@ -1,4 +1,4 @@
-//! Addresses as the doors of this desk read them: `table:key`, always with the table. The text form itself is the model's
+//! Addresses as the doors of this service read them: `table:key`, always with the table. The text form itself is the model's
 //! (`model/src/address.rs`).
 
 use shardine_model::{ErrorCode, FieldType, Refusal, Value, address};

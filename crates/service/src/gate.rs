@@ -79,6 +79,29 @@ mod tests {
         assert_eq!(gate.enter(None).unwrap_err().code, ErrorCode::Unauthenticated);
     }
 
+    /// reliability I88: were the comparison to end at the first wrong byte, one would take thousands of times as long as the other.
+    #[test]
+    fn a_token_takes_as_long_wherever_it_is_wrong() {
+        let gate = gate(Some(&"x".repeat(1 << 20)), 1);
+        let wrong_at = |at: usize| {
+            let mut header = format!("Bearer {}", "x".repeat(1 << 20)).into_bytes();
+            header[7 + at] = b'y';
+            header
+        };
+        let shortest = |header: &[u8]| {
+            let measured = (0..20).map(|_| {
+                let begun = std::time::Instant::now();
+                assert!(!gate.knows(Some(header)));
+                begun.elapsed()
+            });
+            measured.min().unwrap()
+        };
+
+        let (early, late) = (shortest(&wrong_at(0)), shortest(&wrong_at((1 << 20) - 1)));
+
+        assert!(late < early * 20 && early < late * 20, "{early:?} and {late:?}");
+    }
+
     #[test]
     fn a_full_house_answers_busy_until_somebody_leaves() {
         let gate = gate(None, 1);

@@ -1,4 +1,4 @@
-//! the service behind the gRPC and HTTP doors: turns owned requests into calls of the engine, and responses into results.
+//! The service behind the gRPC and HTTP doors: turns owned requests into calls of the engine, and responses into results.
 //!
 //! What both doors must do alike stands here once: addresses and values as text, checks against definitions, the
 //! deadline rules (records 34), waiting for SQL (records 32), and who may enter. It knows no protocol: no

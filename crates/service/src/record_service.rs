@@ -1,4 +1,4 @@
-//! The record_service: carries a checked request into the engine, waits for the response until the deadline, and says what it means.
+//! The record service: carries a checked request into the engine, waits for the response until the deadline, and says what it means.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The record_service against a engine in memory.
+//! The record service against a engine in memory.
 
 use std::sync::Arc;
 use std::time::Duration;

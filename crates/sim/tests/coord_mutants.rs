@@ -20,16 +20,19 @@ fn a_grant_beyond_the_limit_is_caught() {
     is_caught_within(CoordMutant::GrantsBeyondTheLimit, 30);
 }
 
+/// reliability I62.
 #[test]
 fn a_queue_that_is_served_from_its_end_is_caught() {
     is_caught_within(CoordMutant::LastComeFirstServed, 30);
 }
 
+/// reliability I63.
 #[test]
 fn a_grant_to_the_dead_is_caught() {
     is_caught_within(CoordMutant::GrantsToTheDead, 30);
 }
 
+/// reliability I59.
 #[test]
 fn a_number_of_an_acquire_that_comes_again_is_caught() {
     is_caught_within(CoordMutant::OrderIdsComeAgain, 60);

@@ -55,6 +55,7 @@ fn a_forgotten_increment_is_caught() {
     is_caught_within(Mutant::MergedIncrementsForgetOne, 150);
 }
 
+/// reliability F22, I47.
 #[test]
 fn a_load_that_overwrites_is_caught() {
     is_caught_within(Mutant::LoadOverwrites, 100);
@@ -101,6 +102,7 @@ fn a_flush_answered_before_sql_is_caught() {
     is_caught_within(Mutant::AckBeforeSql, 100);
 }
 
+/// reliability I49.
 #[test]
 fn an_unknown_outcome_that_counts_as_written_is_caught() {
     is_caught_within(Mutant::UnknownCountsAsWritten, 100);
@@ -111,6 +113,7 @@ fn a_conflict_that_counts_as_written_is_caught() {
     is_caught_within(Mutant::ConflictIsWritten, 400);
 }
 
+/// reliability I56.
 #[test]
 fn a_change_answered_before_sql_has_it_is_caught() {
     is_caught_within(Mutant::ThroughBeforeWritten, 100);

@@ -229,6 +229,7 @@ mod tests {
         assert!(matches!(nobodys.save_file(NodeFile::Peers, b""), Err(Error::IdentityMissing { .. })));
     }
 
+    /// reliability I31.
     #[test]
     fn a_second_process_is_refused() {
         let (_parent, data) = adopted();
@@ -248,6 +249,7 @@ mod tests {
         drop(data);
     }
 
+    /// reliability I31.
     #[test]
     fn a_directory_of_another_cluster_or_node_is_refused() {
         let (_parent, data) = adopted();

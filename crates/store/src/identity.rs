@@ -152,6 +152,7 @@ mod tests {
         assert!(older.to_string().contains("move the data directory away"), "{older}");
     }
 
+    /// reliability I29.
     #[test]
     fn every_flipped_bit_is_noticed() {
         let good = lili().encode().into_bytes();

@@ -35,7 +35,7 @@ const UNFINISHED_ENDING: &str = ".unfinished";
 
 /// Names one snapshot. Ordered as they come to be: a replica's follow those of the replicas before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct SnapshotId {
     pub(crate) replica: ReplicaId,
     pub(crate) index: u64,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Snapshots {
 #[derive(Debug, Default)]
 struct State {
     /// The newest one of each shard that is on disk for good.
-    newest: BTreeMap<ShardId, Place>,
+    newest: BTreeMap<ShardId, SnapshotId>,
     /// Replicas up to this one have been removed: what is still being written of them is not kept.
     removed: BTreeMap<ShardId, ReplicaId>,
     /// Whole snapshots from peers that wait to be installed.
@@ -92,13 +92,13 @@ impl Snapshots {
     }
 
     /// The snapshots of a shard that are whole, oldest first.
-    pub(crate) fn list(&self, shard: ShardId) -> Result<Vec<Place>, Error> {
+    pub(crate) fn list(&self, shard: ShardId) -> Result<Vec<SnapshotId>, Error> {
         let dir = self.shard_dir(shard);
         if !self.files.disk().is_dir(&dir) {
             return Ok(Vec::new());
         }
         let names = self.files.disk().list(&dir).map_err(Error::io("list", &dir))?;
-        let mut places: Vec<Place> = names.iter().filter_map(|name| parse(name)).collect();
+        let mut places: Vec<SnapshotId> = names.iter().filter_map(|name| parse(name)).collect();
         places.sort_unstable();
         Ok(places)
     }
@@ -108,7 +108,7 @@ impl Snapshots {
         self.list(shard)?.pop().map(|place| self.open_one(shard, place)).transpose()
     }
 
-    pub(crate) fn open_one(&self, shard: ShardId, place: Place) -> Result<SnapshotReader, Error> {
+    pub(crate) fn open_one(&self, shard: ShardId, place: SnapshotId) -> Result<SnapshotReader, Error> {
         SnapshotReader::open(&self.files, self.path(shard, place), self.cluster, shard, place)
     }
 
@@ -161,7 +161,7 @@ impl Snapshots {
         let (shard, replica) = (finished.header.shard, finished.header.replica);
         let mut state = self.state();
         self.check_not_removed(&state, shard, replica)?;
-        let place = Place { replica, index: finished.header.meta.index };
+        let place = SnapshotId { replica, index: finished.header.meta.index };
         let path = self.path(shard, place);
         finished.rename(&path)?;
         self.files.sync_dir(&self.shard_dir(shard))?;
@@ -176,7 +176,7 @@ impl Snapshots {
     }
 
     /// Notes which snapshot a shard goes on from, and removes those before it.
-    pub(crate) fn keep_newest(&self, shard: ShardId, newest: Place) -> Result<(), Error> {
+    pub(crate) fn keep_newest(&self, shard: ShardId, newest: SnapshotId) -> Result<(), Error> {
         self.state().newest.insert(shard, newest);
         self.remove_before(shard, newest)
     }
@@ -200,14 +200,14 @@ impl Snapshots {
             if is_gone { state.staged.remove(&shard) } else { None }
         };
         drop(staged);
-        let next = Place { replica: ReplicaId(replica.0.saturating_add(1)), index: 0 };
+        let next = SnapshotId { replica: ReplicaId(replica.0.saturating_add(1)), index: 0 };
         self.remove_before(shard, next)?;
         // Somebody may still be writing there.
         let _ = self.files.disk().remove_dir(&self.shard_dir(shard));
         Ok(())
     }
 
-    fn remove_before(&self, shard: ShardId, place: Place) -> Result<(), Error> {
+    fn remove_before(&self, shard: ShardId, place: SnapshotId) -> Result<(), Error> {
         let older = self.list(shard)?.into_iter().filter(|older| *older < place);
         older.into_iter().try_for_each(|older| self.files.remove(&self.path(shard, older)))
     }
@@ -223,7 +223,7 @@ impl Snapshots {
         self.dir.join(shard.to_string())
     }
 
-    pub(crate) fn path(&self, shard: ShardId, place: Place) -> PathBuf {
+    pub(crate) fn path(&self, shard: ShardId, place: SnapshotId) -> PathBuf {
         self.shard_dir(shard).join(format!("{:020}-{:020}{ENDING}", place.replica.0, place.index))
     }
 
@@ -234,7 +234,7 @@ impl Snapshots {
 }
 
 /// The place that the name of a snapshot tells.
-fn parse(name: &str) -> Option<Place> {
+fn parse(name: &str) -> Option<SnapshotId> {
     let (replica, index) = name.strip_suffix(ENDING)?.split_once('-')?;
-    Some(Place { replica: ReplicaId(replica.parse().ok()?), index: index.parse().ok()? })
+    Some(SnapshotId { replica: ReplicaId(replica.parse().ok()?), index: index.parse().ok()? })
 }

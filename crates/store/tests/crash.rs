@@ -178,6 +178,7 @@ impl World {
     }
 }
 
+/// reliability I28, I32.
 #[test]
 fn records_74_what_was_acknowledged_survives_whatever_happens() {
     for seed in seeds() {

@@ -237,6 +237,7 @@ fn many_threads_write_at_once_and_each_is_told_when_its_own_is_there() {
     });
 }
 
+/// reliability F7.
 #[test]
 fn a_fault_of_one_caller_ends_the_log_for_all() {
     let ground = Ground::Memory(MemoryDisk::new(1));

@@ -79,6 +79,7 @@ fn check_damage_stops_its_own(ground: &Ground, byte: usize, frames: u64) {
     }
 }
 
+/// reliability I29.
 #[test]
 fn records_74_every_flipped_bit_before_the_last_write_stops_its_own() {
     on_both(|ground| {

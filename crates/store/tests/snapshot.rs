@@ -133,6 +133,7 @@ fn whoever_reads_one_reads_it_to_the_end() {
     });
 }
 
+/// reliability I32.
 #[test]
 fn an_unfinished_snapshot_does_not_count_and_is_removed_at_the_start() {
     on_both(|ground| {
@@ -153,6 +154,7 @@ fn an_unfinished_snapshot_does_not_count_and_is_removed_at_the_start() {
     });
 }
 
+/// reliability I29.
 #[test]
 fn every_flipped_bit_is_noticed() {
     let good = bytes_of(&[b"lili", b"", b"users"]);

@@ -124,6 +124,7 @@ mod tests {
         assert_eq!(admit(who(1, 4, 31), 1), Err(Refusal::OldCopy { node: NodeId(1), incarnation: 4 }));
     }
 
+    /// reliability I8.
     #[test]
     fn other_clusters_and_calls_for_somebody_else_are_refused_by_name() {
         let foreign = Who { cluster: 8, ..who(2, 5, 50) };

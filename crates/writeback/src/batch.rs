@@ -84,6 +84,7 @@ mod tests {
         assert_eq!(batch.into_versions(), [Version::NEVER, Version(1), Version(4), Version(2)]);
     }
 
+    /// reliability F19.
     #[test]
     fn rows_go_in_by_key() {
         let rows = ["c", "a", "b"].map(flush);

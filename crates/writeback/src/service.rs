@@ -1,4 +1,4 @@
-//! The backend as the rest of the house sees it: started with options, spoken to through a handle, answering by a call.
+//! The backend as the rest of the project sees it: started with options, spoken to through a handle, answering by a call.
 
 use shardine_model::sql::Class;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -184,10 +184,41 @@ impl SessionStream {
     }
 
     async fn say(&mut self, response: Response) -> Result<(), End> {
-        let answer = SessionResponse { response: Some(response) };
-        match timeout(SLOW_CLIENT, self.answers.send(Ok(answer))).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(End::Quiet),
+        tell(&self.answers, response, SLOW_CLIENT).await
+    }
+}
+
+/// Whoever does not take an answer in time loses the stream: nothing is left out of what is said on it (reliability I70).
+async fn tell(answers: &Sender<Answer>, response: Response, patience: Duration) -> Result<(), End> {
+    match timeout(patience, answers.send(Ok(SessionResponse { response: Some(response) }))).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) | Err(_) => Err(End::Quiet),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// reliability I70: the one that is not taken ends the stream, and those before it are all there.
+    #[tokio::test]
+    async fn a_client_that_does_not_listen_is_cut_and_nothing_is_skipped() {
+        let (answers, mut out) = channel(2);
+        let patience = Duration::from_millis(20);
+        let pong = |opaque| Response::Pong(PingPong { opaque });
+
+        let told = [
+            tell(&answers, pong(1), patience).await.is_ok(),
+            tell(&answers, pong(2), patience).await.is_ok(),
+            tell(&answers, pong(3), patience).await.is_ok(),
+        ];
+        drop(answers);
+        let mut heard = Vec::new();
+        while let Some(Ok(answer)) = out.recv().await {
+            heard.push(answer.response);
         }
+
+        assert_eq!(told, [true, true, false], "the third one finds no room, and is the end");
+        assert_eq!(heard, [Some(pong(1)), Some(pong(2))]);
     }
 }

@@ -60,7 +60,7 @@ pub(super) enum Nature {
 
 /// One request, as long as it takes.
 #[derive(Debug)]
-pub(super) struct Errand {
+pub(super) struct PendingRequest {
     /// Whose leader is asked; anybody without it.
     pub position: Option<Position>,
     pub nature: Nature,
@@ -110,7 +110,11 @@ impl Way {
     }
 
     /// Tries until there is an answer, or nothing more may be tried, or the time is over.
-    pub async fn go<T, F>(self: &Arc<Self>, errand: &Errand, mut send: impl FnMut(Attempt) -> F) -> Result<T, Error>
+    pub async fn go<T, F>(
+        self: &Arc<Self>,
+        errand: &PendingRequest,
+        mut send: impl FnMut(Attempt) -> F,
+    ) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Verdict>>,
     {
@@ -132,7 +136,7 @@ impl Way {
         }
     }
 
-    fn attempt(&self, errand: &Errand, tries: &Tries) -> Attempt {
+    fn attempt(&self, errand: &PendingRequest, tries: &Tries) -> Attempt {
         let mut state = self.lock();
         let leader = errand.position.filter(|_| tries.moves < MOVES_MAX).and_then(|at| state.map.leader(at));
         let leader = leader.filter(|address| !state.is_down(address)).and_then(|address| match address {
@@ -160,7 +164,7 @@ impl Way {
         self: &Arc<Self>,
         verdict: Verdict,
         address: &str,
-        errand: &Errand,
+        errand: &PendingRequest,
         tries: &mut Tries,
     ) -> Result<(), Error> {
         let is_late = Instant::now() >= errand.until;
@@ -277,8 +281,8 @@ mod tests {
         Way::new(Doors::new("a:1,b:2", &Ticket::default()).unwrap())
     }
 
-    fn errand(nature: Nature) -> Errand {
-        Errand { position: Some(Position(7)), nature, until: Instant::now() + Duration::from_secs(5) }
+    fn errand(nature: Nature) -> PendingRequest {
+        PendingRequest { position: Some(Position(7)), nature, until: Instant::now() + Duration::from_secs(5) }
     }
 
     fn refused(code: ErrorCode) -> Error {

@@ -22,13 +22,13 @@ pub(super) const LARGE_ROW_BYTES: usize = 64 << 10;
 /// Large rows of segments that count as written.
 #[derive(Debug, Default)]
 pub(super) struct LargeRows {
-    waiting: BTreeMap<RowKeyBuf, Held>,
-    current: Option<(RowKeyBuf, Held)>,
+    waiting: BTreeMap<RowKeyBuf, FrozenRow>,
+    current: Option<(RowKeyBuf, FrozenRow)>,
 }
 
 /// A row as it was when the cut began.
 #[derive(Debug)]
-enum Held {
+enum FrozenRow {
     Packed(HeldPacked),
     Wide(HeldWide),
 }
@@ -62,15 +62,15 @@ enum Progress {
 
 impl LargeRows {
     pub fn wait_packed(&mut self, row: RowKeyBuf) {
-        self.waiting.insert(row, Held::Packed(HeldPacked::default()));
+        self.waiting.insert(row, FrozenRow::Packed(HeldPacked::default()));
     }
 
     pub fn wait_wide(&mut self, row: RowKeyBuf, versions: Versions) {
         let wide = HeldWide { versions, gone: None, before: BTreeMap::new(), progress: Progress::Nothing };
-        self.waiting.insert(row, Held::Wide(wide));
+        self.waiting.insert(row, FrozenRow::Wide(wide));
     }
 
-    fn held(&mut self, row: RowKey<'_>) -> Option<&mut Held> {
+    fn held(&mut self, row: RowKey<'_>) -> Option<&mut FrozenRow> {
         if self.waiting.is_empty() && self.current.is_none() {
             return None;
         }
@@ -83,16 +83,16 @@ impl LargeRows {
     /// The index has this row no longer.
     pub fn keep(&mut self, row: RowKey<'_>, old: Content) {
         match (self.held(row), old) {
-            (Some(Held::Packed(held)), Content::Packed(bytes)) => _ = held.gone.get_or_insert(bytes),
-            (Some(Held::Wide(held)), Content::Wide(wide)) => _ = held.gone.get_or_insert(wide),
+            (Some(FrozenRow::Packed(held)), Content::Packed(bytes)) => _ = held.gone.get_or_insert(bytes),
+            (Some(FrozenRow::Wide(held)), Content::Wide(wide)) => _ = held.gone.get_or_insert(wide),
             // A row that has been replaced before takes any form.
-            (Some(Held::Packed(_) | Held::Wide(_)) | None, _) => {}
+            (Some(FrozenRow::Packed(_) | FrozenRow::Wide(_)) | None, _) => {}
         }
     }
 
     /// These fields of a tree record are about to change.
     pub fn keep_fields<'a>(&mut self, row: RowKey<'_>, slot: &Slot, names: impl Iterator<Item = &'a [u8]>) {
-        let (Some(Held::Wide(held)), Slot::Big(big)) = (self.held(row), slot) else { return };
+        let (Some(FrozenRow::Wide(held)), Slot::Big(big)) = (self.held(row), slot) else { return };
         let Big::Wide(wide) = &**big else { return };
         if held.gone.is_none() {
             names.for_each(|name| held.keep_field(name, &wide.fields));
@@ -105,8 +105,8 @@ impl LargeRows {
         let row = row.as_ref();
         let slot = || index.find(row.position(), row).expect("a row that left the index would be kept");
         let is_written = match held {
-            Held::Packed(held) => held.write_some(row, slot, out),
-            Held::Wide(held) => held.write_some(row, slot, bytes, out),
+            FrozenRow::Packed(held) => held.write_some(row, slot, out),
+            FrozenRow::Wide(held) => held.write_some(row, slot, bytes, out),
         };
         if is_written {
             self.current = None;

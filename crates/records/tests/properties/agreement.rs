@@ -13,6 +13,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     /// records 69: nothing in apply depends on the order of a hash table.
+    /// reliability I11, I16.
     #[test]
     fn w12_the_same_log_makes_the_same_state(steps in steps(), seed in any::<u64>()) {
         let leader = Leader::follow(&steps);

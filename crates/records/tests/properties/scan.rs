@@ -47,6 +47,7 @@ fn key() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
+    /// reliability I23.
     #[test]
     fn every_live_row_comes_once_and_in_order(
         keys in btree_map(key(), 0..4u8, 1..200),

@@ -65,6 +65,7 @@ fn what_is_not_the_protocol_is_refused() {
     assert_eq!(refused(b"*1\r\n$1\r\nabc"), FrameError::BulkEnd);
 }
 
+/// reliability F37, I80, S10.
 #[test]
 fn limits_hold_before_any_byte_of_the_claim_arrives() {
     let two = format!("*3\r\n${0}\r\n{1}\r\n${0}\r\n{1}\r\n$9\r\n", 32 << 20, "x".repeat(32 << 20));
@@ -102,6 +103,7 @@ proptest! {
         prop_assert_eq!(back, command);
     }
 
+    /// reliability F36, I79.
     #[test]
     fn no_bytes_make_it_panic(input in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = words(&input, &Limits::OPEN);

@@ -5,6 +5,7 @@ use shardine_resp::{Flow, Options};
 
 use crate::talk::{Door, frame};
 
+/// reliability F37, I80, S10.
 #[test]
 fn a_claimed_length_costs_nothing() {
     let mut door = Door::open();

@@ -109,6 +109,7 @@ fn quit_closes_after_the_last_reply() {
     assert_eq!(door.take(), "+OK|+OK|");
 }
 
+/// reliability F41, I77, S10.
 #[test]
 fn a_full_line_or_buffer_pauses() {
     let mut door = Door::with(Options { pipeline_max: 2, ..Options::default() });

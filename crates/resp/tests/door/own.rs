@@ -92,6 +92,7 @@ fn strangers_may_only_say_who_they_are() {
     Door::open().script(&[("AUTH x", "-ERR AUTH <password> called without any password…"), ("PING", "+PONG|")]);
 }
 
+/// reliability S10.
 #[test]
 fn strangers_have_tiny_limits() {
     let mut door = locked();

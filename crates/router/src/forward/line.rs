@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use shardine_model::{ErrorCode, NodeId, Position, RequestEpoch, ShardId};
 
 use super::{Attempt, Destination, Nature, Submission};
-use crate::routes::{Place, Route, Routes};
+use crate::routes::{Route, Routes, ShardWay};
 
 /// Where those under way went, and by what.
 pub(super) type Target = (Destination, ShardId, RequestEpoch);
@@ -71,7 +71,7 @@ impl<T> Line<T> {
         now_ms: u64,
         routes: &'a Routes,
         links: &BTreeSet<NodeId>,
-    ) -> Option<(Destination, &'a Place)> {
+    ) -> Option<(Destination, &'a ShardWay)> {
         let place = routes.find(position)?;
         #[cfg(feature = "mutants")]
         if let Some(node) = self.hint.filter(|node| links.contains(node)) {

@@ -30,7 +30,7 @@ use crate::snapshot_thread::{SnapshotNews, SnapshotThread};
 const TICK_MS: u64 = 50;
 const LONE_TICK_MS: u64 = 100;
 
-/// Letters read before the turn goes on.
+/// Messages read before the turn goes on.
 const MESSAGES_MAX: usize = 1_024;
 
 /// Ticks between two looks at the log: a group that writes little must not hold back the space of the others for ever.

@@ -7,7 +7,7 @@ use shardine_model::{ErrorCode, NodeId, Refusal, ShardId};
 use shardine_router::Response;
 use shardine_shard::meta::{Command, OperationId, Reply};
 
-use super::Done;
+use super::OnReply;
 use crate::lane_message::Respond;
 
 /// How long somebody is looked for who leads.
@@ -26,13 +26,13 @@ pub(super) enum Waiter {
 /// A command that nobody has executed yet, as far as is known.
 pub(super) struct Open {
     pub command: Box<Command>,
-    done: Done,
+    done: OnReply,
     until_ms: u64,
     again_ms: u64,
 }
 
 impl Open {
-    pub fn new(command: Box<Command>, done: Done, now_ms: u64) -> Self {
+    pub fn new(command: Box<Command>, done: OnReply, now_ms: u64) -> Self {
         Self { command, done, until_ms: now_ms + PATIENCE_MS, again_ms: now_ms }
     }
 

@@ -77,6 +77,7 @@ fn records_62_those_who_wait_for_a_shard_that_stops_are_told() {
     assert!(matches!(told, Some(Answer::Failed(ErrorCode::InDoubt | ErrorCode::NotLeader))), "{told:?}");
 }
 
+/// reliability F32, I9.
 #[test]
 fn records_62_nothing_behind_an_entry_that_cannot_be_applied_is_applied() {
     let entry = |index, entry: &Entry<'_>| {

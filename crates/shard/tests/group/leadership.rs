@@ -30,6 +30,7 @@ fn records_67_a_new_leader_serves_after_its_own_entry() {
     assert_eq!(cluster.version(in_time), 2);
 }
 
+/// reliability I15.
 #[test]
 fn a_replica_without_a_majority_leads_nobody() {
     let mut cluster = Cluster::new();

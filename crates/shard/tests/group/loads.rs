@@ -9,6 +9,7 @@ use shardine_story::words;
 
 /// records 46: what SQL told a leader and was not proposed before it lost its term is dropped, also if it leads again:
 /// the row may have lived and changed under another meanwhile.
+/// reliability F22, I47.
 #[test]
 fn records_46_rows_told_in_a_lost_term_are_dropped() {
     let mut cluster = Cluster::new();
@@ -70,6 +71,7 @@ fn records_46_an_answer_after_the_term_changed_is_dropped() {
 }
 
 /// records 48: who finds a row's queue full hears so at once; those in it, and other rows, are not concerned.
+/// reliability I76.
 #[test]
 fn records_48_a_full_queue_is_busy_for_the_one_who_comes_last() {
     let mut cluster = Cluster::new();

@@ -57,6 +57,7 @@ fn w16_a_deposed_leader_serves_no_stale_read() {
 
 /// reliability 0.3: acknowledgements of an old round that come late confirm nothing that was asked after it, however a leader
 /// that was replaced meanwhile finds them.
+/// reliability I8.
 #[test]
 fn late_acknowledgements_confirm_no_new_read() {
     assert!(!late_acknowledgements_confirm(Cluster::new()));

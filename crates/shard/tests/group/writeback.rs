@@ -277,6 +277,7 @@ fn write_back_85_what_was_under_way_in_a_lost_term_goes_again() {
 }
 
 /// write-back 106: a confirmation that is lost with its leader costs one more write, of the same version.
+/// reliability I49.
 #[test]
 fn write_back_106_a_lost_confirmation_is_one_more_write() {
     let mut cluster = one_row_under_way();

@@ -11,7 +11,7 @@ use crate::chance::Chance;
 use crate::ground::{MS, Span};
 use crate::records::Records;
 use crate::records::ask::{Ask, Job, Saw, read_answer, with_request};
-use crate::records::check::stale_reads_are_bounded::{Answered, Known, Place};
+use crate::records::check::stale_reads_are_bounded::{Answered, Known, ReplicaLife};
 use crate::records::check::{flush_means_in_sql, told_sql_is_true};
 use crate::records::draw::draw;
 use crate::records::event::{Event, Input, arrive};
@@ -197,7 +197,7 @@ impl World<Records> {
         };
         self.tenant.counters.stale_reads += u64::from(self.leader_of(shard) != Some(node));
         let told = (reply.version, reply.row().map(|image| content_of(image.view())));
-        let place = Place { node, life: self.nodes[node].life, shard, replica };
+        let place = ReplicaLife { node, life: self.nodes[node].life, shard, replica };
         let read = Answered { client, place, applied, told, max_age: max_age_ms * MS };
         let Watch { truth, stale, .. } = &mut self.tenant.watch;
         let known = Known { held: truth.at(row, applied), replaced_at: truth.replaced_at(row, applied) };

@@ -9,7 +9,7 @@ use crate::check::{Violation, replicas_agree};
 use crate::records::universe::{Content, Row, content_of};
 
 /// What a replica has of a row: its version, and its content if it is live.
-pub type Held = (Version, Option<Content>);
+pub type SeenRow = (Version, Option<Content>);
 
 /// A row from one entry on.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ struct Moment {
     /// When that entry was first applied anywhere.
     at: u64,
     /// Nothing while the row is not in memory.
-    held: Option<Held>,
+    held: Option<SeenRow>,
 }
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Truth {
         entry: &LogEntry,
         now: u64,
         rows: &[Row],
-    ) -> Result<Vec<(usize, Held)>, Violation> {
+    ) -> Result<Vec<(usize, SeenRow)>, Violation> {
         // A new leader's first entry is empty, and a change of members is the group's alone.
         if entry.data.is_empty() || entry.kind == LogEntryKind::Membership {
             return Ok(Vec::new());
@@ -66,7 +66,7 @@ impl Truth {
 
     /// What a replica that has applied so much has of a row.
     #[must_use]
-    pub fn at(&self, row: usize, applied: u64) -> Option<Held> {
+    pub fn at(&self, row: usize, applied: u64) -> Option<SeenRow> {
         self.before(row, applied).last().and_then(|moment| moment.held)
     }
 
@@ -97,7 +97,7 @@ impl Truth {
 
 /// What a replica has of a row, if it is in memory.
 #[must_use]
-pub fn held(records: &Records, row: &Row) -> Option<Held> {
+pub fn held(records: &Records, row: &Row) -> Option<SeenRow> {
     let key = row.key.as_ref();
     match records.get(key.position(), key) {
         Lookup::Live(view) => Some((view.version, Some(content_of(view.fields)))),

@@ -10,7 +10,7 @@ use crate::check::Violation;
 use crate::records::Records;
 use crate::records::check::versions_only_grow::Contents;
 use crate::records::check::{dirty_is_never_kicked, stale_reads_are_bounded, versions_only_grow};
-use crate::records::truth::{Held, Truth, held};
+use crate::records::truth::{SeenRow, Truth, held};
 use crate::world::World;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Watch {
     /// The newest tombstone of each row that was forgotten by an entry.
     pub purged: BTreeMap<usize, u64>,
     /// By node and row: what is in memory, if the row is there.
-    pub resident: Vec<Vec<Option<Held>>>,
+    pub resident: Vec<Vec<Option<SeenRow>>>,
     pub truth: Truth,
 }
 

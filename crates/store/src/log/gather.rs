@@ -170,6 +170,7 @@ mod tests {
         assert_eq!(told, [true; 4]);
     }
 
+    /// reliability F7, I26.
     #[test]
     fn after_a_failure_nothing_is_written_and_nobody_is_told_otherwise() {
         let (written, told) = rounds(|| Err(Error::Stopped { dir: "/log".into() }));

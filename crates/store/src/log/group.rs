@@ -74,6 +74,7 @@ mod tests {
         assert!(!new.accepts(4) && !new.accepts(0));
     }
 
+    /// reliability I7.
     #[test]
     fn behind_a_snapshot_comes_the_next_index_and_no_other() {
         let hard_state = HardState { term: 2, vote: REPLICA, commit: 50 };

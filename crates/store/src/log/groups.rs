@@ -96,6 +96,7 @@ mod tests {
         groups
     }
 
+    /// reliability I8.
     #[test]
     fn a_log_belongs_to_one_replica() {
         let mut groups = with_live(7);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use shardine_model::ids::{ReplicaId, ShardId};
 use shardine_model::log::SnapshotMeta;
 
-use super::Place;
+use super::SnapshotId;
 use super::format::{Fault, Header, Parser};
 use crate::disk::{Cache, DiskFile};
 use crate::error::Error;
@@ -31,7 +31,7 @@ impl SnapshotReader {
         path: PathBuf,
         cluster: u128,
         shard: ShardId,
-        place: Place,
+        place: SnapshotId,
     ) -> Result<Self, Error> {
         let file = files.open(&path, Cache::Through)?;
         let bytes = file.size().map_err(Error::io("look at", &path))?;
@@ -40,9 +40,9 @@ impl SnapshotReader {
         if header.cluster != cluster {
             return Err(Error::AnotherCluster { path, found: header.cluster, expected: cluster });
         }
-        let found = Place { replica: header.replica, index: header.meta.index };
+        let found = SnapshotId { replica: header.replica, index: header.meta.index };
         if (header.shard, found) != (shard, place) {
-            let says = |shard: ShardId, place: Place| {
+            let says = |shard: ShardId, place: SnapshotId| {
                 format!("shard {shard}, replica {}, entry {}", place.replica, place.index)
             };
             let (found, named) = (says(header.shard, found), says(shard, place));

@@ -14,7 +14,7 @@ use super::{Storage, at_least};
 use crate::data_dir::DataDir;
 use crate::error::Error;
 use crate::log::{Change, Group, SegmentLog};
-use crate::snapshot::{Header, Origin, Place, SnapshotReader};
+use crate::snapshot::{Header, Origin, SnapshotId, SnapshotReader};
 
 /// What a snapshot asks of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Storage {
             // One that cannot be read is told to whoever loads the group.
             let Some(Ok(snapshot)) = self.snapshots.newest(shard).transpose() else { continue };
             let header = snapshot.header();
-            let place = Place { replica: header.replica, index: header.meta.index };
+            let place = SnapshotId { replica: header.replica, index: header.meta.index };
             let group = self.log.group(shard)?;
             if group.is_some_and(|group| group.replica > header.replica) {
                 // Its own first snapshot is still to come.
@@ -160,6 +160,7 @@ mod tests {
         }
     }
 
+    /// reliability I7.
     #[test]
     fn a_log_that_ends_before_a_peers_snapshot_is_replaced_and_keeps_its_vote() {
         let same_term = repair(Some(&group()), &header(Origin::Peer, 90, 4), None);

@@ -194,14 +194,14 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Copy, Debug)]
-    struct Done {
+    struct Finished {
         number: u64,
         is_write: bool,
         called: Moment,
         answered: Moment,
     }
 
-    fn history(all: &[Done]) -> Result<History, String> {
+    fn history(all: &[Finished]) -> Result<History, String> {
         let mut history = History::default();
         for done in all.iter().filter(|done| done.is_write) {
             history.write(done.number, done.called);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     /// Tries every order.
-    fn has_order(rest: &[Done], held: u64) -> bool {
+    fn has_order(rest: &[Finished], held: u64) -> bool {
         if rest.iter().all(|done| done.answered == NEVER) {
             return true;
         }
@@ -226,7 +226,7 @@ mod tests {
             let next = rest[place];
             let is_first = rest.iter().all(|other| other.answered >= next.called);
             let fits = next.is_write || next.number == held;
-            let others: Vec<Done> =
+            let others: Vec<Finished> =
                 rest.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, done)| *done).collect();
             is_first && fits && has_order(&others, next.number)
         })
@@ -242,14 +242,14 @@ mod tests {
             let count = 2 + random.place(5);
             let moments = random.order(2 * count);
             let writes = 1 + random.below(3);
-            let all: Vec<Done> = (0..count)
+            let all: Vec<Finished> = (0..count)
                 .map(|place| {
                     let two = [moments[2 * place] as u64 + 1, moments[2 * place + 1] as u64 + 1];
                     let is_write = (place as u64) < writes;
                     let number = if is_write { place as u64 + 1 } else { random.below(writes.min(count as u64) + 1) };
                     let is_lost = is_write && random.below(5) == 0;
                     let answered = if is_lost { NEVER } else { two[0].max(two[1]) };
-                    Done { number, is_write, called: two[0].min(two[1]), answered }
+                    Finished { number, is_write, called: two[0].min(two[1]), answered }
                 })
                 .collect();
 

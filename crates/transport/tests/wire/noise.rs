@@ -67,6 +67,7 @@ fn an_item_on_the_wrong_link_is_refused() {
 }
 
 proptest! {
+    /// reliability I79.
     #[test]
     fn noise_is_survived(noise in proptest::collection::vec(any::<u8>(), 0..300), at_a_time in 1..40usize) {
         for kind in LinkKind::ALL {

@@ -34,6 +34,7 @@ fn full() -> Outbox {
     outbox
 }
 
+/// reliability I76.
 #[test]
 fn a_full_queue_drops_raft_and_refuses_forwards() {
     let mut outbox = full();

@@ -103,6 +103,7 @@ mod tests {
         }
     }
 
+    /// reliability I93.
     #[test]
     fn a_quoted_name_cannot_end_itself() {
         assert_eq!(SqliteText.quoted("a\"; DROP TABLE t; --"), "\"a\"\"; DROP TABLE t; --\"");

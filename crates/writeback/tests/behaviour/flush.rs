@@ -36,6 +36,7 @@ fn write_back_92_the_full_row_is_written_every_time() {
     }
 }
 
+/// reliability I51.
 #[test]
 fn write_back_93_an_older_write_changes_nothing_and_says_what_stands_there() {
     for rig in Rig::each() {
@@ -91,6 +92,7 @@ fn a_record_made_again_rises_above_its_tombstone() {
     }
 }
 
+/// reliability F20.
 #[test]
 fn write_back_117_a_row_raised_behind_our_back_is_reported_not_overwritten() {
     for rig in Rig::each() {
@@ -118,6 +120,7 @@ fn a_tombstone_of_our_number_is_not_our_row() {
     }
 }
 
+/// reliability F18, I50.
 #[test]
 fn write_back_99_a_bad_row_is_alone_and_the_others_are_written() {
     for rig in Rig::each() {

@@ -71,6 +71,7 @@ proptest! {
 }
 
 /// An old leader that does not know yet and a new one write the same rows at once.
+/// reliability F19.
 #[test]
 fn write_back_93_two_writers_never_take_a_row_backwards() {
     const CHANGES: i64 = 200;

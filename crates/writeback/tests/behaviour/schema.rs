@@ -110,6 +110,7 @@ fn statement(drift: &Drift) -> &str {
 }
 
 /// The complaint of a statement is about the statement; whoever has lost a column wants to hear of the column.
+/// reliability F20, I54.
 #[test]
 fn a_job_that_meets_another_table_than_the_defined_one_says_what_is_wrong_with_it() {
     for rig in Rig::each() {

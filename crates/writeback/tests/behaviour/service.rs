@@ -29,6 +29,7 @@ fn flush(rig: &Rig) -> Job {
     })
 }
 
+/// reliability I76.
 #[test]
 fn a_full_queue_gives_the_job_back() {
     let rig = Rig::sqlite(|options| options.queue_jobs_max = 2);

@@ -129,6 +129,7 @@ fn a_trigger_that_swallows_rows_is_not_believed() {
     assert!(matches!(&results[..], [FlushResult::Refused(message)] if message.contains("trigger")), "{results:?}");
 }
 
+/// reliability F19, I52.
 #[test]
 fn write_back_112_a_lock_held_by_another_is_retryable_and_passes() {
     let rig = Rig::sqlite(|options| options.busy_timeout = Duration::from_millis(20));

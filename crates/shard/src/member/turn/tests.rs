@@ -194,6 +194,7 @@ fn nothing_is_executed_before_it_is_on_disk() {
     assert!(actions.done.is_empty());
 }
 
+/// reliability F32, I9.
 #[test]
 fn an_entry_that_cannot_be_executed_stops_the_replica_and_leaves_its_proposals_in_doubt() {
     let mut leader = Toy::leader();

@@ -11,7 +11,7 @@ use shardine_model::ReplicaId;
 
 use crate::check::Violation;
 use crate::ground::MS;
-use crate::records::truth::Held;
+use crate::records::truth::SeenRow;
 
 pub const NAME: &str = "stale_reads_are_bounded";
 
@@ -22,7 +22,7 @@ fn with_drift(age: u64) -> u64 {
 
 /// Where a replica lives, and in which life: a restarted node begins again from what its disk held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ReplicaLife {
     pub node: usize,
     pub life: u64,
     pub shard: usize,
@@ -33,23 +33,23 @@ pub struct Place {
 #[derive(Clone, Copy, Debug)]
 pub struct Answered {
     pub client: usize,
-    pub place: Place,
+    pub place: ReplicaLife,
     pub applied: u64,
     pub max_age: u64,
-    pub told: Held,
+    pub told: SeenRow,
 }
 
 /// The same row as the log has it at that entry, and when something else took its place, if it did.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
-    pub held: Option<Held>,
+    pub held: Option<SeenRow>,
     pub replaced_at: Option<u64>,
 }
 
 /// How much of the log was told to whom.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    applied: BTreeMap<(usize, Place), u64>,
+    applied: BTreeMap<(usize, ReplicaLife), u64>,
 }
 
 impl Seen {
@@ -81,11 +81,11 @@ mod tests {
     use super::*;
     use crate::records::universe::Content;
 
-    const TOLD: Held = (Version(4), Some(Content { value: 7, count: 0 }));
+    const TOLD: SeenRow = (Version(4), Some(Content { value: 7, count: 0 }));
     const NOW: u64 = 1_000 * MS;
 
     fn read() -> Answered {
-        let place = Place { node: 1, life: 1, shard: 0, replica: ReplicaId(2) };
+        let place = ReplicaLife { node: 1, life: 1, shard: 0, replica: ReplicaId(2) };
         Answered { client: 0, place, applied: 9, max_age: 300 * MS, told: TOLD }
     }
 

@@ -32,7 +32,7 @@ pub enum Verdict {
 
 /// Which certain items have been placed, and what the row is then.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct SearchState {
     /// All steady items below this one, and those marked in `window`, counted from it.
     first: usize,
     window: Bits,
@@ -43,7 +43,7 @@ struct Place {
 /// A place, and which of the items that may never have happened were used on the way.
 #[derive(Clone, Debug)]
 struct Path {
-    place: Place,
+    place: SearchState,
     used: Bits,
 }
 
@@ -112,11 +112,11 @@ impl<'a> Search<'a> {
 
     #[must_use]
     pub fn run(&self, start: State) -> Verdict {
-        let place = Place { first: 0, window: Bits::default(), floats: Bits::default(), state: start };
-        let mut known: HashMap<Place, Vec<Bits>> = HashMap::new();
+        let place = SearchState { first: 0, window: Bits::default(), floats: Bits::default(), state: start };
+        let mut known: HashMap<SearchState, Vec<Bits>> = HashMap::new();
         let mut open = Open::default();
         open.push(Path { place, used: Bits::default() });
-        let mut best: Option<(usize, Place)> = None;
+        let mut best: Option<(usize, SearchState)> = None;
         let mut places = 0;
         while let Some(mut path) = open.pop() {
             self.place_what_changes_nothing(&mut path);
@@ -142,7 +142,7 @@ impl<'a> Search<'a> {
         Verdict::Impossible { placed, stuck }
     }
 
-    fn is_complete(&self, place: &Place) -> bool {
+    fn is_complete(&self, place: &SearchState) -> bool {
         place.first == self.steady.len() && place.floats.count() == self.floats.len()
     }
 
@@ -166,7 +166,7 @@ impl<'a> Search<'a> {
     }
 
     /// When the first of the certain items that are not placed has ended: nothing that begins later may come before it.
-    fn first_end(&self, place: &Place) -> u64 {
+    fn first_end(&self, place: &SearchState) -> u64 {
         let floats = (0..self.floats.len()).filter(|number| !place.floats.has(*number));
         let mut end = floats.map(|number| self.floats[number].returned).min().unwrap_or(u64::MAX);
         for (number, item) in self.steady[place.first..].iter().enumerate() {
@@ -181,7 +181,7 @@ impl<'a> Search<'a> {
     }
 
     /// The certain items that may come next by time.
-    fn candidates(&self, place: &Place, end: u64) -> impl Iterator<Item = Number> {
+    fn candidates(&self, place: &SearchState, end: u64) -> impl Iterator<Item = Number> {
         let steady = self.steady[place.first..].iter().enumerate().take_while(move |(_, item)| item.invoked <= end);
         let steady = steady.filter(|(number, _)| !place.window.has(*number));
         let floats = self.floats.iter().enumerate().filter(move |(_, item)| item.invoked <= end);
@@ -262,7 +262,7 @@ impl<'a> Search<'a> {
         [if must_be_gone { None } else { apply(state) }, if may_be_gone { apply(gone) } else { None }]
     }
 
-    fn describe(&self, place: &Place) -> String {
+    fn describe(&self, place: &SearchState) -> String {
         let words: Vec<String> = self
             .candidates(place, self.first_end(place))
             .map(|number| {

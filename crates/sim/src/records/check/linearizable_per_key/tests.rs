@@ -77,6 +77,7 @@ fn a_lost_update_has_no_place() {
     assert!(!verdict(&[first, second]));
 }
 
+/// reliability I20.
 #[test]
 fn a_value_that_nobody_wrote_has_no_place() {
     assert!(!verdict(&[(Ask::Get, 5, Some(6), read(live(9)))]));
