@@ -6,10 +6,11 @@ mod speed;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail, ensure};
 use clap::Parser;
+use shardine_testkit::namespace::{self, Entered};
 
-use speed::{Options, Report};
+use speed::{Options, Report, Work};
 
 fn main() -> ExitCode {
     run(&Options::parse()).unwrap_or_else(|error| {
@@ -19,6 +20,14 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<ExitCode> {
+    if options.only.contains(&Work::Cuts) {
+        ensure!(options.only.len() == 1, "cuts are measured alone: --only cuts");
+        match namespace::enter(std::env::args_os().skip(1))? {
+            Entered::Inside => {}
+            Entered::Ended(status) => return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+            Entered::Impossible(why) => bail!("no namespaces here: {why}"),
+        }
+    }
     let report = Report::measure(options)?;
     match options.json {
         true => println!("{}", serde_json::to_string_pretty(&report.to_json())?),

@@ -20,5 +20,5 @@ mod throughput;
 mod together;
 mod workplace;
 
-pub use args::Options;
+pub use args::{Options, Work};
 pub use report::Report;

@@ -117,4 +117,6 @@ pub enum Work {
     Kit,
     /// Three nodes against etcd with three members: throughput, forwarding, locks, failover, idle groups.
     Cluster,
+    /// Three nodes in network namespaces, whose leader is cut off. Measured alone, because the namespaces hold the whole program.
+    Cuts,
 }

@@ -1,6 +1,7 @@
 //! Three nodes against etcd with three members, both as they are when nobody changes anything: throughput, what a forward costs, locks,
 //! the loss of a leader, and groups that have nothing to do.
 
+mod cuts;
 mod failover;
 mod idle;
 mod paced;
@@ -37,6 +38,11 @@ pub fn measure(place: &Workplace, options: &Options) -> Result<Vec<Row>> {
     }
     ensure!(!rows.is_empty(), "no row of this group is called {:?}", options.row);
     Ok(rows)
+}
+
+/// What needs a network of its own, so only where [`shardine_testkit::namespace`] has made one.
+pub fn measure_cuts(place: &Workplace, options: &Options) -> Result<Vec<Row>> {
+    Runtime::new().context("start tokio")?.block_on(cuts::measure(place, options))
 }
 
 async fn locks(place: &Workplace, options: &Options) -> Result<Row> {

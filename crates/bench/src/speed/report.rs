@@ -43,6 +43,7 @@ impl Report {
                 Work::Coord => coord::measure(&place, &options)?,
                 Work::Kit => kit::measure(&options)?,
                 Work::Cluster => cluster::measure(&place, &options)?,
+                Work::Cuts => cluster::measure_cuts(&place, &options)?,
             });
         }
         facts.push(("cores taken by others during the run", format!("{:.2}", bystanders.cores_taken()?)));

@@ -33,6 +33,17 @@ enum Fault {
     Pause,
 }
 
+/// Milliseconds that the gaps of a fault may have.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    pub median: f64,
+    /// The 95th of a hundred.
+    pub late: f64,
+}
+
+/// Of a node that neither dies nor answers.
+pub(super) const SILENT: Bounds = Bounds { median: 700.0, late: 1_200.0 };
+
 impl Fault {
     fn name(self) -> &'static str {
         match self {
@@ -42,12 +53,11 @@ impl Fault {
         }
     }
 
-    /// Milliseconds that the median and the 95th of a hundred may take.
-    fn bounds(self) -> (f64, f64) {
+    fn bounds(self) -> Bounds {
         match self {
-            Fault::Kill => (300.0, 700.0),
-            Fault::Terminate => (100.0, 100.0),
-            Fault::Pause => (700.0, 1_200.0),
+            Fault::Kill => Bounds { median: 300.0, late: 700.0 },
+            Fault::Terminate => Bounds { median: 100.0, late: 100.0 },
+            Fault::Pause => SILENT,
         }
     }
 
@@ -61,9 +71,9 @@ impl Fault {
 }
 
 /// What the connections to other nodes saw of one fault.
-struct Seen {
-    gap_millis: f64,
-    errors: Vec<String>,
+pub(super) struct Seen {
+    pub gap_millis: f64,
+    pub errors: Vec<String>,
 }
 
 /// Kills, stops and pauses, `--rounds` times each.
@@ -97,34 +107,38 @@ pub async fn measure(place: &Workplace, options: &Options) -> Result<Vec<Row>> {
 }
 
 fn rows_of(fault: Fault, theirs: &[Seen], ours: &[Seen]) -> Vec<Row> {
-    let gaps = |seen: &[Seen]| -> Vec<f64> { seen.iter().map(|seen| seen.gap_millis).collect() };
-    let name = format!("{} of the leader at {RATE:.0} writes a second, longest gap", fault.name());
-    let (of_median, of_95th) = fault.bounds();
-    let row = |what: &str, against: String, target: Target, reference: Vec<f64>, subject: Vec<f64>| Row {
-        work: format!("{name}, {what}"),
-        against,
-        unit: Unit::Millis,
-        target,
-        reference,
-        subject,
-    };
     let third = if fault == Fault::Kill { Target::AtMost(1.0 / 3.0) } else { Target::None };
-    let median = vec![median(&gaps(ours))];
-    let late = vec![nearly_worst(&gaps(ours))];
     let errors = |seen: &[Seen]| vec![seen.iter().map(|seen| seen.errors.len()).sum::<usize>() as f64];
+    let beside = gap_row(fault.name(), "each run", "etcd, three members", third, gaps(theirs), gaps(ours));
+    let refused = Row {
+        work: format!("{} of the leader, errors on other nodes' connections in all runs", fault.name()),
+        against: "etcd, three members".to_owned(),
+        unit: Unit::Requests,
+        target: Target::None,
+        reference: errors(theirs),
+        subject: errors(ours),
+    };
+    [vec![beside], bounded_rows(fault.name(), fault.bounds(), ours), vec![refused]].concat()
+}
+
+/// The gaps of all runs against what they may have.
+pub(super) fn bounded_rows(fault: &str, bounds: Bounds, seen: &[Seen]) -> Vec<Row> {
+    let row = |what: &str, bound: f64, found: f64| {
+        gap_row(fault, what, &format!("{bound} ms"), Target::AtMost(1.0), vec![bound], vec![found])
+    };
     vec![
-        row("each run", "etcd, three members".to_owned(), third, gaps(theirs), gaps(ours)),
-        row("median", format!("{of_median} ms"), Target::AtMost(1.0), vec![of_median], median),
-        row("95th of a hundred", format!("{of_95th} ms"), Target::AtMost(1.0), vec![of_95th], late),
-        Row {
-            work: format!("{} of the leader, errors on other nodes' connections in all runs", fault.name()),
-            against: "etcd, three members".to_owned(),
-            unit: Unit::Requests,
-            target: Target::None,
-            reference: errors(theirs),
-            subject: errors(ours),
-        },
+        row("median", bounds.median, median(&gaps(seen))),
+        row("95th of a hundred", bounds.late, nearly_worst(&gaps(seen))),
     ]
+}
+
+fn gaps(seen: &[Seen]) -> Vec<f64> {
+    seen.iter().map(|seen| seen.gap_millis).collect()
+}
+
+fn gap_row(fault: &str, what: &str, against: &str, target: Target, reference: Vec<f64>, subject: Vec<f64>) -> Row {
+    let work = format!("{fault} of the leader at {RATE:.0} writes a second, longest gap, {what}");
+    Row { work, against: against.to_owned(), unit: Unit::Millis, target, reference, subject }
 }
 
 /// The value below which 95 of a hundred lie.
@@ -156,10 +170,7 @@ async fn strike_etcd(fault: Fault, etcd: &mut Etcd) -> Result<Seen> {
 
 async fn strike_site(fault: Fault, site: &mut Site) -> Result<Seen> {
     let leader = site.leader()?;
-    let mut writers = Vec::new();
-    for number in 0..CONNECTIONS {
-        writers.push(Writer::redis(site.cluster.redis(another(leader, number))).await?);
-    }
+    let writers = writers_beside(site, leader).await?;
     let cluster = &mut site.cluster;
     let seen = watch(writers, || fault.strike(cluster.process(leader)?)).await?;
     match fault {
@@ -174,13 +185,22 @@ async fn strike_site(fault: Fault, site: &mut Site) -> Result<Seen> {
     Ok(seen)
 }
 
+/// Connections to the nodes that do not lead.
+pub(super) async fn writers_beside(site: &Site, leader: usize) -> Result<Vec<Writer>> {
+    let mut writers = Vec::new();
+    for number in 0..CONNECTIONS {
+        writers.push(Writer::redis(site.cluster.redis(another(leader, number))).await?);
+    }
+    Ok(writers)
+}
+
 /// One of the other two, in turns.
 fn another(leader: usize, number: usize) -> usize {
     (leader + 1 + number % (MEMBERS - 1)) % MEMBERS
 }
 
 /// Writes, lets `strike` happen in the middle, and looks at the answers behind it.
-async fn watch(writers: Vec<Writer>, strike: impl FnOnce() -> Result<()>) -> Result<Seen> {
+pub(super) async fn watch(writers: Vec<Writer>, strike: impl FnOnce() -> Result<()>) -> Result<Seen> {
     let load = Load::start(writers, RATE);
     tokio::time::sleep(BEFORE).await;
     let struck = Instant::now();
