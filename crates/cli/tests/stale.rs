@@ -32,13 +32,17 @@ fn cluster() -> (Cluster, usize) {
     order(&cluster, &["shard", "transfer-leader", "1", "--to", "n1"]);
     let mut client = cluster.client(gateway).unwrap();
     assert_eq!(client.call(&["HSET", "k", "f", "v"]).unwrap(), Reply::Int(1));
-    // A follower may be behind for a moment, and says so by the index that it has applied. So many reads in a row ask both.
-    wait_for("both followers to have the record", PATIENCE, || {
+    await_record(&mut client);
+    (cluster, gateway)
+}
+
+/// A follower may be behind for a moment, and says so by the index that it has applied. So many reads in a row ask all.
+fn await_record(client: &mut Client) {
+    wait_for("all who are asked to have the record", PATIENCE, || {
         let mut replies = (0..20).map(|_| client.call(READ).unwrap());
         Ok(replies.all(|reply| has_record(&reply)).then_some(()))
     })
     .unwrap();
-    (cluster, gateway)
 }
 
 /// The reads that a node's own replicas have answered.
@@ -64,8 +68,8 @@ fn spread(cluster: &Cluster, asked: usize, places: &[usize]) -> Vec<u64> {
     places.iter().zip(before).map(|(place, before)| answered(cluster, *place) - before).collect()
 }
 
-fn assert_near(found: u64, wanted: u64) {
-    assert!(found.abs_diff(wanted) <= READS * 3 / 100, "{found} of {wanted}");
+fn is_near(found: u64, wanted: u64) -> bool {
+    found.abs_diff(wanted) <= READS * 3 / 100
 }
 
 /// sharding C-12, C-15, C-16, C-17: 100 and 300 are a quarter and three quarters, whichever node is asked; the leader and whoever
@@ -76,14 +80,15 @@ fn followers_answer_by_their_weights() {
     order(&cluster, &["node", "weight", "n3", "300"]);
 
     for asked in [gateway, 0, 1] {
-        let spread = spread(&cluster, asked, &[0, 1, 2]);
-        assert_eq!(spread.iter().sum::<u64>(), READS, "{spread:?}");
-        assert_eq!(spread[0], 0, "the leader is left alone: {spread:?}");
-        assert_near(spread[1], READS / 4);
+        let is_right =
+            |spread: &[u64]| spread[0] == 0 && is_near(spread[1], READS / 4) && spread[1] + spread[2] == READS;
+        await_spread(&cluster, asked, &[0, 1, 2], "a quarter and three quarters, and none for the leader", is_right);
     }
 
     order(&cluster, &["node", "weight", "n2", "0"]);
-    assert_eq!(spread(&cluster, gateway, &[0, 1, 2]), [0, 0, READS]);
+    await_spread(&cluster, gateway, &[0, 1, 2], "only who weighs something to be asked", |spread| {
+        spread == [0, 0, READS]
+    });
     // On every door.
     let before = answered(&cluster, 2);
     assert_eq!(json(&cluster, gateway, &["get", "kv:k", "--stale"])["version"], 1);
@@ -111,17 +116,20 @@ fn a_lost_node_leaves_the_choice() {
         Ok(nodes["nodes"].as_array().unwrap().iter().any(|node| node["state"] == "silent").then_some(()))
     })
     .unwrap();
-    assert_eq!(spread(&cluster, gateway, &[0, 1]), [0, READS]);
+    await_spread(&cluster, gateway, &[0, 1], "only the other follower to be asked", |spread| spread[..2] == [0, READS]);
     cluster.process(2).unwrap().resume().unwrap();
     await_half(&cluster, gateway);
 
     cluster.kill9(2).unwrap();
     (0..100).for_each(|_| read(&mut client));
     order(&cluster, &["node", "weight", "n2", "0"]);
-    assert_eq!(spread(&cluster, gateway, &[0, 1]), [READS, 0], "the leader before one that weighs nothing");
+    await_spread(&cluster, gateway, &[0, 1], "the leader before one that weighs nothing", |spread| {
+        spread[..2] == [READS, 0]
+    });
     order(&cluster, &["node", "weight", "n2", "100"]);
     cluster.start(2).unwrap();
     cluster.wait_until_serving().unwrap();
+    await_record(&mut client);
     await_half(&cluster, gateway);
     // The rest can change nothing without the other one, and still reads what may be old.
     for victim in [0, 2] {
@@ -132,10 +140,14 @@ fn a_lost_node_leaves_the_choice() {
 
 /// Waits until both followers are asked again.
 fn await_half(cluster: &Cluster, gateway: usize) {
-    wait_for("both followers to be asked", PATIENCE, || {
-        let spread = spread(cluster, gateway, &[0, 1, 2]);
-        Ok((spread[0] == 0 && spread[2].abs_diff(READS / 2) <= READS / 20).then_some(()))
-    })
-    .with_context(|| cluster.tails())
-    .unwrap();
+    let is_half = |spread: &[u64]| spread[0] == 0 && is_near(spread[1], READS / 2);
+    await_spread(cluster, gateway, &[0, 1], "both followers to be asked", is_half);
+}
+
+/// Waits until many reads in a row are answered by whom they should be; none of them fails meanwhile. On a busy machine a node may be
+/// silent for long enough to be suspected, and the choice then leaves it too, for a moment. A lost node has nothing to tell.
+fn await_spread(cluster: &Cluster, asked: usize, places: &[usize], what: &str, is_right: impl Fn(&[u64]) -> bool) {
+    wait_for(what, PATIENCE, || Ok(is_right(&spread(cluster, asked, places)).then_some(())))
+        .with_context(|| cluster.tails())
+        .unwrap();
 }
