@@ -128,9 +128,8 @@ impl Replica {
     }
 
     fn park(&mut self, needed: &RowKeyBuf, rows: &[RowKeyBuf], parked: Parked, actions: &mut Actions) {
-        let ahead = self.loads.queues.ahead_of(rows);
         let missing: Vec<RowKeyBuf> = rows.iter().filter(|row| self.must_be_asked_for(row)).cloned().collect();
-        if let Some(code) = self.refuses_to_wait(ahead, &missing) {
+        if let Some(code) = self.refuses_to_wait(&parked, rows, &missing) {
             return actions.answers.push((parked.caller, Answer::Failed(code)));
         }
         let queue = self.loads.queues.add(needed, rows, parked);
@@ -153,12 +152,15 @@ impl Replica {
 
     /// Why a request that needs these rows from SQL is not let in. Whoever is let in gets all of them, above the limit of bytes if
     /// need be: one that got a row, was then refused the next, and came back when the first had left, would never end.
-    fn refuses_to_wait(&self, ahead: usize, missing: &[RowKeyBuf]) -> Option<ErrorCode> {
+    fn refuses_to_wait(&self, parked: &Parked, rows: &[RowKeyBuf], missing: &[RowKeyBuf]) -> Option<ErrorCode> {
+        let queues = &self.loads.queues;
+        let ahead = queues.ahead_of(rows);
         if ahead >= limits::LOAD_WAITERS_MAX {
             return Some(ErrorCode::Busy);
         }
-        let asks_more = !missing.is_empty();
-        if asks_more && (self.loads.queues.are_full() || (ahead == 0 && self.is_out_of_memory())) {
+        // Where nothing can leave, a row that is only read can: it is clean. So one read at a time has its way, or none ever would.
+        let has_room = || !self.is_out_of_memory() || !queues.await_any() && parked.what.only_reads();
+        if !missing.is_empty() && (queues.are_full() || (ahead == 0 && !has_room())) {
             return Some(ErrorCode::Busy);
         }
         // SQL is known to be down: nobody is made to wait for what will not come (write-back 109).

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use shardine_model::command::{BatchItem, Body};
 use shardine_model::{RequestEpoch, RowKey, RowKeyBuf, limits};
 
 use super::decode;
@@ -21,6 +22,20 @@ pub(super) enum ParkedWork {
     Read(RowKeyBuf),
     /// An encoded request, what it was routed and read by, and when it wants to be answered.
     Request(Box<[u8]>, RequestEpoch, Wish),
+}
+
+impl ParkedWork {
+    /// Whether the rows that it waits for stay as they are.
+    pub fn only_reads(&self) -> bool {
+        match self {
+            Self::Read(_) => true,
+            Self::Request(bytes, ..) => match decode(bytes).body {
+                Body::Read(_) => true,
+                Body::One(_) => false,
+                Body::Batch(batch) => batch.commands.iter().all(|item| matches!(item, BatchItem::Read(_))),
+            },
+        }
+    }
 }
 
 impl Parked {
@@ -70,6 +85,11 @@ impl Queues {
     /// What the first of a queue needs; nothing if nobody stands in it.
     pub fn first_rows(&self, queue: &RowKeyBuf) -> Vec<RowKeyBuf> {
         self.waiting.get(queue).and_then(|parked| parked.first()).map(Parked::rows).unwrap_or_default()
+    }
+
+    /// Whether SQL is asked for anything.
+    pub fn await_any(&self) -> bool {
+        !self.awaited.is_empty()
     }
 
     pub fn awaits(&self, row: &RowKeyBuf) -> bool {

@@ -27,6 +27,7 @@ stories! {
     load_on_miss
     joined_loads
     a_request_gets_all_its_rows
+    reads_beside_what_cannot_leave
     load_fails
     too_many_jobs
     load_answers_too_late

@@ -8,6 +8,7 @@ use shardine_model::{Answer, ClientId, ErrorCode, RequestEpoch, Version, WriteMo
 use shardine_shard::{Caller, ReadNow, ReadStale, Replica};
 
 use crate::chance::Chance;
+use crate::check::heals_in_time;
 use crate::ground::{MS, Span};
 use crate::records::Records;
 use crate::records::ask::{Ask, Job, Saw, read_answer, with_request};
@@ -324,6 +325,11 @@ impl World<Records> {
         // The last reads must come through; a change may be refused for as long as memory is too small for its rows.
         let attempts_max = if self.faults_on || !only_reads { client.attempts_max } else { 1_000 };
         if !may_repeat || running.attempts >= attempts_max {
+            if only_reads && !self.faults_on {
+                let job = &self.tenant.history.operation(running.operation).job;
+                let never = heals_in_time::violation(&format!("client {number} is refused again and again: {job:?}"));
+                self.violation.get_or_insert(never);
+            }
             self.tenant.counters.unknown += u64::from(running.in_doubt);
             self.tenant.counters.failed += u64::from(!running.in_doubt);
             return self.end(number);
