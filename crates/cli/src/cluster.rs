@@ -341,7 +341,12 @@ fn explain_text(what: &str, scan: bool, way: Option<&Way>, reply: &v1::ExplainRe
         return format!("scan {what}   {}\n\n{shards}", access(reply));
     }
     let dirty = if reply.version == reply.sql_version { "" } else { " (SQL is behind)" };
-    let way = way.map(|way| format!("\nanswered    {}", way.text())).unwrap_or_default();
+    let again = match reply.retries {
+        0 => String::new(),
+        1 => "; sent again once".to_owned(),
+        retries => format!("; sent again {retries} times"),
+    };
+    let way = way.map(|way| format!("\nanswered    {}{again}", way.text())).unwrap_or_default();
     let epoch = reply.shards.first().filter(|shard| !shard.replicas.is_empty());
     let epoch = epoch.map(|shard| {
         let (generation, range, conf) = (shard.generation, shard.range_version, shard.conf_version);
@@ -378,6 +383,7 @@ fn explain_json(scan: bool, way: Option<&Way>, reply: &v1::ExplainReply) -> Json
         object.insert("version".into(), value::integer(reply.version));
         object.insert("sql_version".into(), value::integer(reply.sql_version));
         object.insert("expires_at_ms".into(), reply.expires_at_ms.map_or(Json::Null, value::unsigned));
+        object.insert("retries".into(), json!(reply.retries));
     }
     Json::Object(object)
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -105,6 +106,32 @@ fn a_gateway_answers_for_everything_and_holds_nothing() {
     assert_eq!(placed_on(&cluster, gateway, "n4"), 0);
     use_every_door(&cluster, gateway, "fourth");
     assert_eq!(json(&cluster, gateway, &["status"])["health"], "HEALTHY");
+}
+
+/// Files that a process has open under a name.
+fn opened(cluster: &Cluster, place: usize, name: &str) -> usize {
+    let files = fs::read_dir(format!("/proc/{}/fd", cluster.pid(place).unwrap())).unwrap();
+    let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
+    targets.filter(|target| target.to_string_lossy().contains(name)).count()
+}
+
+/// It leads nothing, so it has nothing to say to SQL; tables with SQL behind them are used by it all the same.
+#[test]
+fn a_gateway_does_not_open_the_sql_of_the_others() {
+    let dir = Dir::new().unwrap();
+    let sql = format!("sqlite:{}", dir.join("behind.db").display());
+    let mut cluster = Cluster::prepare(dir, find_binary().unwrap(), 4, &[]).unwrap();
+    cluster.nodes[3].args.push("--gateway".to_owned());
+    cluster.found(3, &["--sql", &sql]).unwrap();
+    json(&cluster, 3, &["table", "create", "users", "--field", "age:int64"]);
+
+    let mut client = cluster.client(3).unwrap();
+    assert_eq!(client.call(&["HSET", "users:lili", "age", "10"]).unwrap(), Reply::Int(1));
+    assert_eq!(client.call(&["REC.FLUSH"]).unwrap(), Reply::ok());
+
+    assert!(opened(&cluster, 0, "behind.db") > 0);
+    assert_eq!(opened(&cluster, 3, "behind.db"), 0);
+    assert_eq!(json(&cluster, 3, &["status"])["health"], "HEALTHY");
 }
 
 /// Also before there is a cluster: it is no founder, and finds the cluster that the others make.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value as Json;
-use shardine_testkit::{Cluster, Dir, PATIENCE, wait_for};
+use shardine_testkit::{Cluster, Dir, PATIENCE, Reply, wait_for};
 
 /// What `doctor` finds of a node with this name and directory: the grade and the words of each check.
 fn doctor(cluster: &Cluster, name: &str, data: &Path) -> Json {
@@ -73,6 +73,7 @@ fn doctor_sees_what_a_join_refuses() {
     cluster.kill9(2).unwrap();
     assert_finding(&doctor(&cluster, "n3", &cluster.dir().join("n3")), "membership", "ok", "expected back");
     copy(&cluster.dir().join("n3"), &dir.join("copy"));
+    copy(&cluster.dir().join("n3"), &dir.join("older"));
     cluster.start(2).unwrap();
     cluster.wait_until_serving().unwrap();
     assert_finding(&doctor(&cluster, "n3", &dir.join("copy")), "membership", "failed", "this is a copy");
@@ -82,8 +83,19 @@ fn doctor_sees_what_a_join_refuses() {
     let said = refusal(start(&cluster, "n3", &dir.join("copy")));
     assert!(said.contains("old or second copy"), "{said}");
 
-    // One that was removed.
+    // Also while nobody else runs under the name: it is older than its last start.
     cluster.kill9(2).unwrap();
+    let copied = dir.join("older");
+    wait_for("the map to hear of the last start", PATIENCE, || {
+        let findings = doctor(&cluster, "n3", &copied);
+        let found = findings.as_array().unwrap().iter().find(|finding| finding["check"] == "membership").cloned();
+        Ok(found.filter(|found| found["grade"] == "failed" && found.to_string().contains("it is an old copy")))
+    })
+    .unwrap();
+    let newest = cluster.dir().join("n3");
+    assert_finding(&doctor(&cluster, "n3", &newest), "membership", "ok", "expected back");
+
+    // One that was removed.
     wait_for("the node to be removed", PATIENCE, || {
         Ok(cluster.command(0, &["node", "remove", "n3", "--yes"]).output()?.status.success().then_some(()))
     })
@@ -92,6 +104,26 @@ fn doctor_sees_what_a_join_refuses() {
     assert_finding(&doctor(&cluster, "n3", &removed), "membership", "failed", "was removed");
     let said = refusal(start(&cluster, "n3", &removed));
     assert!(said.contains("has been removed") || said.contains("was removed"), "{said}");
+}
+
+/// It is cut while it takes its place, as soon as its directory has a name.
+#[test]
+fn a_join_that_stops_half_way_goes_on_when_it_is_started_again() {
+    let mut cluster = Cluster::form(3, &[], &[]).unwrap();
+    let place = cluster.add().unwrap();
+    let identity = cluster.dir().join("n4").join("IDENTITY");
+    wait_for("its directory to have a name", PATIENCE, || Ok(identity.exists().then_some(()))).unwrap();
+    cluster.kill9(place).unwrap();
+
+    cluster.start(place).unwrap();
+
+    cluster.wait_until_serving().unwrap();
+    let mut client = cluster.client(place).unwrap();
+    assert_eq!(client.call(&["SET", "k", "v"]).unwrap(), Reply::ok());
+    let nodes = cluster.command(0, &["node", "list", "--json"]).output().unwrap();
+    let nodes: Json = serde_json::from_slice(&nodes.stdout).unwrap();
+    let named = nodes["nodes"].as_array().unwrap().iter().filter(|node| node["name"] == "n4").count();
+    assert_eq!(named, 1, "{nodes}");
 }
 
 #[test]

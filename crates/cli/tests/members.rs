@@ -198,3 +198,26 @@ fn nodes_that_all_change_their_addresses_find_each_other() {
     cluster.wait_until_serving().unwrap();
     check(&cluster, 2, "after");
 }
+
+/// A node that starts without a majority of the others knows no tables yet: it is there, and says why it does nothing.
+#[test]
+fn a_node_without_the_others_answers_ping_and_says_what_it_lacks() {
+    let mut cluster = Cluster::form(3, &[], &[]).unwrap();
+    write(&cluster, 0, "before");
+    for place in 0..3 {
+        cluster.kill9(place).unwrap();
+    }
+    cluster.start(0).unwrap();
+
+    let mut client = wait_for("the Redis door", PATIENCE, || Ok(cluster.client(0).ok())).unwrap();
+    assert_eq!(client.call(&["PING"]).unwrap(), Reply::Simple("PONG".into()));
+    // It is held for a while, in case that there is a leader in a moment.
+    let refused = client.call(&["GET", "k1"]).unwrap();
+    assert!(matches!(&refused, Reply::Error(error) if error.starts_with("TRYAGAIN no_leader")), "{refused:?}");
+    assert_eq!(client.call(&["PING", "still"]).unwrap(), Reply::bulk("still"));
+
+    cluster.start(1).unwrap();
+    cluster.wait_until_serving().unwrap();
+    check(&cluster, 0, "before");
+    check(&cluster, 1, "before");
+}

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use shardine_testkit::{Dir, Options, Shardine, Sql, python, workspace_root};
+use shardine_testkit::{Cluster, Dir, Options, Shardine, Sql, python, workspace_root};
 
 fn start(args: &[&str]) -> Shardine {
     let args = args.iter().map(|&arg| arg.to_owned()).collect();
@@ -29,6 +29,20 @@ fn the_ydb_sdk_finds_what_it_relies_on() {
     let printed = python::run("ydb_sdk.py", &start(&[])).unwrap();
 
     assert!(printed.contains(" 0 failed"), "{printed}");
+}
+
+/// The same of a cluster with several groups, by way of a node that leads only some of them, if any.
+#[test]
+fn the_ydb_sdk_finds_it_in_a_cluster_whichever_node_leads_a_path() {
+    let cluster = Cluster::form(3, &["--coord-groups", "3"], &[]).unwrap();
+    let mut command = python::script("ydb_sdk.py").unwrap();
+    command.env("SHARDINE_GRPC_PORT", cluster.grpc(2).port().to_string());
+
+    let output = command.output().unwrap();
+
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && printed.contains(" 0 failed"), "{printed}{complaints}");
 }
 
 /// What a new user tries first.

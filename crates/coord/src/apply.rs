@@ -32,9 +32,9 @@ impl Coord {
 
     fn execute(&mut self, command: &Command<'_>, notices: &mut Vec<Notice>) -> Result<Outcome, Refusal> {
         match *command {
-            Command::CreateNode { path, ref config } => self.create_node(path, config),
+            Command::CreateNode { path, ref config, placed } => self.create_node(path, config, placed),
             Command::AlterNode { path, ref config } => self.alter_node(path, config),
-            Command::DropNode { path } => self.drop_node(path, notices),
+            Command::DropNode { path, placed } => self.drop_node(path, placed, notices),
             Command::DescribeNode { path } => self.see_node(path),
             Command::Attach(ref start) => self.attach(start, notices),
             Command::Stop(by) => self.stop_session(by, notices),
@@ -59,6 +59,7 @@ impl Coord {
             Command::CreateResource { node, path, ref pace } => self.create_resource(node, path, pace, notices),
             Command::AlterResource { node, path, ref pace } => self.alter_resource(node, path, pace, notices),
             Command::DropResource { node, path } => self.drop_resource(node, path, notices),
+            Command::GiveUp { placed } => Ok(self.give_up(placed)),
         }
     }
 }

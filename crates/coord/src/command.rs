@@ -31,6 +31,9 @@ const TAG_MARK: u8 = 15;
 const TAG_CREATE_RESOURCE: u8 = 16;
 const TAG_ALTER_RESOURCE: u8 = 17;
 const TAG_DROP_RESOURCE: u8 = 18;
+const TAG_CREATE_PLACED: u8 = 19;
+const TAG_DROP_PLACED: u8 = 20;
+const TAG_GIVE_UP: u8 = 21;
 
 /// Who asks: a session of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,9 +56,11 @@ pub struct Start<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
+    /// `placed` is the number of the path's place in the cluster's map; 0 where there is no map.
     CreateNode {
         path: &'a str,
         config: Config,
+        placed: u64,
     },
     AlterNode {
         path: &'a str,
@@ -63,6 +68,7 @@ pub enum Command<'a> {
     },
     DropNode {
         path: &'a str,
+        placed: u64,
     },
     /// Changes nothing: a read that takes its place among the changes.
     DescribeNode {
@@ -129,6 +135,10 @@ pub enum Command<'a> {
         node: &'a str,
         path: &'a str,
     },
+    /// No node is made any more for places with this number or a lower one, so that the map may forget them.
+    GiveUp {
+        placed: u64,
+    },
 }
 
 /// Opens an entry; encoded commands are appended behind it.
@@ -152,9 +162,17 @@ pub fn read_opening<'a>(entry: &'a [u8]) -> Result<Reader<'a>, DecodeError> {
 impl<'a> Command<'a> {
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::CreateNode { path, config } => put_node(out, TAG_CREATE_NODE, path, config),
+            Self::CreateNode { path, config, placed: 0 } => put_node(out, TAG_CREATE_NODE, path, config),
+            Self::CreateNode { path, config, placed } => {
+                put_node(out, TAG_CREATE_PLACED, path, config);
+                put_varint(out, *placed);
+            }
             Self::AlterNode { path, config } => put_node(out, TAG_ALTER_NODE, path, config),
-            Self::DropNode { path } => put_named(out, TAG_DROP_NODE, path),
+            Self::DropNode { path, placed: 0 } => put_named(out, TAG_DROP_NODE, path),
+            Self::DropNode { path, placed } => {
+                put_named(out, TAG_DROP_PLACED, path);
+                put_varint(out, *placed);
+            }
             Self::DescribeNode { path } => put_named(out, TAG_DESCRIBE_NODE, path),
             Self::Attach(start) => {
                 put_named(out, TAG_ATTACH, start.path);
@@ -197,14 +215,24 @@ impl<'a> Command<'a> {
             Self::CreateResource { node, path, pace } => put_resource(out, TAG_CREATE_RESOURCE, node, path, Some(pace)),
             Self::AlterResource { node, path, pace } => put_resource(out, TAG_ALTER_RESOURCE, node, path, Some(pace)),
             Self::DropResource { node, path } => put_resource(out, TAG_DROP_RESOURCE, node, path, None),
+            Self::GiveUp { placed } => {
+                out.push(TAG_GIVE_UP);
+                put_varint(out, *placed);
+            }
         }
     }
 
     pub fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok(match reader.u8("command tag")? {
-            TAG_CREATE_NODE => Self::CreateNode { path: reader.text("path")?, config: Config::decode(reader)? },
+            tag @ (TAG_CREATE_NODE | TAG_CREATE_PLACED) => Self::CreateNode {
+                path: reader.text("path")?,
+                config: Config::decode(reader)?,
+                placed: read_placed(reader, tag == TAG_CREATE_PLACED)?,
+            },
             TAG_ALTER_NODE => Self::AlterNode { path: reader.text("path")?, config: Config::decode(reader)? },
-            TAG_DROP_NODE => Self::DropNode { path: reader.text("path")? },
+            tag @ (TAG_DROP_NODE | TAG_DROP_PLACED) => {
+                Self::DropNode { path: reader.text("path")?, placed: read_placed(reader, tag == TAG_DROP_PLACED)? }
+            }
             TAG_DESCRIBE_NODE => Self::DescribeNode { path: reader.text("path")? },
             TAG_ATTACH => Self::Attach(Start {
                 path: reader.text("path")?,
@@ -255,9 +283,14 @@ impl<'a> Command<'a> {
                 pace: Pace::decode(reader)?,
             },
             TAG_DROP_RESOURCE => Self::DropResource { node: reader.text("path")?, path: reader.text("resource")? },
+            TAG_GIVE_UP => Self::GiveUp { placed: reader.varint("place of a path")? },
             tag => return Err(DecodeError::Unknown { what: "command tag", value: u64::from(tag) }),
         })
     }
+}
+
+fn read_placed(reader: &mut Reader<'_>, is_there: bool) -> Result<u64, DecodeError> {
+    if is_there { reader.varint("place of a path") } else { Ok(0) }
 }
 
 fn put_named(out: &mut Vec<u8>, tag: u8, text: &str) {

@@ -11,13 +11,16 @@ use crate::state::{Coord, Node};
 use crate::status::{Refusal, Status, refuse};
 
 impl Coord {
-    pub(crate) fn create_node(&mut self, path: &str, config: &Config) -> Result<Outcome, Refusal> {
+    pub(crate) fn create_node(&mut self, path: &str, config: &Config, placed: u64) -> Result<Outcome, Refusal> {
         let path = parse(path)?;
         if self.paths.contains_key(&path) {
             // As YDB answers: it is there, and stays as it is (coordination 10).
             return Ok(Outcome::Done);
         }
         path.check()?;
+        if placed <= self.given_up && self.given_up > 0 {
+            return refuse(Status::Unavailable, format!("the place of {path} was given up meanwhile: try again"));
+        }
         if self.is_directory(&path) {
             return refuse(Status::SchemeError, format!("{path} is a directory"));
         }
@@ -45,8 +48,9 @@ impl Coord {
     }
 
     /// Its sessions need not have ended (coordination 26).
-    pub(crate) fn drop_node(&mut self, path: &str, notices: &mut Vec<Notice>) -> Result<Outcome, Refusal> {
+    pub(crate) fn drop_node(&mut self, path: &str, placed: u64, notices: &mut Vec<Notice>) -> Result<Outcome, Refusal> {
         let number = self.known(path)?;
+        self.give_up(placed);
         let node = self.nodes.remove(&number).expect("paths name nodes");
         self.paths.remove(&node.path);
         self.bytes -= node.bytes();
@@ -55,6 +59,24 @@ impl Coord {
         }
         notices.push(Notice::NodeGone { node: number });
         Ok(Outcome::Done)
+    }
+
+    /// Nodes that are there stay, whatever the number of their places.
+    pub(crate) fn give_up(&mut self, placed: u64) -> Outcome {
+        self.given_up = self.given_up.max(placed);
+        Outcome::Done
+    }
+
+    /// The last place of the map for which no node is made any more.
+    #[must_use]
+    pub fn given_up(&self) -> u64 {
+        self.given_up
+    }
+
+    /// Whether a node lies below the path.
+    #[must_use]
+    pub fn has_directory(&self, path: &Path) -> bool {
+        self.is_directory(path)
     }
 
     pub(crate) fn see_node(&self, path: &str) -> Result<Outcome, Refusal> {

@@ -46,12 +46,12 @@ impl Path {
     }
 
     /// The directories above it, the nearest first.
-    pub(crate) fn parents(&self) -> impl Iterator<Item = &str> {
+    pub fn parents(&self) -> impl Iterator<Item = &str> {
         self.0.rmatch_indices('/').map(|(at, _)| &self.0[..at])
     }
 
     /// The rules for what may be made (coordination 30).
-    pub(crate) fn check(&self) -> Result<(), Refusal> {
+    pub fn check(&self) -> Result<(), Refusal> {
         if self.0.split('/').count() > PATH_DEPTH_MAX {
             return refuse(Status::SchemeError, format!("a path has at most {PATH_DEPTH_MAX} parts"));
         }

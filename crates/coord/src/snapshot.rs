@@ -37,6 +37,8 @@ mod tag {
 
 /// The version of every section, so far.
 const VERSION: u8 = 1;
+/// The head's, with the places that were given up.
+const HEAD_VERSION: u8 = 2;
 
 /// Bytes after which a step ends. One session, semaphore or claim may make a longer one.
 const STEP_BYTES: usize = 64 << 10;
@@ -152,7 +154,14 @@ impl Coord {
 
     fn new_cut(&self) -> Cut {
         let mut head = Vec::new();
-        put_item(&mut head, tag::HEAD, VERSION, |out| put_varint(out, self.last_node));
+        // A group that has given nothing up says what it always said.
+        let version = if self.given_up > 0 { HEAD_VERSION } else { VERSION };
+        put_item(&mut head, tag::HEAD, version, |out| {
+            put_varint(out, self.last_node);
+            if version == HEAD_VERSION {
+                put_varint(out, self.given_up);
+            }
+        });
         Cut {
             chunks: Chunks::new(GroupKind::Coordination),
             ahead: VecDeque::from([head]),

@@ -23,6 +23,8 @@ pub struct Coord {
     pub(crate) paths: BTreeMap<Path, NodeNumber>,
     /// The last number that was given to a node.
     pub(crate) last_node: u64,
+    /// No node is made for places of the cluster's map with this number or a lower one.
+    pub(crate) given_up: u64,
     pub(crate) bytes: u64,
     pub(crate) cut: Option<Cut>,
     #[cfg(feature = "mutants")]

@@ -32,10 +32,35 @@ fn commands_about_nodes() {
         rate_limiter_counters: CountersMode::Detailed,
     };
 
-    assert_eq!(bytes(&Command::CreateNode { path: "/a", config }), "01 02 2f 61 e8 07 90 4e 01 02 02");
+    assert_eq!(bytes(&Command::CreateNode { path: "/a", config, placed: 0 }), "01 02 2f 61 e8 07 90 4e 01 02 02");
     assert_eq!(bytes(&Command::AlterNode { path: "a", config: Config::default() }), "02 01 61 00 00 00 00 00");
-    assert_eq!(bytes(&Command::DropNode { path: "a" }), "03 01 61");
+    assert_eq!(bytes(&Command::DropNode { path: "a", placed: 0 }), "03 01 61");
     assert_eq!(bytes(&Command::DescribeNode { path: "a" }), "04 01 61");
+}
+
+/// Those of a cluster, whose map has given the path a place.
+#[test]
+fn commands_about_places() {
+    let config = Config::default();
+
+    assert_eq!(bytes(&Command::CreateNode { path: "a", config, placed: 300 }), "13 01 61 00 00 00 00 00 ac 02");
+    assert_eq!(bytes(&Command::DropNode { path: "a", placed: 300 }), "14 01 61 ac 02");
+    assert_eq!(bytes(&Command::GiveUp { placed: 300 }), "15 ac 02");
+}
+
+#[test]
+fn the_head_of_a_snapshot_has_the_places_that_were_given_up() {
+    let mut coord = Coord::new();
+    let mut entry = Vec::new();
+    open_entry(&mut entry);
+    Command::GiveUp { placed: 300 }.encode(&mut entry);
+    coord.apply(&entry, |_, _, _| {}).unwrap();
+
+    coord.begin_cut();
+    let CutStep::Chunk(chunk) = coord.cut_step() else { panic!("a chunk") };
+
+    assert_eq!(hex(&chunk), "03 02 00 01 04 00 00 00 02 00 ac 02 00 00 00 00 00");
+    assert_eq!(Coord::new().restored([chunk]).unwrap().given_up(), 300);
 }
 
 #[test]
@@ -107,7 +132,7 @@ fn a_snapshot() {
     };
     let mut coord = Coord::new();
     let commands = [
-        Command::CreateNode { path: "a", config: Config::default() },
+        Command::CreateNode { path: "a", config: Config::default(), placed: 0 },
         start(0, 5),
         start(0, 6),
         Command::Create { by: by(1), name: "s", limit: 1, data: b"x" },

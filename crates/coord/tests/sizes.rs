@@ -30,7 +30,7 @@ fn status(outcome: &Outcome) -> Option<Status> {
 
 fn with_session() -> Coord {
     let mut coord = Coord::new();
-    apply(&mut coord, &Command::CreateNode { path: "/local/locks", config: Config::default() });
+    apply(&mut coord, &Command::CreateNode { path: "/local/locks", config: Config::default(), placed: 0 });
     attach(&mut coord);
     coord
 }

@@ -2,12 +2,14 @@
 
 use shardine_model::{Answer, Catalogue, ErrorCode, Position, Request, RowKey, Timestamp};
 use shardine_records::Lookup;
-use shardine_router::{Call, LocalEngine, Read, Response, RowCall, Ticket};
+use shardine_router::{Call, LocalEngine, Names, Read, Response, RowCall, Ticket};
 
 use crate::shard::FakeShard;
 
 pub struct LocalFake {
     pub shard: FakeShard,
+    /// Whether it is known what keys name.
+    pub names: Names,
     /// Every read on the spot answers `Later`.
     pub is_late: bool,
     /// The next changes and reads fail with this.
@@ -21,7 +23,7 @@ pub struct LocalFake {
 impl LocalFake {
     #[must_use]
     pub fn new(shard: FakeShard) -> Self {
-        Self { shard, is_late: false, failure: None, responses: Vec::new(), calls: Vec::new() }
+        Self { shard, names: Names::Known, is_late: false, failure: None, responses: Vec::new(), calls: Vec::new() }
     }
 }
 
@@ -39,6 +41,10 @@ impl LocalFake {
 impl LocalEngine for LocalFake {
     fn catalogue(&self) -> &Catalogue {
         self.shard.catalogue()
+    }
+
+    fn names(&self) -> Names {
+        self.names
     }
 
     fn now(&self) -> Timestamp {

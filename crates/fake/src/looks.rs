@@ -35,7 +35,12 @@ impl FakeShard {
                 last_error: None,
                 tables_ahead: Vec::new(),
             }),
-            coordination: vec![CoordStatus { group: 1 << 30, sessions: 4, ..CoordStatus::default() }],
+            coordination: vec![CoordStatus {
+                group: 1 << 30,
+                leader: Some(NodeId(1)),
+                sessions: 4,
+                ..CoordStatus::default()
+            }],
             counters: vec![("commands", self.executed)],
         }
     }
@@ -86,6 +91,7 @@ impl FakeShard {
             version: reply.version,
             sql_version: reply.sql_version,
             expires_at: reply.expires_at,
+            retries: 0,
         }
     }
 }

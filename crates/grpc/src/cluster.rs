@@ -391,5 +391,6 @@ fn explanation_out(explanation: Explanation) -> v1::ExplainReply {
         version: explanation.version.0,
         sql_version: explanation.sql_version.0,
         expires_at_ms: explanation.expires_at.map(|at| at.0),
+        retries: explanation.retries,
     }
 }

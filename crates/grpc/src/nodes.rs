@@ -50,6 +50,7 @@ pub(crate) fn node_out(node: NodeStatus) -> v1::Node {
         weight: node.weight.into(),
         removed: node.is_removed,
         gateway: node.is_gateway,
+        incarnation: node.incarnation,
     }
 }
 

@@ -186,5 +186,6 @@ fn explanation_out(explanation: &Explanation) -> Json {
         "version": json::integer(explanation.version.0),
         "sql_version": json::integer(explanation.sql_version.0),
         "expires_at_ms": explanation.expires_at.map(|at| json::unsigned(at.0)),
+        "retries": explanation.retries,
     })
 }

@@ -332,6 +332,9 @@ pub(crate) struct ExplainView {
     #[schema(nullable = false)]
     sql_version: Option<Number>,
     expires_at_ms: Option<Number>,
+    /// How often this request was refused or lost on its way, and sent again by the node that was asked.
+    #[schema(nullable = false)]
+    retries: Option<u32>,
 }
 
 #[derive(Serialize, ToSchema)]

@@ -3,6 +3,7 @@
 mod groups;
 mod keyspace;
 mod nodes;
+mod paths;
 mod tables;
 
 use shardine_model::codec::DecodeError;
@@ -53,8 +54,9 @@ impl Meta {
             Command::CreateTable { table } => self.create_table(table),
             Command::AddField { table, name, default } => self.add_field(&table, name, default),
             Command::DropTable { table } => self.drop_table(&table),
-            Command::AssignPath { path, group } => self.assign_path(path, group),
-            Command::ForgetPath { path } => self.forget_path(path),
+            Command::PlacePath { path, instead_of, group } => self.place_path(path, instead_of, group),
+            Command::ForgetPath { path, placed } => Ok(self.forget_path(path, placed)),
+            Command::FindPath { path } => self.find_path(&path),
             Command::Set { name, value } => self.set(name, value),
             Command::SetSql { sql } => self.set_sql(sql),
             Command::Mark => Ok(Reply::Done),

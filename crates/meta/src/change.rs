@@ -5,7 +5,7 @@ use shardine_model::codec::{DecodeError, Reader, put_varint};
 use shardine_model::{CatalogueVersion, Descriptor, Generation, ReplicaId, ShardId, Table};
 
 use crate::codec::{fixed_u128, flag, list, put_list, put_text, text, unknown};
-use crate::map::{Keyspace, Map};
+use crate::map::{Keyspace, Map, Place};
 use crate::node::Node;
 use crate::operation::{Operation, OperationId};
 
@@ -16,12 +16,13 @@ const TAG_NODE: u8 = 1;
 const TAG_GROUP: u8 = 2;
 const TAG_TABLE: u8 = 3;
 const TAG_CATALOGUE: u8 = 4;
-const TAG_PATH: u8 = 5;
+// 5 was a path without a number; no map has ever had one.
 const TAG_SETTING: u8 = 6;
 const TAG_KEYSPACE: u8 = 7;
 const TAG_OPERATION: u8 = 8;
 const TAG_OPERATION_OVER: u8 = 9;
 const TAG_GIVEN: u8 = 10;
+const TAG_PATH: u8 = 11;
 
 /// One thing that is otherwise than before. Says how it is now, not how it came.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,8 +34,8 @@ pub enum Change {
         version: CatalogueVersion,
         named_in: CatalogueVersion,
     },
-    /// A path has this coordination group, or none any more.
-    Path(String, Option<ShardId>),
+    /// A path of coordination has this place, or none any more.
+    Path(String, Option<Place>),
     Setting(String, Option<String>),
     Keyspace(Keyspace),
     Operation(OperationId, Operation),
@@ -63,11 +64,14 @@ impl Change {
                 put_varint(out, version.0);
                 put_varint(out, named_in.0);
             }
-            Self::Path(path, group) => {
+            Self::Path(path, place) => {
                 out.push(TAG_PATH);
                 put_text(out, path);
-                out.push(u8::from(group.is_some()));
-                group.iter().for_each(|group| put_varint(out, u64::from(group.0)));
+                out.push(u8::from(place.is_some()));
+                if let Some(Place { group, placed }) = place {
+                    put_varint(out, u64::from(group.0));
+                    put_varint(out, *placed);
+                }
             }
             Self::Setting(name, value) => {
                 out.push(TAG_SETTING);
@@ -107,8 +111,14 @@ impl Change {
             },
             TAG_PATH => {
                 let path = text(reader, "path")?;
-                let group = flag(reader, "group of a path")?.then(|| reader.varint_u32("shard")).transpose()?;
-                Self::Path(path, group.map(ShardId))
+                let place = match flag(reader, "place of a path")? {
+                    true => {
+                        let group = ShardId(reader.varint_u32("shard")?);
+                        Some(Place { group, placed: reader.varint("place of a path")? })
+                    }
+                    false => None,
+                };
+                Self::Path(path, place)
             }
             TAG_SETTING => {
                 let name = text(reader, "setting")?;

@@ -34,11 +34,13 @@ const TAG_CANCEL: u8 = 11;
 const TAG_CREATE_TABLE: u8 = 12;
 const TAG_ADD_FIELD: u8 = 13;
 const TAG_DROP_TABLE: u8 = 14;
-const TAG_ASSIGN_PATH: u8 = 15;
-const TAG_FORGET_PATH: u8 = 16;
+// 15 and 16 assigned paths without a number; no node has ever written them.
 const TAG_SET: u8 = 17;
 const TAG_SET_SQL: u8 = 18;
 const TAG_MARK: u8 = 19;
+const TAG_PLACE_PATH: u8 = 20;
+const TAG_FORGET_PATH: u8 = 21;
+const TAG_FIND_PATH: u8 = 22;
 
 /// What a node says of itself when it joins, and at each of its starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,12 +133,20 @@ pub enum Command {
     DropTable {
         table: String,
     },
-    /// Unless the path has a group already, which is then told.
-    AssignPath {
+    /// A path of coordination is to have a place: the one that it has, or one in this group, or in the group with the fewest paths.
+    /// The place with this number has been given up by its group, and is given anew under another one.
+    PlacePath {
         path: String,
-        group: ShardId,
+        instead_of: u64,
+        group: Option<ShardId>,
     },
+    /// The path's node is gone, and its group makes none any more for this place.
     ForgetPath {
+        path: String,
+        placed: u64,
+    },
+    /// Changes nothing: tells the place of a path as of everything that was there before.
+    FindPath {
         path: String,
     },
     /// `None` takes a setting back.
@@ -270,11 +280,17 @@ impl Command {
                 default.as_ref().encode(out);
             }
             Self::DropTable { table } => put_texts(out, TAG_DROP_TABLE, &[table]),
-            Self::AssignPath { path, group } => {
-                put_texts(out, TAG_ASSIGN_PATH, &[path]);
-                put_varint(out, u64::from(group.0));
+            Self::PlacePath { path, instead_of, group } => {
+                put_texts(out, TAG_PLACE_PATH, &[path]);
+                put_varint(out, *instead_of);
+                out.push(u8::from(group.is_some()));
+                group.iter().for_each(|group| put_varint(out, u64::from(group.0)));
             }
-            Self::ForgetPath { path } => put_texts(out, TAG_FORGET_PATH, &[path]),
+            Self::ForgetPath { path, placed } => {
+                put_texts(out, TAG_FORGET_PATH, &[path]);
+                put_varint(out, *placed);
+            }
+            Self::FindPath { path } => put_texts(out, TAG_FIND_PATH, &[path]),
             Self::Set { name, value } => {
                 put_texts(out, TAG_SET, &[name]);
                 out.push(u8::from(value.is_some()));
@@ -333,8 +349,15 @@ impl Command {
                 default: ValueRef::decode(reader)?.to_owned(),
             },
             TAG_DROP_TABLE => Self::DropTable { table: text(reader, "table")? },
-            TAG_ASSIGN_PATH => Self::AssignPath { path: text(reader, "path")?, group: shard(reader)? },
-            TAG_FORGET_PATH => Self::ForgetPath { path: text(reader, "path")? },
+            TAG_PLACE_PATH => Self::PlacePath {
+                path: text(reader, "path")?,
+                instead_of: reader.varint("place of a path")?,
+                group: flag(reader, "group of a path")?.then(|| shard(reader)).transpose()?,
+            },
+            TAG_FORGET_PATH => {
+                Self::ForgetPath { path: text(reader, "path")?, placed: reader.varint("place of a path")? }
+            }
+            TAG_FIND_PATH => Self::FindPath { path: text(reader, "path")? },
             TAG_SET => {
                 let name = text(reader, "setting")?;
                 let is_set = flag(reader, "setting")?;

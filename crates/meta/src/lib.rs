@@ -31,7 +31,7 @@ pub use change::{Change, Delta};
 pub use command::{Command, Joiner, Replaced, open_entry};
 pub use feed::Feed;
 pub use followers::Followers;
-pub use map::{BadDelta, Keyspace, Map};
+pub use map::{BadDelta, Keyspace, Map, Place};
 pub use node::{Node, NodeState};
 pub use operation::{Operation, OperationId, Replace, Stage, Todo};
 pub use plan::{Left, Sight, left_on, plan};

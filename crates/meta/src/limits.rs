@@ -11,8 +11,8 @@ pub const LABEL_BYTES_MAX: usize = 255;
 pub const WEIGHT_MAX: u16 = 1_000;
 pub const WEIGHT_DEFAULT: u16 = 100;
 
-/// Paths that are assigned to coordination groups. Each is in every node's map.
-pub const PATHS_MAX: usize = 100_000;
+/// Nodes of coordination. Their paths are in every node's map, which is written whole with each of its versions.
+pub const PATHS_MAX: usize = 10_000;
 
 /// Bytes of such a path: as long as the coordination door takes one.
 pub const PATH_BYTES_MAX: usize = 1_024;

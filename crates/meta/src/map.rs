@@ -20,6 +20,14 @@ pub struct Keyspace {
     pub scheme: Generation,
 }
 
+/// Where a path of coordination is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub group: ShardId,
+    /// The version of the map that gave it. A group makes no node for a place that was taken back, and tells by this which were.
+    pub placed: u64,
+}
+
 /// The cluster as of one version. Invariants: the bounds of record groups cover every key once; nobody is in a group who is not
 /// among the nodes; a group has one operation at most.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +39,8 @@ pub struct Map {
     pub nodes: BTreeMap<NodeId, Node>,
     pub groups: BTreeMap<ShardId, Descriptor>,
     pub catalogue: Catalogue,
-    /// The coordination group of each path.
-    pub paths: BTreeMap<String, ShardId>,
+    /// The coordination group of each path: of every node that there is, and of those that are about to be made.
+    pub paths: BTreeMap<String, Place>,
     pub settings: BTreeMap<String, String>,
     pub operations: BTreeMap<OperationId, Operation>,
     /// The last number given to a replica of each group, as far as this map has come.
@@ -182,7 +190,7 @@ impl Map {
         let groups = self.groups.values().cloned().map(Change::Group);
         let tables = self.catalogue.definitions().map(|table| Change::Table(Table::clone(table)));
         let versions = Change::Catalogue { version: self.catalogue.version(), named_in: self.catalogue.named_in() };
-        let paths = self.paths.iter().map(|(path, group)| Change::Path(path.clone(), Some(*group)));
+        let paths = self.paths.iter().map(|(path, place)| Change::Path(path.clone(), Some(*place)));
         let settings = self.settings.iter().map(|(name, value)| Change::Setting(name.clone(), Some(value.clone())));
         let operations = self.operations.iter().map(|(id, operation)| Change::Operation(*id, operation.clone()));
         let tables = tables.chain([versions]);
@@ -206,7 +214,7 @@ impl Map {
             Change::Catalogue { version, named_in } => {
                 self.catalogue = std::mem::take(&mut self.catalogue).versioned(*version, *named_in);
             }
-            Change::Path(path, Some(group)) => drop(self.paths.insert(path.clone(), *group)),
+            Change::Path(path, Some(place)) => drop(self.paths.insert(path.clone(), *place)),
             Change::Path(path, None) => drop(self.paths.remove(path)),
             Change::Setting(name, Some(value)) => drop(self.settings.insert(name.clone(), value.clone())),
             Change::Setting(name, None) => drop(self.settings.remove(name)),

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use shardine_model::{NodeId, ShardId, Table};
+use shardine_model::{NodeId, Table};
 
+use crate::map::Place;
 use crate::operation::OperationId;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +16,5 @@ pub enum Reply {
     Begun(OperationId),
     /// The definition in force.
     Table(Arc<Table>),
-    /// The group that a path has.
-    Group(ShardId),
+    Place(Place),
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use shardine_meta::{
-    Change, Command, Delta, Joiner, Keyspace, Meta, Mode, Node, NodeState, Operation, OperationId, Replace, Replaced,
-    Stage,
+    Change, Command, Delta, Joiner, Keyspace, Meta, Mode, Node, NodeState, Operation, OperationId, Place, Replace,
+    Replaced, Stage,
 };
 use shardine_model::{
     Bounds, CatalogueVersion, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, Generation, NodeEntry, NodeId,
@@ -102,12 +102,17 @@ fn commands() -> Vec<(Command, Vec<u8>)> {
             b"\x0d\x05users\x03age\x01\x0d".to_vec(),
         ),
         (Command::DropTable { table: text("users") }, b"\x0e\x05users".to_vec()),
-        (Command::AssignPath { path: text("/a"), group: shard }, b"\x0f\x02/a\x07".to_vec()),
-        (Command::ForgetPath { path: text("/a") }, b"\x10\x02/a".to_vec()),
         (Command::Set { name: text("x"), value: Some(text("y")) }, b"\x11\x01x\x01\x01y".to_vec()),
         (Command::Set { name: text("x"), value: None }, b"\x11\x01x\0".to_vec()),
         (Command::SetSql { sql: text("none") }, b"\x12\x04none".to_vec()),
         (Command::Mark, vec![19]),
+        (
+            Command::PlacePath { path: text("/a"), instead_of: 300, group: Some(shard) },
+            b"\x14\x02/a\xac\x02\x01\x07".to_vec(),
+        ),
+        (Command::PlacePath { path: text("/a"), instead_of: 0, group: None }, b"\x14\x02/a\0\0".to_vec()),
+        (Command::ForgetPath { path: text("/a"), placed: 300 }, b"\x15\x02/a\xac\x02".to_vec()),
+        (Command::FindPath { path: text("/a") }, b"\x16\x02/a".to_vec()),
     ]
 }
 
@@ -170,14 +175,17 @@ fn changes() -> Vec<(Change, Vec<u8>)> {
         (Change::Group(group(ShardId(7))), [&[2], &group_bytes(ShardId(7))[..]].concat()),
         (Change::Table(Table::kv()), [&[3], &table_bytes()[..]].concat()),
         (Change::Catalogue { version, named_in }, vec![4, 0xac, 2, 4]),
-        (Change::Path(text("/a"), Some(ShardId(7))), b"\x05\x02/a\x01\x07".to_vec()),
-        (Change::Path(text("/a"), None), b"\x05\x02/a\0".to_vec()),
         (Change::Setting(text("x"), Some(text("y"))), b"\x06\x01x\x01\x01y".to_vec()),
         (Change::Setting(text("x"), None), b"\x06\x01x\0".to_vec()),
         (Change::Keyspace(Keyspace { sql: text("none"), scheme: Generation(300) }), b"\x07\x04none\xac\x02".to_vec()),
         (Change::Operation(OperationId(5), Operation::Replace(replace())), replace_bytes.to_vec()),
         (Change::OperationOver(OperationId(300)), vec![9, 0xac, 2]),
         (Change::Given(ShardId(300), ReplicaId(7)), vec![10, 0xac, 2, 7]),
+        (
+            Change::Path(text("/a"), Some(Place { group: ShardId(7), placed: 300 })),
+            b"\x0b\x02/a\x01\x07\xac\x02".to_vec(),
+        ),
+        (Change::Path(text("/a"), None), b"\x0b\x02/a\0".to_vec()),
     ]
 }
 

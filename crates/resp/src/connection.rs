@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use shardine_model::{Ack, AckAfter, Position, RowKeyBuf, Version};
-use shardine_router::{LocalEngine, Read, Response, RowCall, Ticket};
+use shardine_model::{Ack, AckAfter, ErrorCode, Position, Refusal, RowKeyBuf, Version};
+use shardine_router::{LocalEngine, Names, Read, Response, RowCall, Ticket};
 
 use crate::address::{self, ResolvedKey};
 use crate::command::change::{self, Order};
@@ -79,6 +79,8 @@ pub struct RespConnection {
     /// Reads that were too early for an answer on the spot. A later change of the same partition waits for them, so
     /// that they do not see it.
     late_reads: Vec<(SlotId, Position)>,
+    /// What it was sent waits until it is known what it names.
+    waits_for_names: bool,
     pub(crate) is_closing: bool,
     /// A transaction over several partitions was refused, and the host has not been told.
     pub(crate) has_crossed: bool,
@@ -111,6 +113,7 @@ impl RespConnection {
             watched: Vec::new(),
             blocked: None,
             late_reads: Vec::new(),
+            waits_for_names: false,
             is_closing: false,
             has_crossed: false,
             chance,
@@ -126,6 +129,12 @@ impl RespConnection {
     /// Whether a transaction over several partitions was refused since this was last asked.
     pub fn take_crossing(&mut self) -> bool {
         std::mem::take(&mut self.has_crossed)
+    }
+
+    /// Whether it goes on only when it is known what keys name.
+    #[must_use]
+    pub fn waits_for_names(&self) -> bool {
+        self.waits_for_names
     }
 
     /// What the client says it is: its library, else its name.
@@ -150,6 +159,7 @@ impl RespConnection {
     /// Executes the complete commands in `input`, and appends to `out` the replies that are ready and in turn.
     pub fn receive<H: LocalEngine>(&mut self, input: &[u8], engine: &mut H, out: &mut Vec<u8>) -> Received {
         let mut args = std::mem::take(&mut self.args);
+        self.waits_for_names = false;
         let mut consumed = 0;
         let flow = loop {
             let flow = self.flow(out);
@@ -261,6 +271,9 @@ impl RespConnection {
         if !verb.takes(line.len()) {
             return self.refuse_arity(verb, out);
         }
+        if engine.names() != Names::Known && !verb.names_nothing() {
+            return self.wait_for_names(engine.names(), out);
+        }
         if self.transaction.is_some() && verb.kind() != Kind::Control {
             return transaction::enqueue(self, verb, line, out);
         }
@@ -273,6 +286,17 @@ impl RespConnection {
             Kind::Own => own::run(self, verb, line, engine, out),
             Kind::Control => transaction::control(self, verb, line, engine, out),
         }
+    }
+
+    /// What names a record, or may, is not executed before it is known what it names.
+    #[cold]
+    fn wait_for_names(&mut self, names: Names, out: &mut Vec<u8>) -> Step {
+        if names == Names::NotYet {
+            self.waits_for_names = true;
+            return Step::NotYet;
+        }
+        let reason = "this node has just started, and hears of no leader: a majority of the nodes must be up";
+        self.fail(&Refusal::new(ErrorCode::NoLeader, reason).into(), out)
     }
 
     #[inline]

@@ -210,6 +210,12 @@ impl Verb {
         if matches!(self, Verb::Object | Verb::Memory) { 2 } else { 1 }
     }
 
+    /// Whether the command is about the connection alone, whatever tables there are.
+    #[inline]
+    pub(crate) fn names_nothing(self) -> bool {
+        self.kind() == Kind::Own || matches!(self, Verb::Quit | Verb::Reset)
+    }
+
     /// Whether the answer is how long a record has to live.
     #[inline]
     pub(crate) fn tells_time_left(self) -> bool {

@@ -29,6 +29,8 @@ pub struct NodeStatus {
     pub is_removed: bool,
     /// Whether it holds no data and only passes requests on.
     pub is_gateway: bool,
+    /// Its newest start that the map has heard of.
+    pub incarnation: u64,
     /// Groups of which it holds a replica, and those of them that it leads, coordination among them.
     pub replicas: u64,
     pub leads: u64,
@@ -203,6 +205,7 @@ fn nodes(
             weight: 0,
             is_removed: false,
             is_gateway: false,
+            incarnation: 0,
             replicas: map.groups.iter().filter(|group| map.replica_on(group.shard, entry.node).is_some()).count()
                 as u64,
             leads: leaders.iter().filter(|leader| **leader == Some(entry.node)).count() as u64,

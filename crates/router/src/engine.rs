@@ -26,9 +26,24 @@ pub enum Read<'a> {
     Later,
 }
 
+/// Whether it is certain what a key names: it begins with the name of a table, or it does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Names {
+    #[default]
+    Known,
+    /// It will be, or it will be known that nobody can say it: until then requests wait.
+    NotYet,
+    /// Nobody who could say it is in reach.
+    Unknown,
+}
+
 /// The engine as a door on a lane's thread sees it. Responses that do not come at once arrive later under the ticket.
 pub trait LocalEngine {
     fn catalogue(&self) -> &Catalogue;
+
+    fn names(&self) -> Names {
+        Names::Known
+    }
 
     fn now(&self) -> Timestamp;
 

@@ -16,6 +16,10 @@ const REPLICAS: usize = 3;
 /// Those of the map's own group, which nothing can be changed without.
 const META_REPLICAS: usize = 5;
 
+/// Coordination groups of a cluster, or of a node that is alone. Those of a node share a thread and its log writes, so more of them
+/// would gain nothing.
+pub const COORD_GROUPS_MAX: u32 = 64;
+
 /// A node that asks to belong to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applicant {
@@ -86,9 +90,10 @@ impl WaitingRoom {
     /// The first map. Numbers go by names, so that whoever looks at them is not surprised; the node that is asked has no
     /// privilege.
     pub fn form(&self, cluster: u128, plan: &Plan) -> Result<First, Refusal> {
-        if plan.coord_groups > 1 {
-            let message = "a cluster has one coordination group in this version: leave --coord-groups out";
-            return Err(Refusal::new(ErrorCode::Unsupported, message));
+        if plan.coord_groups == 0 || plan.coord_groups > COORD_GROUPS_MAX {
+            let asked = plan.coord_groups;
+            let message = format!("--coord-groups {asked}: there may be 1 to {COORD_GROUPS_MAX} coordination groups");
+            return Err(Refusal::new(ErrorCode::BadRequest, message));
         }
         let mut applicants: Vec<&Applicant> = std::iter::once(&self.own).chain(self.founders()).collect();
         if self.own.is_gateway {
@@ -231,6 +236,18 @@ mod tests {
         for group in &map.groups {
             assert_eq!(group.voters.iter().map(|one| one.replica.0).collect::<Vec<_>>(), [1, 2, 3]);
         }
+    }
+
+    #[test]
+    fn a_cluster_may_have_several_coordination_groups_and_not_too_many() {
+        let form = |coord_groups| room(&["a", "b", "c"]).form(7, &Plan { coord_groups, ..plan(3) });
+
+        let map = form(4).unwrap().map;
+
+        assert_eq!(map.groups_of(GroupKind::Coordination).count(), 4);
+        assert_eq!(form(0).unwrap_err().code, ErrorCode::BadRequest);
+        assert!(form(COORD_GROUPS_MAX).is_ok());
+        assert_eq!(form(COORD_GROUPS_MAX + 1).unwrap_err().code, ErrorCode::BadRequest);
     }
 
     #[test]

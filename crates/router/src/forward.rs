@@ -207,6 +207,14 @@ impl<T> Forwards<T> {
         line.entries.iter().find(|entry| entry.attempt == Some(attempt)).map(|entry| &entry.request.what)
     }
 
+    /// How often a request has been tried before this attempt, for those who look.
+    #[must_use]
+    pub fn retries(&self, attempt: u64) -> u32 {
+        let line = self.attempts.get(&attempt).map(|id| &self.lines[id]);
+        let entry = line.and_then(|line| line.entries.iter().find(|entry| entry.attempt == Some(attempt)));
+        entry.map_or(0, |entry| entry.tries.saturating_sub(1))
+    }
+
     pub fn submit(&mut self, request: Submission<T>, now_ms: u64, routes: &Routes, out: &mut Vec<Action<T>>) {
         if self.bytes.saturating_add(request.bytes) > self.options.bytes_max {
             return out.push(Action::Answer { what: request.what, code: ErrorCode::Busy });
@@ -218,7 +226,7 @@ impl<T> Forwards<T> {
             *stream += 1;
             Line::new(*stream)
         });
-        line.entries.push_back(Entry { attempt: None, is_again: false, arrived_ms: now_ms, request });
+        line.entries.push_back(Entry { attempt: None, is_again: false, tries: 0, arrived_ms: now_ms, request });
         self.go_on(id, now_ms, routes, out);
     }
 

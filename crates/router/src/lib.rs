@@ -31,8 +31,8 @@ pub use cluster_status::{
 pub use coord::{
     CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, SemaphoreRange,
 };
-pub use engine::{LocalEngine, Read, RemoteEngine, Ticket};
-pub use formation::{Applicant, First, Formation, Joined, Made, Plan, WaitingRoom, Whereabouts};
+pub use engine::{LocalEngine, Names, Read, RemoteEngine, Ticket};
+pub use formation::{Applicant, COORD_GROUPS_MAX, First, Formation, Joined, Made, Plan, WaitingRoom, Whereabouts};
 pub use forward::{Forwards, Nature, Refused};
 pub use gate::{Admission, Arrival, Gate, REFUSED_STREAMS_MAX};
 pub use histogram::{HISTOGRAM_BOUNDS_US, Histogram};

@@ -32,6 +32,11 @@ pub enum Response {
     /// Another node leads the shard, and nothing was done here.
     Moved(Box<ShardRoute>),
     Drain(Box<DrainReport>),
+    /// Where a path of coordination is: its group, and the number of its place.
+    Place {
+        group: ShardId,
+        placed: u64,
+    },
     Done,
     Refused(Refusal),
 }
@@ -148,6 +153,7 @@ impl Response {
             | Self::Coord(_)
             | Self::Routes(_)
             | Self::Drain(_)
+            | Self::Place { .. }
             | Self::Done => None,
         }
     }
@@ -302,6 +308,8 @@ pub struct Explanation {
     pub version: Version,
     pub sql_version: Version,
     pub expires_at: Option<Timestamp>,
+    /// How often this very request was refused on its way, or lost, and sent again by the node that was asked.
+    pub retries: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

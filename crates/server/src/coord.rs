@@ -6,6 +6,7 @@
 mod groups;
 mod look;
 mod group;
+mod places;
 mod thread;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,14 +15,16 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use shardine_host::Host;
-use shardine_model::{ErrorCode, NodeId, ShardId};
+use shardine_model::{ErrorCode, NodeId, Refusal as MapRefusal, ShardId};
 use shardine_router::{CoordLook, CoordStatus, Response};
 use shardine_shard::Message;
-use shardine_shard::coord::{Ask, NodeCall, NodeReply, Opening, StreamId, Ticket};
+use shardine_shard::coord::{Ask, NodeCall, NodeReply, Opening, Path, StreamId, Ticket};
+use shardine_shard::meta::{Command, Reply};
 use shardine_store::Storage;
-use shardine_ydb::{CoordEngine, Hear};
+use shardine_ydb::{CoordEngine, Hear, Purpose};
 
 pub(crate) use self::groups::groups;
+pub(crate) use self::places::{only_group, place_in};
 use self::thread::CoordThread;
 use crate::atlas::Sheet;
 use crate::clock::Clock;
@@ -52,6 +55,11 @@ pub(crate) enum CoordMessage {
     },
     /// Whoever called has left.
     Withdraw(Ticket),
+    /// What whoever keeps the map has answered to a question of this thread's.
+    Placed {
+        number: u64,
+        reply: Result<Reply, MapRefusal>,
+    },
     Look {
         look: CoordLook,
         done: Box<dyn FnOnce(Response) + Send>,
@@ -115,7 +123,8 @@ impl Coordination {
         let news = messages.clone();
         let tell = move |what| drop(news.send(CoordMessage::Snapshot(what)));
         let snapshots = snapshot_thread::start("coord", storage, tell)?;
-        let owner = CoordThread::new(host, mailbox, log_thread, snapshots, clock, Arc::clone(&exchange), incarnation);
+        let boxes = (messages.clone(), mailbox);
+        let owner = CoordThread::new(host, boxes, log_thread, snapshots, clock, Arc::clone(&exchange), incarnation);
         let thread = owner_thread::spawn("coord", move || owner.run())?;
         Ok(Self { messages, next: Arc::default(), groups: groups.into(), exchange, thread })
     }
@@ -123,12 +132,7 @@ impl Coordination {
     /// The way in for doors.
     pub fn engine(&self) -> Arc<dyn CoordEngine> {
         let (messages, next) = (self.messages.clone(), Arc::clone(&self.next));
-        Arc::new(CoordHandle {
-            messages,
-            next,
-            exchange: Arc::clone(&self.exchange),
-            group: self.groups.first().copied(),
-        })
+        Arc::new(CoordHandle { messages, next, exchange: Arc::clone(&self.exchange) })
     }
 
     /// The way in for those who look.
@@ -204,8 +208,6 @@ struct CoordHandle {
     /// Numbers streams and calls.
     next: Arc<AtomicU64>,
     exchange: Arc<Exchange>,
-    /// A cluster has one.
-    group: Option<ShardId>,
 }
 
 impl CoordHandle {
@@ -235,10 +237,28 @@ impl CoordEngine for CoordHandle {
         ticket
     }
 
-    fn elsewhere(&self) -> Option<String> {
-        let cluster = self.exchange.cluster.as_ref()?;
-        let node = cluster.board.leader(self.group?).filter(|node| node.0 != self.exchange.node)?;
-        Some(cluster.map().node(node)?.addresses.grpc.clone())
+    fn has_many_groups(&self) -> bool {
+        let sheet = self.exchange.cluster.as_ref().map(|cluster| cluster.atlas.sheet());
+        sheet.is_some_and(|sheet| places::only_group(&sheet).is_none())
+    }
+
+    fn elsewhere(&self, path: &str, purpose: Purpose, tell: Box<dyn FnOnce(Option<String>) + Send>) {
+        let Some(cluster) = &self.exchange.cluster else { return tell(None) };
+        if let Some(place) = places::place_in(&cluster.atlas.sheet(), path) {
+            return tell(self.exchange.door_of_leader(place.group));
+        }
+        let Some(path) = Path::parse(path).map(|path| path.to_string()) else { return tell(None) };
+        let command = match purpose {
+            Purpose::Use => Command::FindPath { path },
+            Purpose::Make => Command::PlacePath { path, instead_of: 0, group: None },
+        };
+        let exchange = Arc::clone(&self.exchange);
+        let done = move |reply| match reply {
+            Ok(Reply::Place(place)) => tell(exchange.door_of_leader(place.group)),
+            // Whoever serves the request here finds out why, and says it.
+            Ok(_) | Err(_) => tell(None),
+        };
+        self.exchange.ask_meta_then(command, Box::new(done));
     }
 
     fn withdraw(&self, ticket: Ticket) {

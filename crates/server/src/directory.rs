@@ -11,13 +11,19 @@ pub struct Directory {
     pub node: u64,
     /// Empty of a node that is alone.
     pub name: String,
+    /// How often it was started.
+    pub starts: u64,
 }
 
-/// `None` if it is new, or not there at all; in that case it stays so. An error if a process has it, or if it is damaged.
+/// `None` if it is new, or as good as new, or not there at all; in that case it stays so. An error if a process has it, or if it is damaged.
 pub fn look_at(path: &Path) -> Result<Option<Directory>, Error> {
     if !path.exists() {
         return Ok(None);
     }
-    let identity = DataDir::lock(path)?.identity()?;
-    Ok(identity.map(|Identity { cluster, node, name }| Directory { cluster, node: node.0, name }))
+    let data = DataDir::lock(path)?;
+    if data.is_unused()? {
+        return Ok(None);
+    }
+    let starts = data.starts()?;
+    Ok(data.identity()?.map(|Identity { cluster, node, name }| Directory { cluster, node: node.0, name, starts }))
 }

@@ -27,7 +27,7 @@ use crate::clock::Clock;
 use crate::coord::Window;
 use crate::lane::PASSED_KEEP_MS;
 use crate::lane_message::{Inbox, LaneMessage, LaneStatus, Respond, ShardDone};
-use crate::meta::MetaHandle;
+use crate::meta::{MetaHandle, OnReply};
 use crate::peers::{Board, ControlHandle, ControlMessage};
 use crate::schema_manager::SchemaRequest;
 
@@ -209,6 +209,21 @@ impl Exchange {
     pub fn ask_meta(&self, command: Command) -> Result<Reply, Refusal> {
         let alone = || Refusal::new(ErrorCode::Unsupported, "this node is alone and has no map");
         self.meta().ok_or_else(alone)?.ask_and_wait(command)
+    }
+
+    /// The same for whoever hears of it later.
+    pub fn ask_meta_then(&self, command: Command, done: OnReply) {
+        match self.meta() {
+            Some(meta) => meta.ask(command, done),
+            None => done(Err(Refusal::new(ErrorCode::NoLeader, "the map is not served yet; try again"))),
+        }
+    }
+
+    /// The gRPC door of the node that leads a group, if that is known and another one than this.
+    pub fn door_of_leader(&self, group: ShardId) -> Option<String> {
+        let cluster = self.cluster.as_ref()?;
+        let node = cluster.board.leader(group).filter(|node| node.0 != self.node)?;
+        Some(cluster.map().node(node)?.addresses.grpc.clone())
     }
 
     /// There is a new map, and it is on disk: everybody here hears of it.

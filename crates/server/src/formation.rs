@@ -42,15 +42,19 @@ pub struct Found {
 /// The node's place in its cluster: at once if its directory knows it, else when there is one. May be dropped at any time.
 pub async fn find_cluster(options: &UpOptions, cluster: &ClusterOptions) -> anyhow::Result<Found> {
     let data = DataDir::lock(&options.data).map_err(|error| StartError::name(error.into()))?;
-    let identity = data.identity()?;
-    if let Some(identity) = &identity {
-        check_name(identity, &cluster.name)?;
+    let mut identity = data.identity()?;
+    if let Some(known) = &identity {
+        check_name(known, &cluster.name)?;
         if let Some(bytes) = data.load_file(NodeFile::Map)? {
             let sheet = Sheet::from_bytes(&bytes).context("the map in the data directory cannot be read")?;
-            check_gateway(&sheet, identity.node, cluster)?;
+            check_gateway(&sheet, known.node, cluster)?;
             let first = data.load_file(NodeFile::First)?.context("the file FIRST of the data directory is missing")?;
             let first = Arc::new(ClusterMap::from_bytes(&first).context("the file FIRST in the data directory")?);
-            return Ok(Found { data, identity: identity.clone(), sheet, first });
+            return Ok(Found { data, identity: known.clone(), sheet, first });
+        }
+        // The last start ended before it had its place. Whoever asks again is another one, and gets another number.
+        if data.begin_anew()? {
+            identity = None;
         }
     }
     let addresses = options.addresses(cluster);
@@ -104,7 +108,7 @@ struct Lobby {
 struct State {
     room: WaitingRoom,
     own: Applicant,
-    /// What the directory says already: a start that ended before the map was on disk has left it.
+    /// What the directory says already.
     identity: Option<Identity>,
     data: Option<DataDir>,
     found: Option<(Identity, Arc<Sheet>)>,

@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use shardine_model::{Catalogue, ShardId};
+use shardine_router::Names;
 
 pub(crate) use self::connections::{Connections, Population};
 pub(crate) use self::core::{Core, CoreParts};
@@ -58,6 +59,9 @@ const LONE_TICK_MS: u64 = 100;
 /// has to wake it. An idle lane sleeps.
 const AWAKE: Duration = Duration::from_micros(16);
 
+/// How long requests are held at the start of a node until it is known what they name.
+const NAMES_HOLD_MS: u64 = 1_500;
+
 /// Events taken from the kernel at once. More than connections that are usually ready, less than a turn should handle.
 const EVENTS_MAX: usize = 1_024;
 
@@ -67,9 +71,11 @@ pub(crate) struct Lane {
     core: Core,
     connections: Connections,
     listener: Option<TcpListener>,
-    /// Clients wait in it until the tables are known.
+    /// On a node that is alone, clients wait in it until the tables are known. In a cluster that takes others, so they are let in,
+    /// and what needs no tables is answered.
     closed_door: Option<std::net::TcpListener>,
-    knows_tables: bool,
+    /// Since when nobody is known to lead the map's group, while its tables are not known.
+    unled_since_ms: Option<u64>,
     /// Absent on a node that is alone.
     links: Option<Links>,
     exchange: Arc<Exchange>,
@@ -99,7 +105,7 @@ impl Lane {
             connections,
             listener: None,
             closed_door: None,
-            knows_tables: false,
+            unled_since_ms: None,
             links,
             exchange,
             clock,
@@ -134,9 +140,10 @@ impl Lane {
     }
 
     /// Serves new Redis connections from now on, dealing them out to all lanes. A name is a table's or else the beginning of a key
-    /// of `kv`, so nobody is let in before the tables are known.
+    /// of `kv`, so nobody is served before the tables are known.
     fn open_door(&mut self) -> std::io::Result<()> {
-        let Some(listener) = self.closed_door.take_if(|_| self.knows_tables) else { return Ok(()) };
+        let may_open = self.core.names == Names::Known || self.links.is_some();
+        let Some(listener) = self.closed_door.take_if(|_| may_open) else { return Ok(()) };
         let mut listener = TcpListener::from_std(listener);
         self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         self.listener = Some(listener);
@@ -268,8 +275,9 @@ impl Lane {
                 self.core.turn_to(&sheet);
             }
             LaneMessage::TablesKnown => {
-                self.knows_tables = true;
+                self.core.names = Names::Known;
                 self.open_door_or_stop();
+                self.connections.go_on();
             }
             LaneMessage::Connection(stream) => self.connections.add(stream, self.poll.registry()),
             LaneMessage::Response { ticket, response } => self.connections.complete(ticket, response, &mut self.core),
@@ -322,6 +330,23 @@ impl Lane {
         }
     }
 
+    /// Requests are held for a while, as those are that wait for a leader; after that they are told at once that there is none.
+    fn hold_names(&mut self, now_ms: u64) {
+        if self.core.names == Names::Known {
+            return;
+        }
+        let board = self.exchange.cluster.as_ref().map(|cluster| &cluster.board);
+        if board.is_none_or(|board| board.leader(ShardId::META).is_some()) {
+            (self.core.names, self.unled_since_ms) = (Names::NotYet, None);
+            return;
+        }
+        let since_ms = *self.unled_since_ms.get_or_insert(now_ms);
+        if self.core.names == Names::NotYet && now_ms.saturating_sub(since_ms) >= NAMES_HOLD_MS {
+            self.core.names = Names::Unknown;
+            self.connections.go_on();
+        }
+    }
+
     fn accept(&mut self) {
         let Some(listener) = &self.listener else { return };
         loop {
@@ -349,6 +374,7 @@ impl Lane {
         }
         self.next_tick_ms = now + if self.links.is_some() { TICK_MS } else { LONE_TICK_MS };
         self.core.tick();
+        self.hold_names(now);
         self.core.tick_forwards();
         self.core.tick_questions();
         self.core.teach();

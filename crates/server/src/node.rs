@@ -349,6 +349,9 @@ fn sql_url(options: &UpOptions, topology: &Topology) -> anyhow::Result<(String, 
         (Some(text), None) => text.clone(),
         (None, None) => format!("sqlite:{}", options.data.join("shardine.db").display()),
     };
+    // It leads nothing, so it has nothing to write and nothing to ask SQL for.
+    let is_gateway = options.cluster.as_ref().is_some_and(|cluster| cluster.is_gateway);
+    let text = if is_gateway { Url::None.to_string() } else { text };
     // The text may hold a password, and is shown to nobody.
     let url: Url =
         text.parse().map_err(|error: shardine_writeback::UrlError| StartError::SqlAddress(error.to_string()))?;

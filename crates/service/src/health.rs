@@ -1,6 +1,6 @@
 //! Whether a node is well, for everybody who asks: `status`, `/readyz`, the health service.
 
-use shardine_router::{EngineStatus, ShardStatus, TableWriteback};
+use shardine_router::{CoordStatus, EngineStatus, ShardStatus, TableWriteback};
 
 /// A shard may be above its share of memory for as long as an eviction takes; a sixteenth above, evictions do not help.
 const EXCESS_PART: u64 = 16;
@@ -9,6 +9,19 @@ const EXCESS_PART: u64 = 16;
 #[must_use]
 pub fn serves(shard: &ShardStatus) -> bool {
     shard.leader.is_some() && shard.stopped.is_none()
+}
+
+/// What keeps a node from serving: a shard that does not serve, or a coordination group that nobody leads. One that has stopped
+/// here is led elsewhere, or is known to be damaged; going to another node would help nobody.
+#[must_use]
+pub fn unready(status: &EngineStatus) -> Option<String> {
+    let shard = status.shards.iter().find(|shard| !serves(shard)).map(of_shard);
+    let is_leaderless = |group: &&CoordStatus| group.leader.is_none() && group.stopped.is_none();
+    let group = || {
+        let group = status.coordination.iter().find(is_leaderless)?;
+        Some(format!("coordination group {}: it has no leader", group.group))
+    };
+    shard.or_else(group)
 }
 
 /// What somebody should look at, in sentences; nothing if the node is well.
@@ -54,6 +67,26 @@ mod tests {
     use shardine_router::WritebackStatus;
 
     use super::*;
+
+    #[test]
+    fn a_node_is_ready_when_shards_serve_and_coordination_is_led() {
+        let leader = Some(NodeId(1));
+        let shard = ShardStatus { leader, ..ShardStatus::default() };
+        let group = CoordStatus { group: 7, leader, ..CoordStatus::default() };
+        let with = |shard: &ShardStatus, group: CoordStatus| EngineStatus {
+            shards: vec![shard.clone()],
+            coordination: vec![group],
+            ..EngineStatus::default()
+        };
+        let damaged = Some("damaged".to_owned());
+
+        assert_eq!(unready(&with(&shard, group.clone())), None);
+        let lost = CoordStatus { leader: None, ..group.clone() };
+        assert_eq!(unready(&with(&shard, lost.clone())).as_deref(), Some("coordination group 7: it has no leader"));
+        assert_eq!(unready(&with(&shard, CoordStatus { stopped: damaged, ..lost })), None);
+        let lost = ShardStatus { leader: None, ..shard };
+        assert_eq!(unready(&with(&lost, group)).as_deref(), Some("shard 0: it has no leader"));
+    }
 
     #[test]
     fn whatever_is_not_well_is_told() {

@@ -26,7 +26,7 @@ mod failure;
 
 pub use failure::Failure;
 pub use gate::{Gate, GateOptions};
-pub use health::{serves, trouble};
+pub use health::{serves, trouble, unready};
 pub use meaning::Changed;
 pub use measures::DoorMeasures;
 pub use order::{Deed, Delivery, Expiry, Numbered, Order, RowAddress, Step, StepOperator, Terms};

@@ -18,7 +18,7 @@ use shardine_coord::{Leader, Origin, Out};
 use shardine_model::{ReplicaId, ShardId};
 
 use crate::actions::{Persist, SnapshotPart};
-use crate::member::{self, Member};
+use crate::member::{self, Member, as_members_do};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -112,6 +112,8 @@ pub struct Status {
 }
 
 impl Replica {
+    as_members_do!(coord);
+
     /// Begins with what the disk held: the state of the snapshot, and the log behind it.
     #[must_use]
     pub fn new(options: Options, coord: Coord, restored: Restored) -> Self {
@@ -134,39 +136,8 @@ impl Replica {
     }
 
     #[must_use]
-    pub fn id(&self) -> ReplicaId {
-        self.options.replica
-    }
-
-    #[must_use]
     pub fn coord(&self) -> &Coord {
         &self.coord
-    }
-
-    /// Its part in the group, to be looked at: who takes part, how far they are, who may lead next.
-    #[must_use]
-    pub fn group(&self) -> &Group {
-        &self.member.group
-    }
-
-    #[must_use]
-    pub fn role(&self) -> Role {
-        self.member.group.role()
-    }
-
-    #[must_use]
-    pub fn term(&self) -> u64 {
-        self.member.group.term()
-    }
-
-    #[must_use]
-    pub fn applied(&self) -> u64 {
-        self.member.applied()
-    }
-
-    #[must_use]
-    pub fn committed(&self) -> u64 {
-        self.member.group.commit()
     }
 
     #[must_use]
@@ -189,12 +160,6 @@ impl Replica {
     #[must_use]
     pub fn is_attached(&self, node: NodeNumber, session: SessionId) -> bool {
         self.leader.is_attached(node, session)
-    }
-
-    /// A leader serves once an entry of its own term is applied: before that it may not know what is committed.
-    #[must_use]
-    pub fn is_serving(&self) -> bool {
-        self.member.is_serving()
     }
 
     /// Tells the time, of a clock that only runs forward, without letting timers run.
@@ -228,27 +193,6 @@ impl Replica {
         self.leader.next_due_ms()
     }
 
-    /// Stands for election at once, for a group of one.
-    pub fn campaign(&mut self, actions: &mut Actions) {
-        self.member.group.campaign();
-        self.drain(actions);
-    }
-
-    pub fn step(&mut self, message: Message, actions: &mut Actions) {
-        if !self.member.has_stopped() {
-            self.member.group.step(message);
-            self.drain(actions);
-        }
-    }
-
-    /// The host has this log write, and all before it, on disk.
-    pub fn persisted(&mut self, number: u64, actions: &mut Actions) {
-        if !self.member.has_stopped() {
-            self.member.persisted(number, &mut actions.messages);
-            self.drain(actions);
-        }
-    }
-
     /// The first message of a stream.
     pub fn start(&mut self, stream: StreamId, opening: &Opening, actions: &mut Actions) {
         self.leader.start(&self.coord, stream, opening, &mut self.out);
@@ -269,6 +213,17 @@ impl Replica {
     pub fn call(&mut self, ticket: Ticket, call: &NodeCall, actions: &mut Actions) {
         self.leader.call(&self.coord, ticket, call, &mut self.out);
         self.hand_out(actions);
+    }
+
+    /// The same about a path that has a place in the cluster's map, with its number.
+    pub fn call_placed(&mut self, ticket: Ticket, call: &NodeCall, placed: u64, actions: &mut Actions) {
+        self.leader.call_placed(&self.coord, ticket, call, placed, &mut self.out);
+        self.hand_out(actions);
+    }
+
+    /// Lets the group make no more nodes for places of the map up to this number, so that those may be forgotten.
+    pub fn give_up(&mut self, placed: u64) {
+        self.leader.give_up(placed, &mut self.out);
     }
 
     /// Whoever made a call does not wait for its reply any longer.
@@ -302,60 +257,6 @@ impl Replica {
             }
         }
         self.drain(actions);
-    }
-
-    /// Begins to hand the lead over, to the best heir if none is named. Says to whom. It is over when this replica no longer
-    /// leads, or when [`Replica::is_handing_over`] says no.
-    pub fn hand_over(&mut self, to: Option<ReplicaId>, actions: &mut Actions) -> Result<ReplicaId, TransferRefused> {
-        let to =
-            to.or(self.member.group.heirs().first().copied()).ok_or(TransferRefused::NoHeir(self.options.replica))?;
-        self.propose_gathered(actions);
-        self.member.group.transfer_leader(to)?;
-        self.drain(actions);
-        Ok(to)
-    }
-
-    #[must_use]
-    pub fn is_handing_over(&self) -> bool {
-        self.member.is_handing_over()
-    }
-
-    /// Believes no longer that somebody leads: its node is suspected of being dead. Whoever calls for votes is heard then.
-    pub fn forget_leader(&mut self, actions: &mut Actions) {
-        self.member.group.forget_leader();
-        self.drain(actions);
-    }
-
-    /// Proposes a change of members. It is done when [`Replica::group`] says so, here or on whoever leads then.
-    pub fn change_members(&mut self, change: &MembershipChange, actions: &mut Actions) -> Result<(), ChangeRefused> {
-        self.member.group.propose_membership(change)?;
-        self.drain(actions);
-        Ok(())
-    }
-
-    /// Cuts now, so that the log behind this group can go.
-    pub fn snapshot_now(&mut self) {
-        self.member.snapshot_now(&mut self.coord);
-    }
-
-    #[must_use]
-    pub fn is_cutting(&self) -> bool {
-        self.member.is_cutting()
-    }
-
-    /// Hands out the next pieces of the running cut, about `bytes` of them. The host calls it when its writer has room.
-    pub fn snapshot_step(&mut self, bytes: usize, actions: &mut Actions) {
-        self.member.snapshot_step(&mut self.coord, bytes, &mut actions.snapshot);
-    }
-
-    /// The host has the snapshot at this index on disk; the log up to it may go.
-    pub fn snapshot_saved(&mut self, index: u64) {
-        self.member.snapshot_saved(index);
-    }
-
-    /// The host could not write the snapshot; the log keeps everything, and the next one is tried later.
-    pub fn snapshot_failed(&mut self) {
-        self.member.snapshot_failed();
     }
 
     /// Gives what is said to whom it is said.

@@ -7,9 +7,11 @@ mod cutting;
 pub(crate) mod deferred;
 mod machine;
 pub(crate) mod proposals;
+mod same;
 pub(crate) mod turn;
 mod writes;
 
+pub(crate) use same::as_members_do;
 use shardine_consensus::{Group, Keep, Message, Options as GroupOptions, Ready, Refused, Restored, Role, WhyRefused};
 use shardine_model::log::LogEntry;
 use shardine_model::{ReplicaId, ShardId};

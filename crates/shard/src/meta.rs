@@ -10,13 +10,13 @@ mod work;
 use shardine_consensus::{ChangeRefused, Group, MembershipChange, Message, Restored, Role, TransferRefused};
 pub use shardine_meta::{
     BadDelta, Change, Command, Delta, Feed, Followers, Joiner, Keyspace, Left, Map, Meta, Mode, Node, NodeState,
-    Operation, OperationId, Replace, Replaced, Reply, Sight, Stage, Todo, left_on,
+    Operation, OperationId, Place, Replace, Replaced, Reply, Sight, Stage, Todo, left_on,
 };
 use shardine_model::{ErrorCode, Refusal, ReplicaId, ShardId, limits};
 pub use work::{Work, work_of};
 
 use crate::actions::{Persist, SnapshotPart};
-use crate::member::{self, Member};
+use crate::member::{self, Member, as_members_do};
 
 /// Who waits for an answer. 0 means nobody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,6 +83,8 @@ pub struct Replica {
 }
 
 impl Replica {
+    as_members_do!(meta);
+
     /// Begins with what the disk held: the state of the snapshot, and the log behind it.
     #[must_use]
     pub fn new(options: Options, meta: Meta, restored: Restored) -> Self {
@@ -93,11 +95,6 @@ impl Replica {
     #[must_use]
     pub fn shard(&self) -> ShardId {
         ShardId::META
-    }
-
-    #[must_use]
-    pub fn id(&self) -> ReplicaId {
-        self.options.replica
     }
 
     /// The map, as far as entries are applied here. A leader that serves has all that was ever decided.
@@ -111,42 +108,10 @@ impl Replica {
         &self.meta
     }
 
-    /// Its part in the group, to be looked at: who takes part, how far they are, who may lead next.
-    #[must_use]
-    pub fn group(&self) -> &Group {
-        &self.member.group
-    }
-
-    #[must_use]
-    pub fn role(&self) -> Role {
-        self.member.group.role()
-    }
-
-    #[must_use]
-    pub fn term(&self) -> u64 {
-        self.member.group.term()
-    }
-
-    #[must_use]
-    pub fn applied(&self) -> u64 {
-        self.member.applied()
-    }
-
-    #[must_use]
-    pub fn committed(&self) -> u64 {
-        self.member.group.commit()
-    }
-
     /// The newest snapshot on disk.
     #[must_use]
     pub fn saved(&self) -> u64 {
         self.member.saved()
-    }
-
-    /// A leader serves once an entry of its own term is applied: before that it may not know what is committed.
-    #[must_use]
-    pub fn is_serving(&self) -> bool {
-        self.member.is_serving()
     }
 
     /// Tells the time, of a clock that only runs forward.
@@ -164,27 +129,6 @@ impl Replica {
         self.drain(actions);
         self.fail_overdue(actions);
         self.member.cut_if_due(&mut self.meta);
-    }
-
-    /// Stands for election at once, for a group of one.
-    pub fn campaign(&mut self, actions: &mut Actions) {
-        self.member.group.campaign();
-        self.drain(actions);
-    }
-
-    pub fn step(&mut self, message: Message, actions: &mut Actions) {
-        if !self.member.has_stopped() {
-            self.member.group.step(message);
-            self.drain(actions);
-        }
-    }
-
-    /// The host has this log write, and all before it, on disk.
-    pub fn persisted(&mut self, number: u64, actions: &mut Actions) {
-        if !self.member.has_stopped() {
-            self.member.persisted(number, &mut actions.messages);
-            self.drain(actions);
-        }
     }
 
     /// Asks for a change of the map. It is answered under the ticket when it is applied, or at once if this is not the place.
@@ -230,60 +174,6 @@ impl Replica {
             apply::tell_lost(lost, member::proposals::Fate::NotExecuted, actions);
         }
         self.drain(actions);
-    }
-
-    /// Begins to hand the lead over, to the best heir if none is named. Says to whom. It is over when this replica no longer
-    /// leads, or when [`Replica::is_handing_over`] says no.
-    pub fn hand_over(&mut self, to: Option<ReplicaId>, actions: &mut Actions) -> Result<ReplicaId, TransferRefused> {
-        let to =
-            to.or(self.member.group.heirs().first().copied()).ok_or(TransferRefused::NoHeir(self.options.replica))?;
-        self.propose_gathered(actions);
-        self.member.group.transfer_leader(to)?;
-        self.drain(actions);
-        Ok(to)
-    }
-
-    #[must_use]
-    pub fn is_handing_over(&self) -> bool {
-        self.member.is_handing_over()
-    }
-
-    /// Believes no longer that somebody leads: its node is suspected of being dead. Whoever calls for votes is heard then.
-    pub fn forget_leader(&mut self, actions: &mut Actions) {
-        self.member.group.forget_leader();
-        self.drain(actions);
-    }
-
-    /// Proposes a change of members. It is done when [`Replica::group`] says so, here or on whoever leads then.
-    pub fn change_members(&mut self, change: &MembershipChange, actions: &mut Actions) -> Result<(), ChangeRefused> {
-        self.member.group.propose_membership(change)?;
-        self.drain(actions);
-        Ok(())
-    }
-
-    /// Cuts now, so that the log behind this group can go.
-    pub fn snapshot_now(&mut self) {
-        self.member.snapshot_now(&mut self.meta);
-    }
-
-    #[must_use]
-    pub fn is_cutting(&self) -> bool {
-        self.member.is_cutting()
-    }
-
-    /// Hands out the next pieces of the running cut, about `bytes` of them. The host calls it when its writer has room.
-    pub fn snapshot_step(&mut self, bytes: usize, actions: &mut Actions) {
-        self.member.snapshot_step(&mut self.meta, bytes, &mut actions.snapshot);
-    }
-
-    /// The host has the snapshot at this index on disk; the log up to it may go.
-    pub fn snapshot_saved(&mut self, index: u64) {
-        self.member.snapshot_saved(index);
-    }
-
-    /// The host could not write the snapshot; the log keeps everything, and the next one is tried later.
-    pub fn snapshot_failed(&mut self) {
-        self.member.snapshot_failed();
     }
 }
 

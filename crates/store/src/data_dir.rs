@@ -57,6 +57,35 @@ impl DataDir {
         Ok(file.starts)
     }
 
+    /// How often a node was started on it.
+    pub fn starts(&self) -> Result<u64, Error> {
+        Ok(self.read()?.map_or(0, |file| file.starts))
+    }
+
+    /// Whether it holds nothing besides a name, if that: a start that ended while the node took its place in a cluster has left it.
+    /// Nothing was promised under it.
+    pub fn is_unused(&self) -> Result<bool, Error> {
+        let is_unused = |file: &IdentityFile| !file.is_log_begun && !file.identity.name.is_empty();
+        let has_map = || self.files.read_small(&self.path.join(NodeFile::Map.name())).map(|bytes| bytes.is_some());
+        match self.read()? {
+            None => Ok(true),
+            Some(file) => Ok(is_unused(&file) && !has_map()?),
+        }
+    }
+
+    /// Takes the name off a directory that holds nothing else, so that another one can be given to it. Says whether it is new now.
+    pub fn begin_anew(&self) -> Result<bool, Error> {
+        if !self.is_unused()? {
+            return Ok(false);
+        }
+        let path = self.path.join(IDENTITY);
+        if self.files.read_small(&path)?.is_some() {
+            self.files.remove(&path)?;
+            self.files.sync_dir(&self.path)?;
+        }
+        Ok(true)
+    }
+
     fn check(&self, mut file: IdentityFile, expected: &Identity) -> Result<IdentityFile, Error> {
         let (path, found) = (self.path.clone(), &mut file.identity);
         if found.cluster != expected.cluster {
@@ -168,6 +197,25 @@ mod tests {
             assert_eq!(data.identity().unwrap(), Some(lili()));
             assert_eq!(data.adopt(&lili()).unwrap(), start);
         }
+    }
+
+    #[test]
+    fn a_name_without_anything_under_it_can_be_taken_back() {
+        let parent = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(&parent.path().join("data")).unwrap();
+        let named = |node| Identity { node: NodeId(node), name: "lili".to_owned(), ..lili() };
+        assert!(data.is_unused().unwrap() && data.begin_anew().unwrap(), "it is new");
+
+        data.adopt(&named(4)).unwrap();
+        assert!(data.begin_anew().unwrap());
+        assert_eq!(data.adopt(&named(5)).unwrap(), 1, "another node, which has never started");
+
+        data.save_file(NodeFile::Map, b"map").unwrap();
+        assert!(!data.begin_anew().unwrap(), "it knows its cluster");
+        std::fs::remove_file(data.path().join(NodeFile::Map.name())).unwrap();
+        data.note_log().unwrap();
+        assert!(!data.begin_anew().unwrap(), "it has a log, or has lost one");
+        assert_eq!(data.identity().unwrap(), Some(named(5)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! What must not happen: an answered write that is gone, a read behind what anybody was answered before it began, a number that
 //! was never sent, an increment that counts twice or whose answer two clients got, answers that have no order, a node that dies
-//! by itself or does not come back, rows that go back in SQL, nodes or SQL that differ in the end.
+//! by itself or does not come back, a lock that two have at a time, rows that go back in SQL, nodes or SQL that differ in the end.
 
 mod below;
 mod fault;
@@ -13,6 +13,7 @@ mod door;
 mod history;
 mod ledger;
 mod load;
+mod locks;
 mod random;
 mod writers;
 
@@ -27,6 +28,7 @@ use fault::Fault;
 use ground::Ground;
 use ledger::Ledger;
 use load::Load;
+use locks::Locks;
 use random::Random;
 use writers::{Registers, Writers};
 
@@ -62,6 +64,8 @@ pub struct Tally {
     /// Numbers written to registers that everybody shares, and how many of those there were.
     pub numbers: usize,
     pub shared: usize,
+    /// Commands that ran under a lock.
+    pub turns: usize,
     /// Requests without an answer, or with an error for one.
     pub failures: u64,
 }
@@ -74,7 +78,7 @@ pub fn run(options: &Options, say: &dyn Fn(&str)) -> Result<Tally> {
     }
     let rows = Dir::new()?;
     let url = format!("sqlite:{}", rows.join("rows.db").display());
-    let cluster = Cluster::form(options.nodes, &["--sql", &url], &[])?;
+    let cluster = Cluster::form(options.nodes, &["--sql", &url, "--coord-groups", "2"], &[])?;
     treat(&mut World { cluster, ground: None }, options, say)
 }
 
@@ -99,6 +103,7 @@ fn treat_under_load(world: &mut World, options: &Options, say: &dyn Fn(&str)) ->
     let ledger = Arc::new(Ledger::new(options.nodes));
     let load = Load::start(&world.cluster, &ledger, &mut random);
     let writers = Writers::start(&world.cluster, &mut random);
+    let locks = Locks::start(&world.cluster)?;
     let begun = Instant::now();
     let mut faults = 0;
     await_answers(&ledger, writers.registers())?;
@@ -124,15 +129,17 @@ fn treat_under_load(world: &mut World, options: &Options, say: &dyn Fn(&str)) ->
         world.cluster.ensure_running()?;
         ledger.verdict()?;
         verdict(&writers.registers().faults())?;
+        locks.verdict()?;
     }
     world.cluster.wait_until_serving()?;
     await_answers(&ledger, writers.registers())?;
     load.finish();
+    let turns = locks.finish()?;
     let registers = writers.finish();
     ledger.verdict()?;
     look_at_the_end(world, &ledger, &registers)?;
     let (numbers, shared) = registers.sum();
-    Ok(Tally { faults, numbers, shared, ..ledger.tally() })
+    Ok(Tally { faults, numbers, shared, turns, ..ledger.tally() })
 }
 
 fn verdict(faults: &[String]) -> Result<()> {
@@ -235,9 +242,10 @@ fn command(cluster: &Cluster, place: usize, args: &[&str]) -> Result<()> {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { faults, writes_sent, writes_answered, reads, keys, numbers, shared, failures } = self;
+        let Tally { faults, writes_sent, writes_answered, reads, keys, numbers, shared, turns, failures } = self;
         write!(f, "{faults} faults; {writes_sent} writes sent, {writes_answered} of them answered, on {keys} keys; ")?;
         write!(f, "{numbers} numbers written by all doors to {shared} registers whose histories have an order; ")?;
+        write!(f, "{turns} turns at two locks; ")?;
         write!(f, "{reads} reads; {failures} requests failed; nothing lost, nothing stale, nothing counted twice")
     }
 }

@@ -1,5 +1,5 @@
-//! Every node of a cluster takes coordination's streams and calls; they are carried to the one that leads, as they are, in both
-//! directions. When that one is lost the stream ends, and the client comes back, which it does by itself.
+//! Every node of a cluster takes coordination's streams and calls; they are carried to the one that leads their path's group, as
+//! they are, in both directions. When that one is lost the stream ends, and the client comes back, which it does by itself.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +11,13 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Uri};
+use tokio::sync::oneshot;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 use tower::Service;
 
-use crate::engine::CoordEngine;
+use crate::engine::{CoordEngine, Purpose};
+use crate::peek::{About, peek};
 
 /// Marks what was carried once: nobody carries it further.
 const CARRIED: &str = "x-shardine-carried";
@@ -52,13 +54,26 @@ async fn pass(State(carrier): State<Carrier>, request: Request, next: Next) -> R
     if request.headers().contains_key(CARRIED) {
         return next.run(request).await;
     }
-    match carrier.engine.elsewhere() {
+    let (request, about) = if carrier.engine.has_many_groups() {
+        peek(request).await
+    } else {
+        (request, Some(About { path: String::new(), purpose: Purpose::Use }))
+    };
+    match whither(&carrier.engine, about).await {
         None => next.run(request).await,
         Some(address) => match send(&carrier, &address, request).await {
             Ok(response) => response,
             Err(status) => status.into_http(),
         },
     }
+}
+
+/// What cannot be read is refused here.
+async fn whither(engine: &Arc<dyn CoordEngine>, about: Option<About>) -> Option<String> {
+    let About { path, purpose } = about?;
+    let (give, take) = oneshot::channel();
+    engine.elsewhere(&path, purpose, Box::new(move |address| drop(give.send(address))));
+    take.await.ok().flatten()
 }
 
 async fn send(carrier: &Carrier, address: &str, request: Request) -> Result<Response, Status> {

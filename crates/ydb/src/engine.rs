@@ -8,6 +8,14 @@ use tokio::sync::oneshot;
 /// Takes what a stream hears, in order. Called from the thread that owns the group, so it must not wait.
 pub type Hear = Box<dyn Fn(Message) + Send>;
 
+/// What is to be done at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Use,
+    /// Its node is to be made: the path may be one that nobody has heard of.
+    Make,
+}
+
 pub trait CoordEngine: Send + Sync {
     /// Opens a stream with its first message.
     fn open(&self, opening: Opening, hear: Hear) -> StreamId;
@@ -20,9 +28,14 @@ pub trait CoordEngine: Send + Sync {
 
     fn call(&self, call: NodeCall, done: Box<dyn FnOnce(NodeReply) + Send>) -> Ticket;
 
-    /// The gRPC door of the node that leads, if that is another one.
-    fn elsewhere(&self) -> Option<String> {
-        None
+    /// Whether a request's path says where it goes; else all go to the same place.
+    fn has_many_groups(&self) -> bool {
+        false
+    }
+
+    /// Tells the gRPC door of the node that leads the path's group, if that is another one.
+    fn elsewhere(&self, _path: &str, _purpose: Purpose, tell: Box<dyn FnOnce(Option<String>) + Send>) {
+        tell(None);
     }
 
     /// Whoever made the call has left, and does not wait for the reply.

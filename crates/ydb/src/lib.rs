@@ -9,6 +9,7 @@
 mod discovery;
 mod engine;
 mod gate;
+mod peek;
 mod carry;
 mod limiter;
 mod nodes;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 
 use axum::Router;
 
-pub use engine::{CoordEngine, Hear};
+pub use engine::{CoordEngine, Hear, Purpose};
 pub use rights::{Access, Right};
 /// A path of nodes, for [`Access`].
 pub use shardine_coord::Path;

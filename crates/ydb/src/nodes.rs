@@ -3,10 +3,11 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use http::Extensions;
 use shardine_coord::{Config, NodeCall, NodeReply, Path, Refusal, Status as Code};
 use tokio_stream::Stream;
 use tonic::metadata::MetadataMap;
-use tonic::{Extensions, Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming};
 
 use crate::convert::{config_of, message_of};
 use crate::engine::{CoordEngine, call};

@@ -336,7 +336,7 @@ fn maps() -> Seeds {
     ];
     let keyspace = [
         MapCommand::AddField { table: "kv".to_owned(), name: "x".to_owned(), default: Value::Int(1) },
-        MapCommand::AssignPath { path: "/a".to_owned(), group: ShardId::FIRST_COORDINATION },
+        MapCommand::PlacePath { path: "/a".to_owned(), instead_of: 0, group: None },
         MapCommand::Set { name: "x".to_owned(), value: Some("y".to_owned()) },
         MapCommand::SetSql { sql: "sqlite".to_owned() },
     ];

@@ -113,6 +113,14 @@ async fn known_here(directory: &Directory, status: &v1::StatusReply, connection:
             let found = format!("node {} runs, and not on this directory: this is a copy", node.name);
             Finding::bad(CHECK, found, "an empty --data and another --name")
         }
+        Some(node) if node.incarnation > directory.starts => {
+            let (starts, known) = (directory.starts, node.incarnation);
+            let found = format!(
+                "node {} has started {known} times, and this directory knows of {starts}: it is an old copy",
+                node.name
+            );
+            Finding::bad(CHECK, found, "the newest directory of the node, or an empty --data")
+        }
         Some(node) => Finding::good(CHECK, format!("node {} is expected back", node.name)),
     }
 }

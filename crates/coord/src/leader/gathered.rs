@@ -51,6 +51,7 @@ pub enum Origin {
         asked_ms: u64,
     },
     Node(Ticket),
+    GiveUp,
     DescribeNode {
         ticket: Ticket,
         path: Box<str>,

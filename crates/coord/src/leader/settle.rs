@@ -112,7 +112,7 @@ impl Leader {
                 self.settle_attach(coord, stream, seq_no, timeout_ms, outcome, out);
             }
             Origin::Stop { stream: Some(stream), by } => self.settle_stop(coord, stream, by, outcome, out),
-            Origin::Stop { stream: None, .. } | Origin::Expire | Origin::TimeOut(_) => {}
+            Origin::Stop { stream: None, .. } | Origin::Expire | Origin::TimeOut(_) | Origin::GiveUp => {}
             Origin::Create { stream, req } => {
                 self.answer(stream, Message::Created { req, result: done(outcome) }, out);
             }

@@ -181,6 +181,18 @@ impl Leader {
 
     /// A call about nodes. The answer comes under `ticket`.
     pub fn call(&mut self, coord: &Coord, ticket: Ticket, call: &NodeCall, out: &mut Out) {
+        self.call_placed(coord, ticket, call, 0, out);
+    }
+
+    /// No node is made any more for places of the map up to this number.
+    pub fn give_up(&mut self, placed: u64, out: &mut Out) {
+        if self.leads && !out.is_full() {
+            out.propose(&Command::GiveUp { placed }, Origin::GiveUp);
+        }
+    }
+
+    /// The same about a path with this place in the cluster's map, for calls that make or drop its node.
+    pub fn call_placed(&mut self, coord: &Coord, ticket: Ticket, call: &NodeCall, placed: u64, out: &mut Out) {
         if !self.leads {
             return out.replies.push((ticket, NodeReply::Refused(not_leading())));
         }
@@ -189,12 +201,12 @@ impl Leader {
         }
         match call {
             &NodeCall::Create { ref path, config } => {
-                out.propose(&Command::CreateNode { path, config }, Origin::Node(ticket));
+                out.propose(&Command::CreateNode { path, config, placed }, Origin::Node(ticket));
             }
             &NodeCall::Alter { ref path, config } => {
                 out.propose(&Command::AlterNode { path, config }, Origin::Node(ticket));
             }
-            NodeCall::Drop { path } => out.propose(&Command::DropNode { path }, Origin::Node(ticket)),
+            NodeCall::Drop { path } => out.propose(&Command::DropNode { path, placed }, Origin::Node(ticket)),
             NodeCall::Describe { path } => {
                 let origin = Origin::DescribeNode { ticket, path: path.as_str().into() };
                 out.propose(&Command::DescribeNode { path }, origin);

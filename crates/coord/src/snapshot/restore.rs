@@ -65,6 +65,10 @@ impl Coord {
         let reader = &mut reader;
         match (item.tag, item.version) {
             (tag::HEAD, 1) => self.last_node = reader.varint("last node")?,
+            (tag::HEAD, 2) => {
+                self.last_node = reader.varint("last node")?;
+                self.given_up = reader.varint("place of a path")?;
+            }
             (tag::NODE, 1) => self.take_node(reader)?,
             (tag::SESSIONS, 1) => self.take_sessions(reader)?,
             (tag::SEMAPHORES, 1) => self.take_semaphores(reader)?,

@@ -24,6 +24,7 @@ fn run(name: &str) {
 stories! {
     run:
     nodes
+    places
     node_names
     sessions
     session_limits

@@ -136,16 +136,18 @@ impl Stage {
         self.next += 1;
         let ticket = Ticket(self.next);
         let config = config_of(line);
-        let path = if line.verb == "list" { String::new() } else { line.name(0) };
+        let path = if matches!(line.verb, "list" | "give-up") { String::new() } else { line.name(0) };
         let call = match line.verb {
             "create" => NodeCall::Create { path, config },
             "alter" => NodeCall::Alter { path, config },
             "drop" => NodeCall::Drop { path },
             "describe" => NodeCall::Describe { path },
             "list" => NodeCall::List,
+            "give-up" => return self.leader.give_up(line.number("placed").expect("a number"), &mut self.out),
             verb => panic!("what is {verb}?"),
         };
-        self.leader.call(&self.coord, ticket, &call, &mut self.out);
+        let placed = line.number("placed").unwrap_or(0);
+        self.leader.call_placed(&self.coord, ticket, &call, placed, &mut self.out);
     }
 
     /// A call about a resource: of the node first, then the resource.

@@ -1,41 +1,14 @@
-//! Which coordination group a path has, settings, and the database.
+//! Settings, and the database.
 
-use shardine_model::{ErrorCode, GroupKind, Refusal, ShardId};
+use shardine_model::{ErrorCode, Refusal};
 
 use crate::change::Change;
-use crate::limits::{
-    PATH_BYTES_MAX, PATHS_MAX, SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX, SETTINGS_MAX, SQL_BYTES_MAX,
-};
+use crate::limits::{SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX, SETTINGS_MAX, SQL_BYTES_MAX};
 use crate::map::Keyspace;
 use crate::reply::Reply;
 use crate::state::{Meta, refused};
 
 impl Meta {
-    /// The first assignment stands: whoever comes second is told of it.
-    pub(super) fn assign_path(&mut self, path: String, group: ShardId) -> Result<Reply, Refusal> {
-        if let Some(group) = self.map.paths.get(&path) {
-            return Ok(Reply::Group(*group));
-        }
-        if group.kind() != GroupKind::Coordination || !self.map.groups.contains_key(&group) {
-            return refused(ErrorCode::NotFound, format!("there is no coordination group {group}"));
-        }
-        if path.is_empty() || path.len() > PATH_BYTES_MAX {
-            return refused(ErrorCode::BadRequest, format!("a path has 1 to {PATH_BYTES_MAX} bytes"));
-        }
-        if self.map.paths.len() >= PATHS_MAX {
-            return refused(ErrorCode::TooLarge, format!("{PATHS_MAX} paths are the limit"));
-        }
-        self.publish(vec![Change::Path(path, Some(group))]);
-        Ok(Reply::Group(group))
-    }
-
-    pub(super) fn forget_path(&mut self, path: String) -> Result<Reply, Refusal> {
-        if self.map.paths.contains_key(&path) {
-            self.publish(vec![Change::Path(path, None)]);
-        }
-        Ok(Reply::Done)
-    }
-
     pub(super) fn set(&mut self, name: String, value: Option<String>) -> Result<Reply, Refusal> {
         let value_bytes = value.as_ref().map_or(0, String::len);
         if name.is_empty() || name.len() > SETTING_NAME_BYTES_MAX || value_bytes > SETTING_VALUE_BYTES_MAX {

@@ -72,6 +72,9 @@ proptest! {
             for (shard, Placement { node, replica }) in members(map) {
                 placed.insert((shard, replica, node));
             }
+            for path in map.paths.keys() {
+                prop_assert!(!map.is_directory(path), "{} is a node and a directory", path);
+            }
             let names: BTreeSet<&str> = map.members().map(|node| node.name.as_str()).collect();
             prop_assert_eq!(names.len(), map.members().count(), "names are unique among members");
         }

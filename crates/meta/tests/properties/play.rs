@@ -109,8 +109,16 @@ impl Stage {
                 }
             },
             _ => match one % 3 {
-                0 => Command::AssignPath { path: format!("/p{}", other % 6), group: ShardId::FIRST_COORDINATION },
-                1 => Command::ForgetPath { path: format!("/p{}", other % 6) },
+                0 => Command::PlacePath {
+                    path: if other % 2 == 0 { format!("/p{}", other % 6) } else { format!("/p{}/q", other % 3) },
+                    instead_of: other % 40,
+                    group: None,
+                },
+                1 => {
+                    let path = format!("/p{}", other % 6);
+                    let placed = self.meta.map().paths.get(&path).map_or(other, |place| place.placed);
+                    Command::ForgetPath { path, placed }
+                }
                 _ => Command::Set { name: format!("s{}", other % 4), value: (one % 2 == 0).then(|| other.to_string()) },
             },
         })

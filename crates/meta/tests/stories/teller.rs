@@ -107,8 +107,18 @@ impl Stage {
                 Command::AddField { table: line.word(0).to_owned(), name: field.name, default: field.default }
             }
             "drop" => Command::DropTable { table: line.word(0).to_owned() },
-            "assign" => Command::AssignPath { path: words().0, group: shard(line.word(1)) },
-            "forget" => Command::ForgetPath { path: line.word(0).to_owned() },
+            "place" => {
+                let path = line.word(0).to_owned();
+                Command::PlacePath {
+                    path,
+                    instead_of: line.number("instead").unwrap_or(0),
+                    group: line.pair("group").map(shard),
+                }
+            }
+            "forget" => {
+                Command::ForgetPath { path: line.word(0).to_owned(), placed: line.number("placed").expect("a number") }
+            }
+            "find" => Command::FindPath { path: line.word(0).to_owned() },
             "set" => Command::Set { name: words().0, value: Some(words().1) },
             "unset" => Command::Set { name: line.word(0).to_owned(), value: None },
             "sql" => Command::SetSql { sql: line.word(0).to_owned() },
@@ -208,7 +218,7 @@ fn told(reply: &Result<Reply, Refusal>) -> String {
         Ok(Reply::Node(node)) => format!("node {node}"),
         Ok(Reply::Begun(id)) => format!("operation {id}"),
         Ok(Reply::Table(table)) => format!("table {} {} v{}", table.id, table.name, table.version),
-        Ok(Reply::Group(group)) => format!("group {}", shard_name(*group)),
+        Ok(Reply::Place(place)) => format!("group {} placed={}", shard_name(place.group), place.placed),
         Err(refusal) => refusal.to_string(),
     }
 }

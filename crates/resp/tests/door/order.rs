@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use shardine_model::ErrorCode;
 use shardine_resp::{Flow, Options};
+use shardine_router::Names;
 
 use crate::talk::{Door, frame, words};
 
@@ -45,6 +46,32 @@ fn parts_of_one_command_may_come_in_any_order() {
         door.deliver(last);
     }
     assert_eq!(door.take(), ":2|");
+}
+
+/// A node that has just started may not know the tables yet: who only asks whether it is there is answered.
+#[test]
+fn what_names_a_key_waits_until_it_is_known_what_keys_name() {
+    let mut door = Door::open();
+    door.engine.names = Names::NotYet;
+
+    let input = pipeline(&["PING", "SET a 1", "PING"]);
+    let received = door.receive(&input);
+    assert_eq!((received.flow, door.take().as_str()), (Flow::Pause, "+PONG|"));
+    assert!(door.connection.waits_for_names());
+
+    let rest = &input[received.consumed..];
+    door.engine.names = Names::Unknown;
+    let refused = door.receive(&pipeline(&["GET a"]));
+    assert_eq!(refused.flow, Flow::Continue);
+    assert!(door.take().starts_with("-TRYAGAIN no_leader: "));
+
+    door.engine.names = Names::Known;
+    assert_eq!(door.receive(rest).flow, Flow::Continue);
+    while !door.engine.responses.is_empty() {
+        door.deliver(0);
+    }
+    assert_eq!(door.take(), "+OK|+PONG|");
+    assert!(!door.connection.waits_for_names());
 }
 
 #[test]

@@ -14,6 +14,8 @@ pub(super) struct Entry<T> {
     /// Of the attempt under way; `None` while it waits.
     pub attempt: Option<u64>,
     pub is_again: bool,
+    /// How often it was tried, this time too.
+    pub tries: u32,
     pub arrived_ms: u64,
     pub request: Submission<T>,
 }
@@ -92,6 +94,7 @@ impl<T> Line<T> {
         self.under_way += 1;
         let entry = &mut self.entries[index];
         entry.attempt = Some(attempt);
+        entry.tries += 1;
         Attempt {
             id: attempt,
             to,

@@ -161,6 +161,24 @@ fn a_broken_link_leaves_changes_in_doubt_and_asks_the_others_again() {
     assert!(again.iter().all(|action| matches!(action, Action::Attempt(attempt) if attempt.is_again)));
 }
 
+#[test]
+fn what_was_sent_again_is_counted_for_each_request() {
+    let mut rig = Rig::new(Options::default());
+    rig.submit(1, Nature::Read);
+    assert_eq!(rig.forwards.retries(1), 0);
+
+    assert_eq!(sent(&rig.refused(1, moved(3, 2))), [(2, 3, 2)]);
+    rig.submit(2, Nature::Read);
+    let down = rig.with(|forwards, now_ms, routes, out| forwards.link_down(NodeId(3), now_ms, routes, out));
+    assert_eq!(sent(&down), []);
+    // The one that refused is left alone for a moment.
+    assert_eq!(rig.tick_at(60), []);
+    assert_eq!(sent(&rig.leader(3, 2)), [(4, 2, 3), (5, 2, 3)]);
+
+    assert_eq!([4, 5].map(|attempt| rig.forwards.retries(attempt)), [2, 1]);
+    assert_eq!(rig.forwards.retries(1), 0, "it is under way no more");
+}
+
 /// reliability F27.
 #[test]
 fn an_old_hint_is_not_followed_and_the_node_is_left_alone_for_a_moment() {

@@ -24,6 +24,7 @@ const TAG_DONE: u8 = 10;
 const TAG_REFUSED: u8 = 11;
 const TAG_STATUS: u8 = 12;
 const TAG_COORD: u8 = 13;
+const TAG_PLACE: u8 = 14;
 
 impl Response {
     /// `None` for one that is about this node alone.
@@ -54,6 +55,10 @@ impl Response {
             Self::Refused(refusal) => put(TAG_REFUSED, refusal, &mut out),
             Self::Status(status) => put(TAG_STATUS, status, &mut out),
             Self::Coord(view) => put(TAG_COORD, view, &mut out),
+            Self::Place { group, placed } => {
+                put(TAG_PLACE, group, &mut out);
+                placed.put(&mut out);
+            }
             Self::Routes(_) | Self::Moved(_) | Self::Drain(_) => return None,
         }
         Some(out)
@@ -87,6 +92,7 @@ fn read(reader: &mut Reader<'_>) -> Result<Response, DecodeError> {
         TAG_REFUSED => Response::Refused(Wire::get(reader)?),
         TAG_STATUS => Response::Status(Wire::get(reader)?),
         TAG_COORD => Response::Coord(Wire::get(reader)?),
+        TAG_PLACE => Response::Place { group: Wire::get(reader)?, placed: Wire::get(reader)? },
         other => return Err(DecodeError::Unknown { what: "response", value: u64::from(other) }),
     })
 }
@@ -124,7 +130,7 @@ record!(CoordStatus {
 record!(WritebackStatus { url, connected, dirty, last_error, tables_ahead });
 record!(SqlError { message, ago_ms });
 record!(DeadLetterLine { row, version, error, tries, first_at, last_at });
-record!(Explanation { table, partition_key, position, shard, residence, version, sql_version, expires_at });
+record!(Explanation { table, partition_key, position, shard, residence, version, sql_version, expires_at, retries });
 record!(TableWriteback {
     table,
     dirty_rows,

@@ -87,6 +87,7 @@ fn responses() -> Vec<Response> {
         Response::Stale { reply: reply(), applied: 12 },
         Response::Page(ScanPage { rows: vec![scanned], next: Some(vec![1, 2]) }),
         Response::Count(300),
+        Response::Place { group: ShardId(7), placed: 300 },
         Response::Done,
         Response::DeadLetters(Vec::new()),
         Response::Refused(Refusal::new(ErrorCode::NotFound, "no")),
@@ -130,6 +131,13 @@ fn a_call_has_these_bytes_for_ever() {
         "0202040109",
     );
     assert_eq!(hex, golden);
+}
+
+#[test]
+fn a_place_has_these_bytes_for_ever() {
+    let place = Response::Place { group: ShardId(7), placed: 300 };
+
+    assert_eq!(place.to_bytes().unwrap(), [14, 7, 0xac, 2]);
 }
 
 #[test]

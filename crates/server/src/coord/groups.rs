@@ -1,16 +1,14 @@
-//! Which coordination groups there are, and which of them a node belongs to.
+//! Which coordination groups a node that is alone has, and which of them a path belongs to.
 
 use anyhow::bail;
 use shardine_model::{GroupKind, ShardId};
+use shardine_router::COORD_GROUPS_MAX as GROUPS_MAX;
 use shardine_shard::coord::{NodeCall, Path};
 use shardine_store::Storage;
 
 use crate::start_error::StartError;
 
 const FIRST_GROUP: u32 = ShardId::FIRST_COORDINATION.0;
-
-/// Groups of one node. They share a thread and its log writes, so more of them would gain nothing.
-pub(crate) const GROUPS_MAX: u32 = 64;
 
 fn is_group(shard: ShardId) -> bool {
     shard.kind() == GroupKind::Coordination
@@ -44,19 +42,19 @@ fn choose(known: &[ShardId], asked: Option<u32>) -> anyhow::Result<Vec<ShardId>>
     Ok(groups)
 }
 
-/// The place of a path's group among so many.
+/// The place of a path's group among so many, on a node that is alone and has no map to say it.
 pub(super) fn place_of(path: &str, groups: usize) -> usize {
     Path::parse(path).map_or(0, |path| path.place(groups))
 }
 
-/// The same for a call. A list is of all.
-pub(super) fn place_of_call(call: &NodeCall, groups: usize) -> Option<usize> {
+/// The path of the node that a call is about. A list is of all.
+pub(super) fn path_of(call: &NodeCall) -> Option<&str> {
     match call {
         NodeCall::Create { path, .. }
         | NodeCall::Alter { path, .. }
         | NodeCall::Drop { path }
         | NodeCall::Describe { path }
-        | NodeCall::Resource { node: path, .. } => Some(place_of(path, groups)),
+        | NodeCall::Resource { node: path, .. } => Some(path),
         NodeCall::List => None,
     }
 }

@@ -1,18 +1,16 @@
 //! Answers to those who only look.
 
-use shardine_host::{Host, Seat};
+use shardine_host::{Host, Seat, SeatId};
 use shardine_model::{ErrorCode, NodeId, Refusal};
 use shardine_router::{
     CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, Response, SemaphoreRange,
 };
 use shardine_shard::coord::{ClaimLine, Coord, NodeNumber, Range, Replica, SemaphoreLine};
 
-use super::groups;
-
 /// Owners and waiters shown of one semaphore.
 const CLAIMS_MAX: usize = 100;
 
-pub(super) fn look(host: &Host<Replica>, look: &CoordLook) -> Response {
+pub(super) fn look(host: &Host<Replica>, look: &CoordLook, seat_of: impl Fn(&str) -> Option<SeatId>) -> Response {
     let seats: Vec<&Seat<Replica>> = host.seats().collect();
     let no_replica =
         || Refusal::new(ErrorCode::NoLeader, "nobody is known to lead coordination at the moment; try again");
@@ -20,7 +18,8 @@ pub(super) fn look(host: &Host<Replica>, look: &CoordLook) -> Response {
         _ if seats.is_empty() => Err(no_replica()),
         CoordLook::Nodes => nodes(&seats),
         CoordLook::Sessions { node, .. } | CoordLook::Semaphores { node, .. } => {
-            replica_of(seats[groups::place_of(node, seats.len())]).map(|replica| look_at(replica, look))
+            let seat = seat_of(node).and_then(|seat| host.seat(seat));
+            seat.map_or_else(|| Err(missing(node)), replica_of).map(|replica| look_at(replica, look))
         }
     };
     looked.unwrap_or_else(Response::Refused)
@@ -59,11 +58,12 @@ fn look_at(replica: &Replica, look: &CoordLook) -> Response {
 fn with_node(coord: &Coord, path: &str, view: impl FnOnce(NodeNumber) -> CoordView) -> Response {
     match coord.find_node(path) {
         Some(number) => Response::Coord(view(number)),
-        None => {
-            let message = format!("there is no coordination node {path}");
-            Response::Refused(Refusal::new(ErrorCode::NotFound, message))
-        }
+        None => Response::Refused(missing(path)),
     }
+}
+
+fn missing(path: &str) -> Refusal {
+    Refusal::new(ErrorCode::NotFound, format!("there is no coordination node {path}"))
 }
 
 /// Those of all groups, by their paths. A list that lacks some of them would look whole.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use shardine_host::{Host, Move, SeatId};
 use shardine_model::{ErrorCode, GroupKind, NodeId, ReplicaId, ShardId};
 use shardine_router::Response;
 use shardine_shard::coord::{
-    NodeCall, NodeLine, NodeReply, Opening, Refusal, Replica, StatusCode, StreamId, StreamMessage, Ticket,
+    NodeLine, NodeReply, Opening, Refusal, Replica, StatusCode, StreamId, StreamMessage, Ticket,
 };
 use shardine_ydb::Hear;
 
-use super::{CoordMessage, RespondNode, group, groups, look};
+use super::places::{Asked, Call, Given};
+use super::{CoordMessage, group, look};
 use crate::atlas::Sheet;
 use crate::clock::Clock;
 use crate::exchange::{Exchange, refused, transfer};
@@ -36,26 +37,32 @@ const MESSAGES_MAX: usize = 1_024;
 /// Ticks between two looks at the log: a group that writes little must not hold back the space of the others for ever.
 const LOOK_TICKS: u64 = 100;
 
+/// Ticks between two looks at places without nodes.
+const TIDY_TICKS: u64 = 20;
+
 /// The reason has paths of this machine in it, which are for those who run it.
-const STOPPED: &str = "coordination has stopped on this node; its log says why and what to do";
+pub(super) const STOPPED: &str = "coordination has stopped on this node; its log says why and what to do";
 /// A node that has no replica passes everything on to whoever leads, if anybody does.
-const ELSEWHERE: &str = "nobody is known to lead coordination at the moment; try again";
+pub(super) const ELSEWHERE: &str = "nobody is known to lead coordination at the moment; try again";
 const STOPPING: &str = "the node is stopping";
 
 pub(super) struct CoordThread {
-    host: Host<Replica>,
+    pub host: Host<Replica>,
     /// One for each group that is here, in the order of their numbers.
-    seats: Vec<SeatId>,
+    pub seats: Vec<SeatId>,
     incarnation: u64,
     /// Absent on a node that is alone.
-    sheet: Option<Arc<Sheet>>,
+    pub sheet: Option<Arc<Sheet>>,
+    /// The way to itself, for answers from elsewhere.
+    pub back: Sender<CoordMessage>,
     messages: Receiver<CoordMessage>,
     journal: Journal,
     snapshots: SnapshotThread,
     log_thread: JoinHandle<()>,
     sinks: BTreeMap<StreamId, StreamSink>,
-    calls: BTreeMap<Ticket, (SeatId, RespondNode)>,
-    exchange: Arc<Exchange>,
+    pub calls: BTreeMap<Ticket, Given>,
+    pub asked: Asked,
+    pub exchange: Arc<Exchange>,
     clock: Clock,
     next_tick_ms: u64,
     ticks: u64,
@@ -73,7 +80,7 @@ struct StreamSink {
 impl CoordThread {
     pub fn new(
         host: Host<Replica>,
-        messages: Receiver<CoordMessage>,
+        (back, messages): (Sender<CoordMessage>, Receiver<CoordMessage>),
         log: LogThread,
         snapshots: SnapshotThread,
         clock: Clock,
@@ -86,6 +93,7 @@ impl CoordThread {
             sheet,
             seats: host.seats().filter_map(|seat| host.seat_of(seat.shard)).collect(),
             host,
+            back,
             messages,
             journal: Journal::new(&log),
             exchange,
@@ -93,6 +101,7 @@ impl CoordThread {
             log_thread: log.thread,
             sinks: BTreeMap::new(),
             calls: BTreeMap::new(),
+            asked: Asked::default(),
             clock,
             next_tick_ms: 0,
             ticks: 0,
@@ -139,24 +148,29 @@ impl CoordThread {
 
     fn read(&mut self, message: CoordMessage) -> bool {
         match message {
-            CoordMessage::Open { stream, opening, hear } => self.open(stream, &opening, hear),
+            CoordMessage::Open { stream, opening, hear } => self.open(stream, opening, hear),
             CoordMessage::Ask { stream, ask } => {
                 if let Some(sink) = self.sinks.get(&stream) {
                     self.host.act(sink.seat, |replica, actions| replica.ask(stream, &ask, actions));
                 }
             }
             CoordMessage::Close(stream) => {
+                self.asked.forget_stream(stream);
                 if let Some(sink) = self.sinks.remove(&stream) {
                     self.host.act(sink.seat, |replica, _| replica.close(stream));
                 }
             }
-            CoordMessage::Call { ticket, call, done } => self.call(ticket, &call, done),
+            CoordMessage::Call { ticket, call, done } => self.call(Call { ticket, call, done }),
+            CoordMessage::Placed { number, reply } => self.hear_place(number, reply),
             CoordMessage::Withdraw(ticket) => {
-                if let Some((seat, _)) = self.calls.remove(&ticket) {
-                    self.host.act(seat, |replica, actions| replica.withdraw(ticket, actions));
+                self.asked.forget_call(ticket);
+                if let Some(given) = self.calls.remove(&ticket) {
+                    self.host.act(given.seat, |replica, actions| replica.withdraw(ticket, actions));
                 }
             }
-            CoordMessage::Look { look, done } => done(look::look(&self.host, &look)),
+            CoordMessage::Look { look, done } => {
+                done(look::look(&self.host, &look, |path| self.host.seat_of(self.place_of(path)?.group)))
+            }
             CoordMessage::Status(done) => done(self.host.seats().map(look::status).collect()),
             CoordMessage::Persisted(synced) => {
                 self.journal.synced(synced.took);
@@ -186,8 +200,8 @@ impl CoordThread {
         true
     }
 
-    fn open(&mut self, stream: StreamId, opening: &Opening, hear: Hear) {
-        let Some(seat) = self.seat_of(&opening.path) else {
+    pub fn start(&mut self, group: ShardId, stream: StreamId, opening: &Opening, hear: Hear) {
+        let Some(seat) = self.host.seat_of(group) else {
             return hear(StreamMessage::Failure(unavailable(ELSEWHERE)));
         };
         let refusal = match self.host.replica(seat) {
@@ -202,21 +216,8 @@ impl CoordThread {
         self.host.act(seat, |replica, actions| replica.start(stream, opening, actions));
     }
 
-    fn call(&mut self, ticket: Ticket, call: &NodeCall, done: RespondNode) {
-        let Some(place) = groups::place_of_call(call, self.seats.len().max(1)) else { return done(self.list()) };
-        let Some(&seat) = self.seats.get(place) else { return done(NodeReply::Refused(unavailable(ELSEWHERE))) };
-        match self.host.act(seat, |replica, actions| replica.call(ticket, call, actions)) {
-            Some(()) => drop(self.calls.insert(ticket, (seat, done))),
-            None => done(NodeReply::Refused(unavailable(STOPPED))),
-        }
-    }
-
-    fn seat_of(&self, path: &str) -> Option<SeatId> {
-        self.seats.get(groups::place_of(path, self.seats.len().max(1))).copied()
-    }
-
-    /// The nodes of all groups, by their paths.
-    fn list(&self) -> NodeReply {
+    /// The nodes of all groups that are here, by their paths.
+    pub fn list(&self) -> NodeReply {
         if self.seats.is_empty() {
             return NodeReply::Refused(unavailable(ELSEWHERE));
         }
@@ -254,6 +255,9 @@ impl CoordThread {
         self.ticks += 1;
         failover::watch(&mut self.host, &self.exchange, Owner::Coordination, self.ticks);
         self.work_for_map();
+        if self.ticks.is_multiple_of(TIDY_TICKS) {
+            self.tidy_places();
+        }
         if self.ticks.is_multiple_of(LOOK_TICKS)
             && let Some(group) = self.journal.too_large()
         {
@@ -280,7 +284,7 @@ impl CoordThread {
 
     fn perform(&mut self) {
         self.host.end_turn();
-        let mut acted = Vec::new();
+        let (mut acted, mut replies) = (Vec::new(), Vec::new());
         while let Some((seat, actions)) = self.host.next_acted() {
             acted.push(seat);
             for (stream, message) in actions.streams.drain(..) {
@@ -292,12 +296,9 @@ impl CoordThread {
                     self.sinks.remove(&stream);
                 }
             }
-            for (ticket, reply) in actions.replies.drain(..) {
-                if let Some((_, done)) = self.calls.remove(&ticket) {
-                    done(reply);
-                }
-            }
+            replies.append(&mut actions.replies);
         }
+        replies.into_iter().for_each(|(ticket, reply)| self.finish(ticket, reply));
         acted.into_iter().for_each(|seat| self.note_leader(seat));
         self.send();
         self.host.parts.drain(..).for_each(|part| self.snapshots.send(part));
@@ -352,8 +353,8 @@ impl CoordThread {
         for (_, sink) in self.sinks.extract_if(.., |_, sink| sink.seat == seat) {
             (sink.hear)(StreamMessage::Failure(unavailable(ELSEWHERE)));
         }
-        for (_, (_, done)) in self.calls.extract_if(.., |_, (place, _)| *place == seat) {
-            done(NodeReply::Refused(unavailable(ELSEWHERE)));
+        for (_, given) in self.calls.extract_if(.., |_, given| given.seat == seat) {
+            (given.done)(NodeReply::Refused(unavailable(ELSEWHERE)));
         }
     }
 
@@ -387,6 +388,6 @@ impl CoordThread {
     }
 }
 
-fn unavailable(reason: &'static str) -> Refusal {
+pub(super) fn unavailable(reason: &'static str) -> Refusal {
     Refusal::new(StatusCode::Unavailable, reason)
 }

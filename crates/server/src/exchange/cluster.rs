@@ -1,13 +1,16 @@
 //! What only all nodes together can tell. A node that does not answer takes nothing from what the others say.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shardine_model::{ErrorCode, GroupKind, NodeId, Refusal, TableId};
 use shardine_router::{
-    CoordLook, Heard, RemoteCall, Response, RouteList, Routes, ShardRoute, WritebackReport, join, join_writeback,
+    CoordLook, CoordNode, CoordView, Heard, RemoteCall, Response, RouteList, Routes, ShardRoute, WritebackReport, join,
+    join_writeback,
 };
 
 use super::{Exchange, Neighbourhood, join_tables};
+use crate::coord::{only_group, place_in};
 use crate::lane_message::{LaneMessage, Respond};
 
 /// The lane on whose links other nodes are asked.
@@ -97,6 +100,7 @@ impl Exchange {
                 if let Some(known) = sheet.full.nodes.get(&node.node) {
                     (node.mode, node.weight) = (known.mode, known.weight);
                     (node.is_removed, node.is_gateway) = (!known.is_member(), known.is_gateway);
+                    node.incarnation = known.incarnation;
                 }
             }
             done(Response::Status(Box::new(status)));
@@ -136,6 +140,10 @@ impl Exchange {
             for (node, response) in told {
                 match response {
                     Response::DeadLetters(more) => letters.extend(more),
+                    Response::Refused(refusal) if refusal.code == ErrorCode::TooLarge => {
+                        let message = format!("node {}: {}", exchange.name_of(node), refusal.message);
+                        return done(Response::Refused(Refusal::new(ErrorCode::TooLarge, message)));
+                    }
                     _ => {
                         let message = format!("node {} does not answer; try again", exchange.name_of(node));
                         return done(Response::Refused(Refusal::new(ErrorCode::Busy, message)));
@@ -150,10 +158,16 @@ impl Exchange {
     /// Looks at coordination where it is led: only there it is known who is connected, and not every node has a replica. At this
     /// node's own if nobody answers there.
     pub fn cluster_coord(self: &Arc<Self>, look: CoordLook, done: Respond) {
-        let leader = self.cluster.as_ref().and_then(|cluster| {
-            let group = cluster.map().groups_of(GroupKind::Coordination).next()?.shard;
-            cluster.board.leader(group)
-        });
+        let Some(cluster) = &self.cluster else { return self.coord_here(look, done) };
+        let sheet = cluster.atlas.sheet();
+        let leader = match &look {
+            CoordLook::Nodes if only_group(&sheet).is_none() => return self.coord_nodes(cluster, done),
+            CoordLook::Nodes => only_group(&sheet),
+            CoordLook::Sessions { node, .. } | CoordLook::Semaphores { node, .. } => {
+                place_in(&sheet, node).map(|place| place.group)
+            }
+        };
+        let leader = leader.and_then(|group| cluster.board.leader(group));
         let Some(node) = leader.filter(|leader| leader.0 != self.node) else { return self.coord_here(look, done) };
         let (exchange, call) = (Arc::clone(self), RemoteCall::Coord { look: look.clone() });
         let done = Box::new(move |response: Response| match &response {
@@ -162,6 +176,31 @@ impl Exchange {
             _ => exchange.coord_here(look, done),
         });
         self.inboxes[ASKING_LANE].send(LaneMessage::AskNode { node, call, done });
+    }
+
+    /// The coordination nodes of all groups, each as its leader has it. All of them or none: a list without a group would look whole.
+    fn coord_nodes(self: &Arc<Self>, cluster: &Neighbourhood, done: Respond) {
+        let exchange = Arc::clone(self);
+        let finish = move |told: Told| {
+            let Some(cluster) = &exchange.cluster else { return done(super::refused(ErrorCode::Internal)) };
+            let sheet = cluster.atlas.sheet();
+            let mut nodes: BTreeMap<String, CoordNode> = BTreeMap::new();
+            for group in sheet.cluster.groups_of(GroupKind::Coordination) {
+                let leader = cluster.board.leader(group.shard);
+                let by_leader = told.iter().find(|(node, _)| Some(*node) == leader).map(|(_, response)| response);
+                let Some(Response::Coord(CoordView::Nodes(lines))) = by_leader else {
+                    let message = format!("{} does not answer; try again", group.shard.label());
+                    return done(Response::Refused(Refusal::new(ErrorCode::NoLeader, message)));
+                };
+                let is_of_group =
+                    |line: &&CoordNode| place_in(&sheet, &line.path).is_some_and(|it| it.group == group.shard);
+                nodes.extend(lines.iter().filter(is_of_group).map(|line| (line.path.clone(), line.clone())));
+            }
+            done(Response::Coord(CoordView::Nodes(nodes.into_values().collect())));
+        };
+        let look = CoordLook::Nodes;
+        let call = RemoteCall::Coord { look: look.clone() };
+        self.ask_nodes(cluster, &call, |done| self.coord_here(look, done), finish);
     }
 
     /// Looks at this node's own replica.

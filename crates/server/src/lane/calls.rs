@@ -168,6 +168,7 @@ impl Core {
             version: Default::default(),
             sql_version: Default::default(),
             expires_at: None,
+            retries: 0,
         };
         if let Some(cluster) = &self.exchange.cluster {
             explanation.shard.place(&cluster.map());

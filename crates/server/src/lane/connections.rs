@@ -102,6 +102,13 @@ impl Connections {
         }
     }
 
+    /// What waits is offered again: it is known what keys name, or that nobody can say it.
+    pub fn go_on(&mut self) {
+        for (place, number) in self.open.find(|connection| connection.resp.waits_for_names()) {
+            self.list(ConnectionId { place, number });
+        }
+    }
+
     /// Connections that are no more.
     pub fn take_gone(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.gone)

@@ -11,7 +11,7 @@ use shardine_model::{
 };
 use shardine_router::forward::Attempt;
 use shardine_router::{
-    Call, DeadLetterLine, Draws, LocalEngine, Read, RemoteCall, Response, Route, Routes, RowCall, ShardPlace,
+    Call, DeadLetterLine, Draws, LocalEngine, Names, Read, RemoteCall, Response, Route, Routes, RowCall, ShardPlace,
     ShardStatus, TableWriteback, Ticket, scattered,
 };
 use shardine_shard::{Actions, Caller, Left, Message, ReadNow, Replica, Time};
@@ -131,6 +131,7 @@ pub(crate) struct Core {
     pub(super) questions: Questions,
     pub(super) draws: Draws,
     pub(super) definitions: Definitions,
+    pub names: Names,
 }
 
 /// What a lane is made from.
@@ -181,6 +182,7 @@ impl Core {
             questions: Questions::default(),
             draws,
             definitions: Definitions::default(),
+            names: Names::NotYet,
         }
     }
 
@@ -527,6 +529,11 @@ fn response(answer: Answer) -> Response {
 impl LocalEngine for Core {
     fn catalogue(&self) -> &Catalogue {
         &self.catalogue
+    }
+
+    #[inline]
+    fn names(&self) -> Names {
+        self.names
     }
 
     fn now(&self) -> Timestamp {

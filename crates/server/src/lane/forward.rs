@@ -8,8 +8,8 @@ use shardine_model::codec::Reader;
 use shardine_model::{Ack, Answer, Descriptor, ErrorCode, NodeId, Position, Refusal, ShardId};
 use shardine_router::forward::{Action, Attempt, Destination, Options, Submission};
 use shardine_router::{
-    Admission, Arrival, Forwards, Gate, Moved, Nature, Refused, RemoteCall, Response, Routes, RowCall, ShardAsk,
-    TableCall,
+    Admission, Arrival, DeadLetterLine, Forwards, Gate, Moved, Nature, Refused, RemoteCall, Response, Routes, RowCall,
+    ShardAsk, TableCall,
 };
 use shardine_shard::{Caller, Replica};
 use shardine_transport as transport;
@@ -208,8 +208,11 @@ impl Core {
         self.answered(attempt.id, response);
     }
 
-    fn answered(&mut self, id: u64, response: Response) {
+    fn answered(&mut self, id: u64, mut response: Response) {
         let mut asked = None;
+        if let (Response::Explanation(explanation), Some(way)) = (&mut response, &self.way) {
+            explanation.retries = way.forwards.retries(id);
+        }
         self.with_forwards(|forwards, routes, now_ms, actions| {
             asked = forwards.answered(id, now_ms, routes, actions);
         });
@@ -241,7 +244,7 @@ impl Core {
                 None
             }
             RemoteCall::DeadLetters { table } => {
-                self.exchange.dead_letters(table, self.elsewhere(caller));
+                self.exchange.dead_letters(table, in_one_answer(self.elsewhere(caller)));
                 None
             }
             RemoteCall::Status => {
@@ -319,6 +322,28 @@ impl Core {
     }
 }
 
+/// Bytes of dead letters that one node tells another. What is longer would hold up the answers behind it on the link, or close it.
+const DEAD_LETTERS_BYTES_MAX: usize = 8 << 20;
+/// What a line of them takes besides its texts.
+const DEAD_LETTER_COST: usize = 64;
+
+/// All of them or none: a list that lacks some would look whole.
+fn in_one_answer(done: Respond) -> Respond {
+    Box::new(move |response| {
+        let cost = |letter: &DeadLetterLine| {
+            DEAD_LETTER_COST + letter.row.key.len() + letter.row.sort.len() + letter.error.len()
+        };
+        match response {
+            Response::DeadLetters(letters) if letters.iter().map(cost).sum::<usize>() > DEAD_LETTERS_BYTES_MAX => {
+                let message =
+                    format!("{} dead letters are too many for one answer; ask for those of one table", letters.len());
+                done(Response::Refused(Refusal::new(ErrorCode::TooLarge, message)));
+            }
+            response => done(response),
+        }
+    })
+}
+
 /// A request whose first try may have been executed.
 fn again(body: &Bytes) -> Bytes {
     RemoteCall::from_bytes(body).map_or_else(|_| body.clone(), |call| call.again().to_bytes().into())
@@ -349,4 +374,35 @@ pub(super) fn is_misdirected(response: &Response) -> bool {
         _ => return false,
     };
     matches!(code, ErrorCode::NotLeader | ErrorCode::NoLeader | ErrorCode::StaleRoute)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use shardine_model::{RowKeyBuf, TableId, Timestamp, Version};
+
+    use super::*;
+
+    #[test]
+    fn dead_letters_that_do_not_fit_into_an_answer_are_refused_and_not_cut() {
+        let letter = |error: usize| DeadLetterLine {
+            row: RowKeyBuf { table: TableId(1), key: (*b"k").into(), sort: (*b"").into() },
+            version: Version(1),
+            error: "x".repeat(error),
+            tries: 1,
+            first_at: Timestamp(0),
+            last_at: Timestamp(0),
+        };
+        let answer = |letters: Vec<DeadLetterLine>| {
+            let (give, take) = channel();
+            in_one_answer(Box::new(move |response| drop(give.send(response))))(Response::DeadLetters(letters));
+            take.recv().unwrap()
+        };
+        let half = DEAD_LETTERS_BYTES_MAX / 2 - DEAD_LETTER_COST - 1;
+
+        assert!(matches!(answer(vec![letter(half), letter(half)]), Response::DeadLetters(all) if all.len() == 2));
+        let refused = answer(vec![letter(half), letter(half), letter(1)]);
+        assert!(matches!(&refused, Response::Refused(refusal) if refusal.code == ErrorCode::TooLarge), "{refused:?}");
+    }
 }

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use shardine_model::{ErrorCode, NodeId, Refusal, ShardId};
+use shardine_model::{ErrorCode, NodeId, Refusal};
 use shardine_router::Response;
-use shardine_shard::meta::{Command, OperationId, Reply};
+use shardine_shard::meta::{Command, OperationId, Place, Reply};
 
 use super::OnReply;
 use crate::lane_message::Respond;
@@ -93,7 +93,7 @@ pub(super) fn to_response(reply: Result<Reply, Refusal>) -> Response {
         Ok(Reply::Done) => Response::Done,
         Ok(Reply::Node(node)) => Response::Count(node.0),
         Ok(Reply::Begun(operation)) => Response::Count(operation.0),
-        Ok(Reply::Group(group)) => Response::Count(u64::from(group.0)),
+        Ok(Reply::Place(Place { group, placed })) => Response::Place { group, placed },
         Ok(Reply::Table(table)) => Response::Table(table),
         Err(refusal) => Response::Refused(refusal),
     }
@@ -104,9 +104,7 @@ fn to_reply(command: &Command, response: Response) -> Result<Reply, Refusal> {
         (Response::Done, _) => Ok(Reply::Done),
         (Response::Table(table), _) => Ok(Reply::Table(table)),
         (Response::Count(node), Command::Join { .. } | Command::Announce { .. }) => Ok(Reply::Node(NodeId(node))),
-        (Response::Count(group), Command::AssignPath { .. }) => {
-            Ok(Reply::Group(ShardId(u32::try_from(group).unwrap_or(0))))
-        }
+        (Response::Place { group, placed }, _) => Ok(Reply::Place(Place { group, placed })),
         (Response::Count(operation), _) => Ok(Reply::Begun(OperationId(operation))),
         (Response::Refused(refusal), _) => Err(refusal),
         (_, _) => Err(Refusal::new(ErrorCode::InDoubt, "the leader of the map's group has answered something else")),

@@ -38,7 +38,7 @@ impl Ground {
             let (host, enter) = (Network::host(place), Network::enter(place));
             node.home = Home { host, enter, folder: disk.path().to_path_buf() };
         }
-        cluster.found(nodes, &["--sql", &url])?;
+        cluster.found(nodes, &["--sql", &url, "--coord-groups", "2"])?;
         Ok((Ground { network, disks, sql, database }, cluster))
     }
 

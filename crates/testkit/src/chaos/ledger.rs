@@ -205,6 +205,7 @@ impl Ledger {
             keys: cells.len(),
             numbers: 0,
             shared: 0,
+            turns: 0,
             failures: self.failures.load(SeqCst),
         }
     }
