@@ -95,6 +95,12 @@ fn doctor_sees_what_a_join_refuses() {
     let newest = cluster.dir().join("n3");
     assert_finding(&doctor(&cluster, "n3", &newest), "membership", "ok", "expected back");
 
+    // It was turned away once, and counts its starts: it is not let in when it has tried often enough.
+    let refused = dir.join("copy");
+    assert_finding(&doctor(&cluster, "n3", &refused), "membership", "failed", "turned away");
+    let said = refusal(start(&cluster, "n3", &refused));
+    assert!(said.contains("turned away") && said.contains("old or second copy"), "{said}");
+
     // One that was removed.
     wait_for("the node to be removed", PATIENCE, || {
         Ok(cluster.command(0, &["node", "remove", "n3", "--yes"]).output()?.status.success().then_some(()))

@@ -35,6 +35,6 @@ pub use map::{BadDelta, Keyspace, Map, Place};
 pub use node::{Node, NodeState};
 pub use operation::{Operation, OperationId, Replace, Stage, Todo};
 pub use plan::{Left, Sight, left_on, plan};
-pub use reply::Reply;
+pub use reply::{OLD_COPY, Reply};
 pub use shardine_model::NodeMode as Mode;
 pub use state::Meta;

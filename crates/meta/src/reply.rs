@@ -7,6 +7,9 @@ use shardine_model::{NodeId, Table};
 use crate::map::Place;
 use crate::operation::OperationId;
 
+/// How the refusal of a start begins that comes from a copy of a node's directory.
+pub const OLD_COPY: &str = "old or second copy of this directory";
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     Done,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use shardine_store::{DataDir, Error, Identity};
+use shardine_store::{DataDir, Error, Identity, NodeFile};
 
 /// Whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct Directory {
     pub name: String,
     /// How often it was started.
     pub starts: u64,
+    /// Why it was turned away for good, if it was.
+    pub refused: Option<String>,
 }
 
 /// `None` if it is new, or as good as new, or not there at all; in that case it stays so. An error if a process has it, or if it is damaged.
@@ -24,6 +26,8 @@ pub fn look_at(path: &Path) -> Result<Option<Directory>, Error> {
     if data.is_unused()? {
         return Ok(None);
     }
-    let starts = data.starts()?;
-    Ok(data.identity()?.map(|Identity { cluster, node, name }| Directory { cluster, node: node.0, name, starts }))
+    let (starts, refused) = (data.starts()?, data.load_file(NodeFile::Refused)?);
+    let refused = refused.map(|reason| String::from_utf8_lossy(&reason).into_owned());
+    let whose = |Identity { cluster, node, name }| Directory { cluster, node: node.0, name, starts, refused };
+    Ok(data.identity()?.map(whose))
 }

@@ -45,6 +45,12 @@ pub async fn find_cluster(options: &UpOptions, cluster: &ClusterOptions) -> anyh
     let mut identity = data.identity()?;
     if let Some(known) = &identity {
         check_name(known, &cluster.name)?;
+        if let Some(reason) = data.load_file(NodeFile::Refused)? {
+            bail!(
+                "this data directory was turned away: {}; start the node with an empty --data",
+                String::from_utf8_lossy(&reason)
+            );
+        }
         if let Some(bytes) = data.load_file(NodeFile::Map)? {
             let sheet = Sheet::from_bytes(&bytes).context("the map in the data directory cannot be read")?;
             check_gateway(&sheet, known.node, cluster)?;

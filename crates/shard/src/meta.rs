@@ -10,7 +10,7 @@ mod work;
 use shardine_consensus::{ChangeRefused, Group, MembershipChange, Message, Restored, Role, TransferRefused};
 pub use shardine_meta::{
     BadDelta, Change, Command, Delta, Feed, Followers, Joiner, Keyspace, Left, Map, Meta, Mode, Node, NodeState,
-    Operation, OperationId, Place, Replace, Replaced, Reply, Sight, Stage, Todo, left_on,
+    OLD_COPY, Operation, OperationId, Place, Replace, Replaced, Reply, Sight, Stage, Todo, left_on,
 };
 use shardine_model::{ErrorCode, Refusal, ReplicaId, ShardId, limits};
 pub use work::{Work, work_of};

@@ -29,10 +29,13 @@ pub enum NodeFile {
     Map,
     /// The map as it was when the node came: who founded the groups that it founded with others. Written once.
     First,
+    /// Why the directory is of no use any more: it was turned away as an old or a second copy. Each start counts, so that a copy
+    /// which went on trying would pass for the newest one day.
+    Refused,
 }
 
 impl NodeFile {
-    pub const ALL: [Self; 3] = [Self::Peers, Self::Map, Self::First];
+    pub const ALL: [Self; 4] = [Self::Peers, Self::Map, Self::First, Self::Refused];
 
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -40,6 +43,7 @@ impl NodeFile {
             Self::Peers => "PEERS",
             Self::Map => "MAP",
             Self::First => "FIRST",
+            Self::Refused => "REFUSED",
         }
     }
 
@@ -48,6 +52,7 @@ impl NodeFile {
             Self::Peers => *b"shardprs",
             Self::Map => *b"shardmap",
             Self::First => *b"shardfst",
+            Self::Refused => *b"shardref",
         }
     }
 
@@ -56,6 +61,7 @@ impl NodeFile {
         match self {
             Self::Peers => "without it the node lets every peer in once, also an old copy of one",
             Self::Map => "without it the node waits until another one has sent it the map",
+            Self::Refused => "without it an old copy of a directory may be let in again",
             Self::First => "without it the node does not know who founded its groups, and cannot read their logs",
         }
     }
@@ -119,6 +125,7 @@ mod tests {
         let rest = "0100000077665544332211 00efcdab8967452301 04000000 6c696c69".replace(' ', "");
         assert_eq!(hex(NodeFile::Peers), format!("7368617264707273{rest}1615f0ed"));
         assert_eq!(hex(NodeFile::Map), format!("73686172646d6170{rest}6de78cd0"));
+        assert!(hex(NodeFile::Refused).starts_with(&format!("7368617264726566{rest}")));
     }
 
     #[test]

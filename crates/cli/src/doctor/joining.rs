@@ -96,6 +96,9 @@ fn free_name(candidate: &Candidate<'_>, status: &v1::StatusReply) -> Finding {
 /// Whether the directory is one of this cluster's, and the only one of its node.
 async fn known_here(directory: &Directory, status: &v1::StatusReply, connection: &mut Connection) -> Finding {
     const CHECK: &str = "membership";
+    if let Some(reason) = &directory.refused {
+        return Finding::bad(CHECK, format!("turned away: {reason}"), "an empty --data");
+    }
     let own = v1::Whereabouts { node: directory.node, incarnation: 0, addresses: Some(v1::NodeAddresses::default()) };
     let request = v1::MeetRequest { cluster: directory.cluster.to_be_bytes().to_vec(), own: Some(own) };
     if let Err(refused) = connection.formation.meet(request).await {

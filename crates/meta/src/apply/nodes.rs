@@ -14,7 +14,7 @@ use crate::limits::{
 };
 use crate::map::Keyspace;
 use crate::node::{Node, NodeState};
-use crate::reply::Reply;
+use crate::reply::{OLD_COPY, Reply};
 use crate::state::{Meta, refused};
 
 impl Meta {
@@ -83,7 +83,7 @@ impl Meta {
         let is_known = (known.incarnation, known.start) == (joiner.incarnation, joiner.start);
         if joiner.incarnation <= known.incarnation && !is_known {
             let message = format!(
-                "old or second copy of this directory: node {node} has been seen at start {}, this is start {}",
+                "{OLD_COPY}: node {node} has been seen at start {}, this is start {}",
                 known.incarnation, joiner.incarnation
             );
             return refused(ErrorCode::Forbidden, message);

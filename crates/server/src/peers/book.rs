@@ -191,6 +191,14 @@ impl Book {
         }
     }
 
+    /// This directory is an old or a second copy, and says so from now on. Every start counts: one that went on trying would be
+    /// taken for the newest when it has started often enough.
+    pub fn give_up(&self, why: &str) {
+        if let Err(error) = self.data.save_file(NodeFile::Refused, why.as_bytes()) {
+            tracing::error!(%error, "that the directory is of no use cannot be written into it: do not start it again");
+        }
+    }
+
     /// This node, and all that it has met.
     pub fn met(&self) -> Vec<Whereabouts> {
         self.met_nodes().values().cloned().collect()

@@ -465,6 +465,11 @@ impl Control {
                 tracing::warn!(node = self.book.name(peer), why, "a node does not want this one, or is another");
             }
             // Nobody sends it the map any more that says so.
+            Closed::OldCopy(why) => {
+                tracing::error!("{why}");
+                self.book.give_up(why);
+                std::process::exit(69);
+            }
             Closed::Removed(why) => {
                 tracing::error!("{why}");
                 std::process::exit(69);

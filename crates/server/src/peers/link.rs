@@ -24,6 +24,8 @@ pub(crate) enum Closed {
     Unwanted(String),
     /// The cluster has gone on without this node, for good, or with a newer start of it: this process is of no use to anybody.
     Removed(String),
+    /// A peer has seen a newer start of this node, or another one of the same count: the directory is an old or a second copy.
+    OldCopy(String),
     Broken(String),
 }
 
@@ -139,8 +141,11 @@ impl Link {
         let welcome = match opening.receive(bytes).map_err(broken)? {
             None => return Ok(()),
             Some(Greeting::Welcome(welcome)) => welcome,
-            Some(Greeting::Refused(refusal @ (Refusal::Removed { .. } | Refusal::OldCopy { .. }))) => {
+            Some(Greeting::Refused(refusal @ Refusal::Removed { .. })) => {
                 return Err(Closed::Removed(refusal.to_string()));
+            }
+            Some(Greeting::Refused(refusal @ Refusal::OldCopy { .. })) => {
+                return Err(Closed::OldCopy(refusal.to_string()));
             }
             Some(Greeting::Refused(refusal)) => return Err(Closed::Unwanted(refusal.to_string())),
             Some(Greeting::Hello(_) | Greeting::OtherVersion { .. }) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shardine_model::{ErrorCode, NodeId, Refusal, ShardId};
 use shardine_router::{RemoteCall, Response};
-use shardine_shard::meta::{Command, Reply, Ticket};
+use shardine_shard::meta::{Command, OLD_COPY, Reply, Ticket};
 
 use super::super::MetaMessage;
 use super::super::asked::{Open, Waiter, to_response};
@@ -86,6 +86,9 @@ impl MetaThread {
             Ok(_) => Announced::Done,
             Err(refusal) if refusal.code == ErrorCode::Forbidden => {
                 tracing::error!("this start of the node is not let in: {}", refusal.message);
+                if refusal.message.starts_with(OLD_COPY) {
+                    self.parts.book.give_up(&refusal.message);
+                }
                 std::process::exit(69);
             }
             Err(_) => Announced::Not,
