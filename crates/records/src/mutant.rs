@@ -76,12 +76,18 @@ pub enum Mutant {
     CountsLearners,
     /// Whoever is suspicious of its leader forgets its vote. (Planted there too.)
     ForgetsVotes,
+    /// A request that another node has sent is sent on. (Planted in the simulated lanes.)
+    ForwardOfForward,
+    /// A request that is given back goes behind those that have come since. (Planted in the router.)
+    GivenBackLast,
+    /// A change whose link broke is sent again. (Planted there too.)
+    RetryInDoubt,
 }
 
 impl Mutant {
     /// Those that the simulator hunts. The others need what it does not do: scans, and a joint configuration in which one voter alone
     /// could be deceived. Tests of `shard` see them caught.
-    pub const ALL: [Mutant; 29] = [
+    pub const ALL: [Mutant; 32] = [
         Mutant::AnswerBeforeSync,
         Mutant::NoSqlFence,
         Mutant::KickDirty,
@@ -111,6 +117,9 @@ impl Mutant {
         Mutant::SameNumberAgain,
         Mutant::CountsLearners,
         Mutant::ForgetsVotes,
+        Mutant::ForwardOfForward,
+        Mutant::GivenBackLast,
+        Mutant::RetryInDoubt,
     ];
 }
 

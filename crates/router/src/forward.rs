@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! submit       a request of a connection            ->  Attempt   execute it here, or send it to a node
+//! give_back    requests that came before those in line
 //! answered     an attempt was executed or refused   ->  Answer    nobody will execute it: tell its connection why
 //!              for good; gives the request back
 //! refused      an attempt was certainly not executed
@@ -148,6 +149,8 @@ pub enum Mutant {
     OrderLostByRetry,
     /// A change whose link broke is sent again.
     RetryInDoubt,
+    /// What is given back goes behind those who have come since.
+    GivenBackLast,
 }
 
 /// A connection and a partition of it.
@@ -221,13 +224,40 @@ impl<T> Forwards<T> {
         }
         self.bytes += request.bytes;
         let id = (request.connection, request.position);
-        let stream = &mut self.last_stream;
-        let line = self.lines.entry(id).or_insert_with(|| {
-            *stream += 1;
-            Line::new(*stream)
-        });
+        let line = self.line(id);
         line.entries.push_back(Entry { attempt: None, is_again: false, tries: 0, arrived_ms: now_ms, request });
         self.go_on(id, now_ms, routes, out);
+    }
+
+    /// Requests of this node's connections that were not in line, because nobody stood in it when they came, and were given back by
+    /// their replica, which leads no more and has not proposed them; in the order in which they came. Whoever is in the line has
+    /// come since, and goes behind them.
+    pub fn give_back(&mut self, requests: Vec<Submission<T>>, now_ms: u64, routes: &Routes, out: &mut Vec<Action<T>>) {
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(Mutant::GivenBackLast) {
+            return requests.into_iter().for_each(|request| self.submit(request, now_ms, routes, out));
+        }
+        let mut ids = BTreeSet::new();
+        for request in requests.into_iter().rev() {
+            self.bytes += request.bytes;
+            let id = (request.connection, request.position);
+            let line = self.line(id);
+            // Nothing goes before those under way are back.
+            line.is_draining |= line.under_way > 0;
+            line.entries.push_front(Entry { attempt: None, is_again: false, tries: 0, arrived_ms: now_ms, request });
+            ids.insert(id);
+        }
+        for id in ids {
+            self.go_on(id, now_ms, routes, out);
+        }
+    }
+
+    fn line(&mut self, id: LineId) -> &mut Line<T> {
+        let stream = &mut self.last_stream;
+        self.lines.entry(id).or_insert_with(|| {
+            *stream += 1;
+            Line::new(*stream)
+        })
     }
 
     /// The attempt has its answer, whatever it is: executed, refused for good, or in doubt. Gives back who asked, unless

@@ -49,9 +49,10 @@ impl Loads {
         self.stamped = Timestamp::default();
     }
 
-    pub fn give_up(&mut self) -> Vec<Caller> {
+    /// Those who waited, with their requests where somebody else can be asked.
+    pub fn give_up(&mut self) -> Vec<(Caller, Option<Vec<u8>>)> {
         self.questions.give_up();
-        self.queues.give_up()
+        self.queues.give_up().into_iter().map(|parked| (parked.caller, parked.what.for_others())).collect()
     }
 
     /// Of rows that nobody waits for any longer nobody wants to hear.

@@ -375,7 +375,13 @@ impl Replica {
         }
         fail(actions, self.early.give_up(), ErrorCode::NotLeader);
         fail(actions, self.reads.give_up(), ErrorCode::NotLeader);
-        fail(actions, self.loads.give_up(), ErrorCode::NotLeader);
+        // Those that gathered came before: whoever waits for a row is not passed by.
+        for (caller, request) in self.loads.give_up() {
+            match request {
+                Some(request) => actions.returned.push((caller, request)),
+                None => fail(actions, vec![caller], ErrorCode::NotLeader),
+            }
+        }
         fail(actions, self.writeback.let_go(), ErrorCode::NotLeader);
         actions.answers.extend(self.writeback.waits.give_up());
     }

@@ -27,7 +27,8 @@ impl Replica {
     #[must_use]
     pub fn read_stale(&self, row: RowKey<'_>, max_age_ms: u64) -> ReadStale<'_> {
         if !self.is_in_touch(max_age_ms) {
-            return ReadStale::Refused(self.absent_leader());
+            // Whoever leads can find out, and nobody else could answer more truly.
+            return if self.is_serving() { ReadStale::Later } else { ReadStale::Refused(self.absent_leader()) };
         }
         if self.records.is_suspended() {
             return ReadStale::Refused(ErrorCode::Suspended);

@@ -66,6 +66,17 @@ impl<T: Tenant> World<T> {
         let chance = Chance::new(self.ground.seed ^ 0xc0_0c11);
         let mut council =
             Council { meta: Meta::new(), chance, followers: Followers::default(), at: 0, away_until: 0, starts: 0 };
+        let founded = council.execute(&Command::Init { map: self.first_map(), starts: Vec::new() });
+        assert!(founded.is_some(), "the first map is one");
+        let chart = Chart::new(council.map().clone());
+        self.nodes.iter_mut().for_each(|node| node.chart = Some(chart.clone()));
+        self.council = Some(council);
+        self.later(0, Event::CouncilLooks);
+    }
+
+    /// The map that all begin with.
+    #[must_use]
+    pub fn first_map(&self) -> ClusterMap {
         let machines = 0..self.ground.machines;
         let entry = |machine: usize| NodeEntry {
             node: NodeId(machine as u64 + 1),
@@ -87,13 +98,7 @@ impl<T: Tenant> World<T> {
         groups.push(Descriptor { shard: ShardId::META, bounds: Default::default(), ..groups[0].clone() });
         groups.sort_by_key(|group| group.shard);
         let nodes = machines.map(entry).collect();
-        let map = ClusterMap { cluster: CLUSTER, version: 1, nodes, groups, sql: String::new() };
-        let founded = council.execute(&Command::Init { map, starts: Vec::new() });
-        assert!(founded.is_some(), "the first map is one");
-        let chart = Chart::new(council.map().clone());
-        self.nodes.iter_mut().for_each(|node| node.chart = Some(chart.clone()));
-        self.council = Some(council);
-        self.later(0, Event::CouncilLooks);
+        ClusterMap { cluster: CLUSTER, version: 1, nodes, groups, sql: String::new() }
     }
 
     /// Something is on its way from a node to whoever leads meta.

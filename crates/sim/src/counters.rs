@@ -50,11 +50,17 @@ counters! {
     replicas_left: "replicas that were removed",
     disks_lost: "disks lost for good",
     nodes_joined: "nodes that joined",
+    links_dialled: "links dialled",
+    links_broken: "links broken",
+    links_torn: "of them with something on the way",
     messages_lost: "messages lost",
     messages_copied: "messages delivered twice",
     entries_shown: "entries looked at",
     states_compared: "states compared with what others had at the same entry",
 }
+
+/// What happens only where nodes have links.
+pub(crate) const OF_LINKS: [&str; 3] = ["links dialled", "links broken", "of them with something on the way"];
 
 /// What happens only where the members of groups change.
 pub(crate) const OF_MEMBERS: [&str; 7] = [

@@ -9,6 +9,7 @@ use shardine_shard::Message;
 use shardine_transport::Pulse;
 
 use crate::council::Petition;
+use crate::links::LinkId;
 
 /// What reaches the process of a node. Waits while the process is paused, and is lost with it when it crashes.
 #[derive(Debug)]
@@ -56,6 +57,13 @@ pub enum Input<I> {
     /// A change of the map, or all of it.
     Map {
         change: Vec<u8>,
+    },
+    /// Something has come on a link, or it is gone.
+    Link {
+        link: LinkId,
+    },
+    LinkGone {
+        link: LinkId,
     },
     /// The next pieces of a snapshot may be cut.
     Cut {

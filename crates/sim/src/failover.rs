@@ -58,6 +58,8 @@ impl<T: Tenant> World<T> {
         for lane in 0..self.ground.lanes {
             self.turn(node, lane, |host| host.suspect(suspect, lives_there));
         }
+        self.give_up_links_to(node, suspect);
+        T::life_changed(self, node, suspect, true);
         self.look_again(node);
     }
 
@@ -66,6 +68,8 @@ impl<T: Tenant> World<T> {
             let id = self.nodes[of].id;
             self.turn(node, lane, |host| host.trust(id));
         }
+        let id = self.nodes[of].id;
+        T::life_changed(self, node, id, false);
     }
 
     /// Lets whoever is due ask for votes: every turn does.

@@ -43,6 +43,10 @@ pub struct Ground<F> {
     pub is_watched: bool,
     /// Whether snapshots from peers come piece by piece, beside the log.
     pub stages_snapshots: bool,
+    /// Whether nodes speak over links that keep order, and clients may ask any of them.
+    pub has_links: bool,
+    /// What may wait on a link, if it is less than in the server.
+    pub outbox_bytes: Option<usize>,
     /// A planted bug of what stands around replicas.
     pub planted: Option<Planted>,
     /// What nodes make of their wall clocks.
@@ -139,6 +143,8 @@ pub enum Fault<F> {
     Terminate,
     /// Others take the node for dead, for a while.
     Suspect,
+    /// Links of the node break, with some of what was sent on its way.
+    BreakLinks,
     /// The process dies, and the disk is gone with it. The machine joins again as another node.
     LoseDisk,
     /// A node is to be emptied, for a while.
@@ -189,11 +195,28 @@ impl<F: Own> Fault<F> {
     /// For the trace.
     #[must_use]
     pub fn number(&self) -> u64 {
-        Self::all().chain(Self::OF_MEMBERS).position(|fault| fault == *self).map_or(u64::MAX, |place| place as u64)
+        Self::all()
+            .chain(Self::OF_MEMBERS)
+            .chain([Self::BreakLinks])
+            .position(|fault| fault == *self)
+            .map_or(u64::MAX, |place| place as u64)
     }
 }
 
 impl<F: Own> Ground<F> {
+    /// In some runs nodes have links.
+    #[must_use]
+    pub fn with_links(mut self, chance: &mut Chance) -> Self {
+        if self.machines > 1 && chance.percent(35) {
+            self.has_links = true;
+            self.outbox_bytes = chance.pick(&[None, None, Some(600), Some(4_000)]);
+            if chance.percent(70) {
+                self.nemesis.kinds.extend((0..=chance.below(3)).map(|_| Fault::BreakLinks));
+            }
+        }
+        self
+    }
+
     /// Now and then the members of groups change in a run that is about something else, or about nothing.
     #[must_use]
     pub fn with_council(mut self, chance: &mut Chance) -> Self {

@@ -131,7 +131,7 @@ impl<T: Tenant> World<T> {
         }
     }
 
-    fn take_in(&mut self, node: usize, input: InputOf<T>) {
+    pub fn take_in(&mut self, node: usize, input: InputOf<T>) {
         match input {
             Input::Tick => {
                 self.nodes[node].ticks += 1;
@@ -139,6 +139,8 @@ impl<T: Tenant> World<T> {
                     self.turn(node, lane, Host::tick);
                 }
                 self.work_for_map(node);
+                T::ticked(self, node);
+                self.dial_missing(node);
                 self.look_at_log(node);
                 self.watch_lead(node);
             }
@@ -167,6 +169,8 @@ impl<T: Tenant> World<T> {
             Input::PulseDue => self.pulse(node),
             Input::Pulse { from, pulse } => self.hear_pulse(node, from, &pulse),
             Input::Map { change } => self.hear_map(node, &change),
+            Input::Link { link } => self.read_link(node, link),
+            Input::LinkGone { link } => self.link_gone(node, link),
             Input::Own(input) => T::take_in(self, node, input),
         }
     }
@@ -195,8 +199,12 @@ impl<T: Tenant> World<T> {
         work(host);
         host.run_due();
         let mut acted = self.perform(node, lane);
-        while let Some(batch) = self.host(node, lane).begin_batch() {
-            self.begin_write(node, lane, batch);
+        loop {
+            if let Some(batch) = self.host(node, lane).begin_batch() {
+                self.begin_write(node, lane, batch);
+            } else if !T::settle_lane(self, node, lane) {
+                break;
+            }
             acted.extend(self.perform(node, lane));
         }
         if self.host(node, lane).is_cutting() && !self.nodes[node].cut_asked[lane] {
@@ -207,6 +215,7 @@ impl<T: Tenant> World<T> {
         for group in acted {
             self.observe(node, group);
         }
+        self.flush_links(node);
     }
 
     fn host(&mut self, node: usize, lane: usize) -> &mut Host<T::Replica> {
@@ -244,6 +253,9 @@ impl<T: Tenant> World<T> {
 
     fn send(&mut self, node: usize, group: usize, message: shardine_shard::Message) {
         let Some(to) = self.machine_of(node, group, message.to()) else { return };
+        if self.ground.has_links && !message.is_snapshot() {
+            return self.push_raft(node, self.nodes[to].id, T::shard(group), &message);
+        }
         let sender = self.nodes[node].id;
         let fate = self.net.send(node, to, self.now);
         match fate.arrivals {

@@ -108,6 +108,7 @@ impl<T: Tenant> World<T> {
             }
             self.turn(node, lane, |_| {});
         }
+        T::map_changed(self, node);
     }
 
     /// A replica goes, and with it what the disk has of it.

@@ -137,6 +137,7 @@ impl<T: Tenant> World<T> {
                 self.reach(victim, Input::HandOver);
             }
             Fault::Suspect => self.be_suspected(victim),
+            Fault::BreakLinks => self.break_links(victim),
             Fault::LoseDisk => self.lose_disk(victim),
             Fault::Drain => self.drain(victim),
             Fault::Move => {
@@ -167,6 +168,7 @@ impl<T: Tenant> World<T> {
             self.counters.snapshots_lost += cuts;
             self.counters.snapshots_torn += u64::from(tore_cut);
             self.counters.installs_torn += u64::from(tore_install);
+            self.links_die(node);
             self.nodes[node].replicas = Replicas::none();
             self.nodes[node].backlog.clear();
             self.nodes[node].cut_asked.fill(false);

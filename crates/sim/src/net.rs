@@ -65,6 +65,13 @@ impl Net {
         Fate { arrivals: [Some(first), second] }
     }
 
+    /// When what is put on a wire comes out of it: nothing is lost there, but a cut keeps it inside.
+    pub fn flow(&mut self, from: usize, to: usize, now: u64) -> u64 {
+        let link = self.link(from, to);
+        let free = now.max(self.clogged_until[link]).max(self.cut_until[link]);
+        free + self.chance.between(self.plan.delay)
+    }
+
     fn arrival(&mut self, from: usize, to: usize, now: u64) -> u64 {
         let detour = self.chance.per_mille(self.plan.detour_per_mille) && !self.calm;
         let delay = self.chance.between(if detour { self.plan.detour } else { self.plan.delay });

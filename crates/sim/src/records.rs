@@ -8,6 +8,8 @@ mod ask;
 mod clients;
 mod draw;
 mod history;
+mod lanes;
+mod pipes;
 mod model;
 mod truth;
 
@@ -30,11 +32,13 @@ use std::rc::Rc;
 use shardine_model::key::Interval;
 use shardine_model::log::LogEntry;
 use shardine_model::sql::Class;
-use shardine_model::{Bounds, ShardId};
+use shardine_model::{Bounds, NodeId, ShardId};
 use shardine_shard::{Actions, Caller, Mutant, Options, Replica, Restored, Trouble};
 
+use crate::chance::Chance;
 use crate::check::Violation;
 use crate::ground::{Ground, MS};
+use crate::links::{Heard, LinkId};
 use crate::tenant::{Draws, Seat, Tenant};
 use crate::theme::Theme;
 use crate::world::World;
@@ -43,6 +47,8 @@ use counters::Counters;
 use event::{Event, Input};
 use faults::Fault;
 use history::History;
+use lanes::Lanes;
+use pipes::Pipes;
 use plan::Plan;
 use sql::Sql;
 use truth::Truth;
@@ -58,6 +64,8 @@ pub struct Records {
     sql: Sql,
     clients: Vec<Client>,
     history: History,
+    pipes: Pipes,
+    lanes: Lanes,
     watch: Watch,
     counters: Counters,
     next_value: i64,
@@ -97,11 +105,18 @@ impl Tenant for Records {
         let agreed = universe.intervals.iter().map(|interval| empty(ground.seed, &plan, *interval)).collect();
         let truth = Truth::new(agreed, &universe.rows);
         let people = &mut draws.people;
-        let clients = (0..plan.clients).map(|number| Client::new(number, &plan, &universe, people)).collect();
+        let mut clients: Vec<Client> =
+            (0..plan.clients).map(|number| Client::new(number, &plan, &universe, people)).collect();
+        if ground.has_links {
+            let windows = &mut Chance::new(ground.seed ^ 0x71_9e5);
+            clients.iter_mut().for_each(|client| client.window = windows.pick(&[1, 1, 2, 5]));
+        }
         Self {
             sql,
             clients,
             history: History::default(),
+            pipes: Pipes::default(),
+            lanes: Lanes::new(nodes),
             watch: Watch::new(nodes, truth),
             counters: Counters::default(),
             next_value: 1_000,
@@ -122,6 +137,7 @@ impl Tenant for Records {
 
     fn started(world: &mut World<Self>, node: usize) {
         world.tenant.watch.resident[node].fill(None);
+        world.open_lanes(node);
     }
 
     fn reseated(world: &mut World<Self>, node: usize, group: usize) {
@@ -129,9 +145,13 @@ impl Tenant for Records {
         for (number, _) in universe.rows.iter().enumerate().filter(|(_, row)| row.shard == group) {
             world.tenant.watch.resident[node][number] = None;
         }
+        world.seat_changed(node, group);
     }
 
-    fn crashed(_world: &mut World<Self>, _node: usize) {}
+    fn crashed(world: &mut World<Self>, node: usize) {
+        world.close_lanes(node);
+        world.pipes_break(node);
+    }
 
     fn happen(world: &mut World<Self>, event: Event) {
         match event {
@@ -146,6 +166,7 @@ impl Tenant for Records {
             Event::ClientActs { client } => world.client_acts(client),
             Event::ClientGivesUp { attempt } => world.client_gives_up(attempt),
             Event::ClientActsAgain { client, attempt } => world.client_acts_again(client, attempt),
+            Event::PipeBroken { connection } => world.pipe_broke(connection),
             Event::ResumeShard { shard } => world.operate(shard, &shardine_model::Entry::Resume),
         }
     }
@@ -153,6 +174,9 @@ impl Tenant for Records {
     fn take_in(world: &mut World<Self>, node: usize, input: Input) {
         match input {
             Input::Request { attempt } => world.take_request(node, attempt),
+            Input::Pipe { connection } => world.read_pipe(node, connection),
+            Input::PipeGone { connection } => world.forget_connection(node, connection),
+            Input::Leader { group, term, leader } => world.hear_leader(node, group, term, leader),
             Input::Loaded { shard, question, rows } => {
                 world.drive(node, shard, |replica, actions| replica.loaded(question, rows, actions));
             }
@@ -177,23 +201,48 @@ impl Tenant for Records {
     }
 
     fn source_of(input: &Input) -> u64 {
-        if matches!(input, Input::Request { .. }) { u64::MAX } else { 0 }
+        if matches!(input, Input::Request { .. } | Input::Pipe { .. }) { u64::MAX } else { 0 }
     }
 
     fn perform(world: &mut World<Self>, node: usize, group: usize, actions: &mut Actions) {
+        if world.ground.has_links {
+            return world.perform_routed(node, group, actions);
+        }
         actions.refuse_returned();
         for (caller, answer) in actions.answers.drain(..).filter(|(caller, _)| *caller != NOBODY) {
             world.answer(node, caller.sequence, answer);
         }
-        for load in actions.loads.drain(..) {
-            world.ask_sql(node, group, load);
+        world.perform_sql(node, group, actions);
+    }
+
+    fn ticked(world: &mut World<Self>, node: usize) {
+        world.lanes_tick(node);
+    }
+
+    fn settle_lane(world: &mut World<Self>, node: usize, lane: usize) -> bool {
+        world.settle_lane(node, lane)
+    }
+
+    fn life_changed(world: &mut World<Self>, node: usize, of: NodeId, is_suspected: bool) {
+        world.life_changed(node, of, is_suspected);
+    }
+
+    fn map_changed(world: &mut World<Self>, node: usize) {
+        if world.ground.has_links {
+            world.map_changed(node);
         }
-        for write in actions.writes.drain(..) {
-            world.tell_sql(node, group, write);
-        }
-        for purge in actions.purges.drain(..) {
-            world.purge_sql(node, group, purge);
-        }
+    }
+
+    fn link_up(world: &mut World<Self>, node: usize, peer: NodeId) {
+        world.lanes_link_up(node, peer);
+    }
+
+    fn link_lost(world: &mut World<Self>, node: usize, link: LinkId, asked: Option<NodeId>) {
+        world.lanes_link_lost(node, link, asked);
+    }
+
+    fn hear(world: &mut World<Self>, node: usize, link: LinkId, heard: Heard) {
+        world.hear_routed(node, link, heard);
     }
 
     fn entry_applied(world: &mut World<Self>, group: usize, entry: &LogEntry) -> Result<(), Violation> {
@@ -252,6 +301,29 @@ impl Tenant for Records {
         counters.fenced = self.sql.fence_hits;
         counters.rows_written = self.sql.written;
         counters.list()
+    }
+}
+
+impl World<Records> {
+    fn perform_routed(&mut self, node: usize, group: usize, actions: &mut Actions) {
+        self.give_back(node, group, actions.returned.drain(..).filter(|(caller, _)| *caller != NOBODY).collect());
+        for (caller, answer) in actions.answers.drain(..).filter(|(caller, _)| *caller != NOBODY) {
+            self.answer_routed(node, group, caller, answer);
+        }
+        self.tell_leader(node, group, false);
+        self.perform_sql(node, group, actions);
+    }
+
+    fn perform_sql(&mut self, node: usize, group: usize, actions: &mut Actions) {
+        for load in actions.loads.drain(..) {
+            self.ask_sql(node, group, load);
+        }
+        for write in actions.writes.drain(..) {
+            self.tell_sql(node, group, write);
+        }
+        for purge in actions.purges.drain(..) {
+            self.purge_sql(node, group, purge);
+        }
     }
 }
 

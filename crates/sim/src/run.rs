@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::check::{Violation, heals_in_time};
-use crate::counters::OF_MEMBERS;
+use crate::counters::{OF_LINKS, OF_MEMBERS};
 use crate::event::Event;
 use crate::ground::{MS, SECOND};
 use crate::tenant::Tenant;
@@ -64,7 +64,7 @@ pub fn run<T: Tenant>(seed: u64, options: Options<T::Mutant>) -> Outcome {
     }
     let mut counts = world.counters.list();
     if !T::MEMBERS_CHANGE {
-        counts.retain(|(words, _)| !OF_MEMBERS.contains(words));
+        counts.retain(|(words, _)| !OF_MEMBERS.contains(words) && !OF_LINKS.contains(words));
     }
     counts.extend(world.tenant.counts());
     Outcome {

@@ -5,13 +5,14 @@ use std::fmt::Debug;
 
 use shardine_host::GroupReplica;
 use shardine_model::log::LogEntry;
-use shardine_model::{Bounds, ReplicaId, ShardId, Timestamp};
+use shardine_model::{Bounds, NodeId, ReplicaId, ShardId, Timestamp};
 use shardine_shard::Restored;
 
 use crate::chance::Chance;
 use crate::check::Violation;
 use crate::event::{Event, Input};
 use crate::ground::Ground;
+use crate::links::{Heard, LinkId};
 use crate::theme::Theme;
 use crate::world::World;
 
@@ -85,6 +86,20 @@ pub trait Tenant: Sized {
     fn entry_applied(world: &mut World<Self>, group: usize, entry: &LogEntry) -> Result<(), Violation>;
     /// A replica has taken a turn, in which it may have applied something.
     fn look(world: &mut World<Self>, node: usize, group: usize, has_applied: bool) -> Result<(), Violation>;
+
+    /// Time has passed on a node.
+    fn ticked(_world: &mut World<Self>, _node: usize) {}
+    /// Does some of what the lane has to do before its turn ends. Says whether there was anything.
+    fn settle_lane(_world: &mut World<Self>, _node: usize, _lane: usize) -> bool {
+        false
+    }
+    /// Another node is taken for dead, or no longer.
+    fn life_changed(_world: &mut World<Self>, _node: usize, _of: NodeId, _is_suspected: bool) {}
+    fn map_changed(_world: &mut World<Self>, _node: usize) {}
+    /// A link that the node has dialled is open; one, dialled or not, is gone; something came on one that is not of Raft.
+    fn link_up(_world: &mut World<Self>, _node: usize, _peer: NodeId) {}
+    fn link_lost(_world: &mut World<Self>, _node: usize, _link: LinkId, _asked: Option<NodeId>) {}
+    fn hear(_world: &mut World<Self>, _node: usize, _link: LinkId, _heard: Heard) {}
 
     fn strike(world: &mut World<Self>, fault: Self::Fault, victim: usize);
     fn heal(world: &mut World<Self>);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use shardine_host::{SeatId, Speakers};
 use shardine_model::NodeId;
-use shardine_transport::Clocks;
+use shardine_transport::{Clocks, Sightings};
 
 use crate::chance::Chance;
 use crate::check::Violation;
@@ -15,6 +15,7 @@ use crate::counters::Counters;
 use crate::disk::Disk;
 use crate::event::{Event, Schedule};
 use crate::ground::{Ground, MS};
+use crate::links::Links;
 use crate::moves::Chart;
 use crate::net::Net;
 use crate::replicas::Replicas;
@@ -32,6 +33,8 @@ pub struct Node<T: Tenant> {
     pub chart: Option<Rc<Chart>>,
     pub map_deaf_until: u64,
     pub speakers: Speakers,
+    /// Which starts of the others it has seen; on its disk.
+    pub sightings: Sightings,
     pub ticks: u64,
     /// Grows with every start.
     pub life: u64,
@@ -69,6 +72,7 @@ impl<T: Tenant> Node<T> {
             chart: None,
             map_deaf_until: 0,
             speakers: Speakers::default(),
+            sightings: Sightings::default(),
             ticks: 0,
             life: 0,
             replicas: Replicas::none(),
@@ -115,6 +119,7 @@ pub struct World<T: Tenant> {
     pub chance: Chance,
     pub nodes: Vec<Node<T>>,
     pub net: Net,
+    pub links: Links,
     pub watch: Watch,
     pub counters: Counters,
     pub trace: Trace,
@@ -150,6 +155,7 @@ impl<T: Tenant> World<T> {
             chance,
             nodes,
             net,
+            links: Links::default(),
             watch: Watch::new(count, ground.groups, ground.voters),
             counters: Counters::default(),
             trace: Trace::new(lines_kept),

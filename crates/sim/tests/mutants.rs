@@ -166,3 +166,18 @@ fn a_vote_that_is_forgotten_on_suspicion_is_caught() {
 fn a_purge_that_leaves_no_floor_is_caught() {
     is_caught_within(Mutant::PurgeWithoutFloor, 400);
 }
+
+#[test]
+fn a_forward_of_a_forward_is_caught() {
+    is_caught_within(Mutant::ForwardOfForward, 200);
+}
+
+#[test]
+fn a_request_given_back_behind_those_who_came_since_is_caught() {
+    is_caught_within(Mutant::GivenBackLast, 200);
+}
+
+#[test]
+fn a_change_that_is_retried_in_doubt_is_caught() {
+    is_caught_within(Mutant::RetryInDoubt, 200);
+}

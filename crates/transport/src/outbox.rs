@@ -33,6 +33,9 @@ pub struct Dropped {
 #[derive(Debug)]
 pub struct Outbox {
     kind: LinkKind,
+    /// Bytes that may wait, and how many more an answer may add.
+    room: usize,
+    extra: usize,
     /// Frames; the last one may be open. Those up to `sent` are gone.
     bytes: Vec<u8>,
     sent: usize,
@@ -45,7 +48,15 @@ pub struct Outbox {
 impl Outbox {
     #[must_use]
     pub fn new(kind: LinkKind) -> Self {
-        Self { kind, bytes: Vec::new(), sent: 0, open: None, dropped: Dropped::default(), is_overflown: false }
+        let (room, extra) = (kind.outbox_bytes_max(), ANSWER_OUTBOX_BYTES_EXTRA);
+        let (bytes, dropped) = (Vec::new(), Dropped::default());
+        Self { kind, room, extra, bytes, sent: 0, open: None, dropped, is_overflown: false }
+    }
+
+    /// With less room, so that a simulation fills it.
+    #[must_use]
+    pub fn with_room(self, bytes: usize) -> Self {
+        Self { room: bytes, extra: bytes, ..self }
     }
 
     #[must_use]
@@ -73,8 +84,7 @@ impl Outbox {
 
     /// A message of Raft, which `write` appends. Dropped where there is no room: Raft says it again.
     pub fn push_raft(&mut self, shard: ShardId, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Full> {
-        let room = self.kind.outbox_bytes_max();
-        let pushed = self.put(item::TAG_RAFT, room, |out| {
+        let pushed = self.put(item::TAG_RAFT, self.room, |out| {
             item::put_shard(out, shard);
             write(out);
         });
@@ -84,16 +94,14 @@ impl Outbox {
 
     /// A request for the peer. Where it is not taken, whoever asked is told `busy`: it was certainly not executed.
     pub fn push_forward(&mut self, forward: &Forward<'_>) -> Result<(), Full> {
-        let room = self.kind.outbox_bytes_max();
-        let pushed = self.put(item::TAG_FORWARD, room, |out| forward.encode(out));
+        let pushed = self.put(item::TAG_FORWARD, self.room, |out| forward.encode(out));
         self.dropped.forwards += u64::from(pushed.is_err());
         pushed
     }
 
     /// The answer to a forwarded request. Where it is not taken, the link is over ([`Outbox::is_overflown`]).
     pub fn push_answer(&mut self, answer: &Answer<'_>) -> Result<(), Full> {
-        let room = self.kind.outbox_bytes_max() + ANSWER_OUTBOX_BYTES_EXTRA;
-        let pushed = self.put(item::TAG_ANSWER, room, |out| answer.encode(out));
+        let pushed = self.put(item::TAG_ANSWER, self.room + self.extra, |out| answer.encode(out));
         self.is_overflown |= pushed.is_err();
         pushed
     }
@@ -115,8 +123,7 @@ impl Outbox {
             | Item::End(_)
             | Item::TransferRefused(_)
             | Item::Taken(_) => {
-                let room = self.kind.outbox_bytes_max();
-                let pushed = self.put(item.tag(), room, |out| item.encode(out));
+                let pushed = self.put(item.tag(), self.room, |out| item.encode(out));
                 self.dropped.others += u64::from(pushed.is_err());
                 pushed
             }

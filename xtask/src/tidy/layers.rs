@@ -34,7 +34,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
     ("http", &["model", "router", "service", "accept"]),
     ("server", EVERYTHING_SERVED),
     ("cli", &["server", "client", "dialogs", "model", "proto", "service"]),
-    ("sim", &["model", "records", "coord", "meta", "consensus", "shard", "host", "transport", "store"]),
+    ("sim", &["model", "records", "coord", "meta", "consensus", "shard", "host", "router", "transport", "store"]),
     ("story", &["model", "records"]),
     ("fake", &["model", "records", "router"]),
     ("testkit", &[]),

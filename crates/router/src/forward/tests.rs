@@ -256,3 +256,32 @@ fn requests_that_were_read_by_other_definitions_wait_for_each_other() {
     assert_eq!(held, [], "the first may yet be refused for its definitions");
     assert_eq!(sent(&rig.answered(1).1), [(2, 2, 1)]);
 }
+
+/// Simulated: seed 12 of records, where a change that was taken while nobody stood in line was given back in a hand-over, and went behind the
+/// reads that had come after it.
+#[test]
+fn what_is_given_back_goes_before_those_who_came_since() {
+    let mut rig = Rig::new(Options::default());
+    rig.leader(2, 1);
+    let under_way = sent(&rig.submit(7, Nature::Read));
+    assert_eq!(under_way, [(1, 0, 1)], "to this node's own replica");
+    let given_back = |what| Submission {
+        connection: 9,
+        position: AT,
+        nature: Nature::Change,
+        catalogue: CatalogueVersion(1),
+        bytes: 10,
+        deadline_ms: None,
+        what,
+    };
+
+    let back = vec![given_back(5), given_back(6)];
+    let actions = rig.with(|forwards, now_ms, routes, out| forwards.give_back(back, now_ms, routes, out));
+    assert_eq!(sent(&actions), [], "what is under way must come back first");
+    rig.refused(1, Refused::NoLeader);
+    let actions = rig.leader(3, 2);
+
+    assert_eq!(sent(&actions), [(2, 2, 2), (3, 2, 2), (4, 2, 2)]);
+    let order: Vec<Option<u32>> = [2, 3, 4].iter().map(|attempt| rig.forwards.get(*attempt).copied()).collect();
+    assert_eq!(order, [Some(5), Some(6), Some(7)]);
+}

@@ -298,11 +298,14 @@ impl Core {
             let (passed, returned) = (std::mem::take(passed), std::mem::take(returned));
             let (loads, writes, purges) = (std::mem::take(loads), std::mem::take(writes), std::mem::take(purges));
             let mut answers = std::mem::replace(answers, std::mem::take(&mut self.spare_answers));
+            // First, because those who are refused in the same turn have come after them.
+            if !returned.is_empty() {
+                self.give_back(returned);
+            }
             for (caller, answer) in answers.drain(..) {
                 self.answer(caller, answer);
             }
             self.spare_answers = answers;
-            self.give_back(returned);
             self.note_leader(seat);
             self.passed(passed);
             self.start_sql(seat, loads, writes);

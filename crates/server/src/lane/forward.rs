@@ -84,35 +84,46 @@ impl Core {
     /// Gives a request to whoever leads its partition. Those of one source keep their order.
     pub(super) fn forward(&mut self, caller: Caller, source: u64, position: Position, call: &RemoteCall) {
         let now_ms = self.time().monotonic_ms;
-        let catalogue = self.catalogue.version();
+        let submission = self.submission(caller, source, position, call);
         let Some(way) = &mut self.way else { return self.respond_to(caller, refused(ErrorCode::StaleRoute)) };
-        let body: Bytes = call.to_bytes().into();
-        let submission = Submission {
-            connection: source,
-            position,
-            nature: call.nature(),
-            catalogue,
-            bytes: body.len(),
-            deadline_ms: None,
-            what: Asked { caller, body },
-        };
         let mut actions = Vec::new();
         way.forwards.submit(submission, now_ms, &way.routes, &mut actions);
         self.perform_actions(actions);
     }
 
-    /// Requests that this node's replica took and did not propose before it lost the lead: whoever leads now gets them, in order.
+    fn submission(&self, caller: Caller, source: u64, position: Position, call: &RemoteCall) -> Submission<Asked> {
+        let body: Bytes = call.to_bytes().into();
+        Submission {
+            connection: source,
+            position,
+            nature: call.nature(),
+            catalogue: self.catalogue.version(),
+            bytes: body.len(),
+            deadline_ms: None,
+            what: Asked { caller, body },
+        }
+    }
+
+    /// Requests that this node's replica took and did not propose before it lost the lead: whoever leads now gets them, in order, and
+    /// before whatever has come since on their connections.
     pub(super) fn give_back(&mut self, returned: Vec<(Caller, Vec<u8>)>) {
+        let (mut own, mut of_others) = (Vec::new(), Vec::new());
         for (caller, request) in returned {
             let call =
                 RowCall::Submit { request: request.into(), catalogue: self.catalogue.version(), ack: Ack::default() };
             match (call.position(), ticket_of(caller)) {
                 (Ok(position), Some(ticket)) if self.way.is_some() => {
-                    self.forward(caller, ticket.connection, position, &RemoteCall::Row(call));
+                    own.push(self.submission(caller, ticket.connection, position, &RemoteCall::Row(call)));
                 }
-                // Whoever asked for another node keeps the request itself.
-                _ => self.respond_to(caller, refused(ErrorCode::NotLeader)),
+                // Whoever asked for another node, or holds a line, keeps the request itself.
+                _ => of_others.push(caller),
             }
+        }
+        if !own.is_empty() {
+            self.with_forwards(|forwards, routes, now_ms, actions| forwards.give_back(own, now_ms, routes, actions));
+        }
+        for caller in of_others {
+            self.respond_to(caller, refused(ErrorCode::NotLeader));
         }
     }
 

@@ -80,10 +80,10 @@ impl Core {
         self.take_seat(place, None);
         let Some(seat) = self.host.remove(seat) else { return };
         let Actions { answers, returned, passed, .. } = seat.actions;
+        self.give_back(returned);
         for (caller, answer) in answers {
             self.answer(caller, answer);
         }
-        self.give_back(returned);
         self.passed(passed);
     }
 

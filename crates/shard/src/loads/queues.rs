@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use shardine_model::command::{BatchItem, Body};
-use shardine_model::{RequestEpoch, RowKey, RowKeyBuf, limits};
+use shardine_model::{AckAfter, RequestEpoch, RowKey, RowKeyBuf, limits};
 
 use super::decode;
 use crate::actions::Caller;
@@ -25,6 +25,14 @@ pub(super) enum ParkedWork {
 }
 
 impl ParkedWork {
+    /// The request, unless it is a read, which is asked again by whoever wants to, or its answer waits for SQL.
+    pub fn for_others(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Request(bytes, _, wish) => (wish.after != AckAfter::Sql).then(|| bytes.into()),
+            Self::Read(_) => None,
+        }
+    }
+
     /// Whether the rows that it waits for stay as they are.
     pub fn only_reads(&self) -> bool {
         match self {
@@ -143,9 +151,9 @@ impl Queues {
         (self.waiting.remove(queue).unwrap_or_default(), awaited)
     }
 
-    pub fn give_up(&mut self) -> Vec<Caller> {
+    pub fn give_up(&mut self) -> Vec<Parked> {
         self.held.clear();
         self.awaited.clear();
-        self.waiting.drain_sorted().flatten().map(|parked| parked.caller).collect()
+        self.waiting.drain_sorted().flatten().collect()
     }
 }

@@ -64,6 +64,8 @@ pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<
         log_bytes_soft: chance.pick(&LOG_BYTES_SOFT),
         is_watched: chance.percent(60),
         stages_snapshots: chance.percent(50),
+        has_links: false,
+        outbox_bytes: None,
         planted: mutant.and_then(planted),
         believes: Believes::Sound,
         net: NetPlan::draw(chance),

@@ -36,7 +36,13 @@ pub struct Client {
     /// The node that answered last, by shard.
     leader: Vec<usize>,
     next_sequence: u64,
-    running: Option<Running>,
+    /// Operations that are under way, oldest first: one, unless it sends several behind each other.
+    running: Vec<Running>,
+    pub window: usize,
+    /// Whether it is about to begin another one.
+    is_acting: bool,
+    /// Where it is connected, in runs in which nodes have links.
+    pub connection: Option<u64>,
     /// What it saw last of each row.
     pub known: Vec<(Version, i64)>,
     /// Rows still to be read when everything has settled.
@@ -70,7 +76,10 @@ impl Client {
             think: plan.think,
             leader: vec![0; plan.shards as usize],
             next_sequence: 1,
-            running: None,
+            running: Vec::new(),
+            window: 1,
+            is_acting: false,
+            connection: None,
             known: vec![(Version::NEVER, 0); universe.rows.len()],
             last_reads: Vec::new(),
             chance,
@@ -79,7 +88,16 @@ impl Client {
 
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.running.is_none()
+        self.running.is_empty()
+    }
+
+    fn running(&mut self, operation: usize) -> Option<&mut Running> {
+        self.running.iter_mut().find(|running| running.operation == operation)
+    }
+
+    /// Attempts that it waits for.
+    pub fn awaited(&self) -> Vec<u64> {
+        self.running.iter().filter(|running| !running.waiting).map(|running| running.attempt).collect()
     }
 }
 
@@ -87,7 +105,8 @@ impl World<Records> {
     /// A client without work begins the next operation.
     pub fn client_acts(&mut self, number: usize) {
         let client = &mut self.tenant.clients[number];
-        if client.running.is_some() {
+        client.is_acting = false;
+        if client.running.len() >= client.window {
             return;
         }
         let job = match client.last_reads.pop() {
@@ -106,17 +125,28 @@ impl World<Records> {
         let client = &mut self.tenant.clients[number];
         // A read or a kick may be repeated as it is; only changes need a number.
         let is_change = !job.only_reads() && !job.touches().is_empty();
+        let outstanding =
+            client.running.iter().filter_map(|running| running.origin).map(|origin| origin.sequence).min();
         let origin = (client.numbered && is_change).then(|| {
             let sequence = client.next_sequence;
             client.next_sequence += 1;
-            // One at a time: whatever has a lower number is answered, or given up.
-            Origin { lowest: sequence, ..Origin::new(ClientId(number as u64 + 1), sequence) }
+            // Whatever has a lower number is answered, or given up.
+            let lowest = outstanding.unwrap_or(sequence);
+            Origin { lowest, ..Origin::new(ClientId(number as u64 + 1), sequence) }
         });
         let operation = self.tenant.history.invoke(job, origin);
         let (attempt, attempts, waiting, in_doubt) = (0, 0, false, false);
         let running = Running { operation, shard, origin, attempt, attempts, waiting, in_doubt, flush_floor };
-        self.tenant.clients[number].running = Some(running);
-        self.try_once(number);
+        let client = &mut self.tenant.clients[number];
+        self.tenant.counters.pipelined += u64::from(!client.running.is_empty());
+        client.running.push(running);
+        let goes_on = client.running.len() < client.window && !client.is_acting && self.faults_on;
+        if goes_on {
+            client.is_acting = true;
+            let pause = client.chance.between((0, 2 * MS));
+            self.later(pause, Event::ClientActs { client: number }.into());
+        }
+        self.try_once(number, operation);
     }
 
     fn flush_floor(&self, job: &Job) -> Vec<(usize, u64)> {
@@ -130,26 +160,44 @@ impl World<Records> {
     }
 
     /// Sends the running operation to the node that is thought to lead, or now and then to any.
-    fn try_once(&mut self, number: usize) {
+    fn try_once(&mut self, number: usize, operation: usize) {
         let nodes = self.nodes.len();
-        let client = &mut self.tenant.clients[number];
-        let running = client.running.as_mut().expect("only called while an operation runs");
-        let (operation, shard) = (running.operation, running.shard);
         let is_stale = matches!(self.tenant.history.operation(operation).job, Job::Stale { .. });
+        let connection = (self.ground.has_links && !is_stale).then(|| self.connection_of(number));
+        let client = &mut self.tenant.clients[number];
+        let shard = client.running(operation).expect("only called while an operation runs").shard;
         let stray_percent = if client.only_reads || is_stale { 100 } else { self.tenant.plan.stray_percent };
-        let node = if client.chance.percent(stray_percent) { client.chance.index(nodes) } else { client.leader[shard] };
+        let node = match connection {
+            Some((_, node)) => node,
+            None if client.chance.percent(stray_percent) => client.chance.index(nodes),
+            None => client.leader[shard],
+        };
         let patience = client.patience;
-        let attempt = self.tenant.history.send(number, operation, node);
+        let connection = connection.map(|(connection, _)| connection);
+        let attempt = self.tenant.history.send(number, operation, node, connection);
+        let running = client.running(operation).expect("only called while an operation runs");
         running.attempts += 1;
         (running.attempt, running.waiting) = (attempt, false);
         self.tenant.counters.retries += u64::from(running.attempts > 1 && running.origin.is_some());
         self.note(&[8, number as u64, operation as u64, node as u64], || {
             format!("client {number} sends operation {operation} to node {} as {attempt}", node + 1)
         });
-        if let Some(at) = self.net.send_to_client_or_back(self.now) {
+        if let Some(connection) = connection {
+            self.put_into_pipe(connection, attempt);
+        } else if let Some(at) = self.net.send_to_client_or_back(self.now) {
             self.schedule.at(at, arrive(node, Input::Request { attempt }));
         }
         self.later(patience, Event::ClientGivesUp { attempt }.into());
+    }
+
+    /// A request comes to a node on a connection.
+    pub fn take_request_of(&mut self, node: usize, attempt: u64, connection: u64) {
+        self.tenant.history.take(attempt, self.nodes[node].life, self.now);
+        let job = self.tenant.history.job_of(attempt).clone();
+        self.note(&[33, node as u64, attempt], || {
+            format!("node {} takes request {attempt} on connection {connection}: {job:?}", node + 1)
+        });
+        self.take_routed(node, attempt, connection);
     }
 
     /// A request reaches a node.
@@ -214,8 +262,7 @@ impl World<Records> {
         let verdict = self.tenant.history.answer(attempt, &answer, self.now);
         self.demand(verdict);
         let &Attempt { client, operation, .. } = self.tenant.history.attempt(attempt);
-        let running = self.tenant.clients[client].running.as_ref().filter(|running| running.operation == operation);
-        if let Some(running) = running
+        if let Some(running) = self.tenant.clients[client].running(operation)
             && !matches!(answer, Answer::Failed(_))
         {
             for (row, magnitude) in running.flush_floor.clone() {
@@ -277,11 +324,7 @@ impl World<Records> {
     pub fn client_hears(&mut self, attempt: u64, answer: &Answer) {
         let &Attempt { client: number, operation, node, .. } = self.tenant.history.attempt(attempt);
         let seen = read_answer(self.tenant.history.job_of(attempt), answer);
-        let Some(running) =
-            self.tenant.clients[number].running.as_mut().filter(|running| running.operation == operation)
-        else {
-            return;
-        };
+        let Some(running) = self.tenant.clients[number].running(operation) else { return };
         match seen {
             Ok(seen) => {
                 self.tenant.counters.recalled += u64::from(running.in_doubt && running.origin.is_some());
@@ -291,7 +334,7 @@ impl World<Records> {
                 }
                 self.learn(number, operation, &seen);
                 self.tenant.counters.answered += 1;
-                self.end(number);
+                self.end(number, operation);
             }
             // Of an attempt that was given up, no bad news is news.
             Err(_) if running.attempt != attempt || running.waiting => {}
@@ -301,6 +344,7 @@ impl World<Records> {
                 self.tenant.counters.refused_suspended += u64::from(code == ErrorCode::Suspended);
                 self.try_again_or_end(
                     number,
+                    operation,
                     !matches!(code, ErrorCode::Busy | ErrorCode::Suspended | ErrorCode::DirtyLimit),
                 );
             }
@@ -308,18 +352,31 @@ impl World<Records> {
     }
 
     pub fn client_gives_up(&mut self, attempt: u64) {
-        let number = self.tenant.history.attempt(attempt).client;
+        let &Attempt { client: number, connection, .. } = self.tenant.history.attempt(attempt);
+        if !self.tenant.clients[number].awaited().contains(&attempt) {
+            return;
+        }
+        match connection {
+            Some(connection) => self.hang_up(number, connection),
+            None => self.has_no_answer(attempt),
+        }
+    }
+
+    /// Nobody will tell the client what has become of an attempt.
+    pub fn has_no_answer(&mut self, attempt: u64) {
+        let &Attempt { client: number, operation, .. } = self.tenant.history.attempt(attempt);
         let is_awaited = |running: &&mut Running| running.attempt == attempt && !running.waiting;
-        let Some(running) = self.tenant.clients[number].running.as_mut().filter(is_awaited) else { return };
+        let Some(running) = self.tenant.clients[number].running(operation).filter(is_awaited) else { return };
         running.in_doubt = true;
-        self.try_again_or_end(number, true);
+        self.try_again_or_end(number, operation, true);
     }
 
     /// A request that may have been executed is sent again only under its number, or if it changes nothing.
-    fn try_again_or_end(&mut self, number: usize, elsewhere: bool) {
+    fn try_again_or_end(&mut self, number: usize, operation: usize, elsewhere: bool) {
         let nodes = self.nodes.len();
         let client = &mut self.tenant.clients[number];
-        let running = client.running.as_mut().expect("only called while an operation runs");
+        let running = client.running.iter_mut().find(|running| running.operation == operation);
+        let running = running.expect("only called while an operation runs");
         let only_reads = self.tenant.history.operation(running.operation).job.only_reads();
         let may_repeat = running.origin.is_some() || only_reads || !running.in_doubt;
         // The last reads must come through; a change may be refused for as long as memory is too small for its rows.
@@ -332,7 +389,7 @@ impl World<Records> {
             }
             self.tenant.counters.unknown += u64::from(running.in_doubt);
             self.tenant.counters.failed += u64::from(!running.in_doubt);
-            return self.end(number);
+            return self.end(number, operation);
         }
         if elsewhere {
             let shard = running.shard;
@@ -346,9 +403,9 @@ impl World<Records> {
 
     /// The pause before another attempt is over.
     pub fn client_acts_again(&mut self, number: usize, attempt: u64) {
-        let is_same = |running: &Running| running.attempt == attempt && running.waiting;
-        if self.tenant.clients[number].running.as_ref().is_some_and(is_same) {
-            self.try_once(number);
+        let is_same = |running: &&Running| running.attempt == attempt && running.waiting;
+        if let Some(running) = self.tenant.clients[number].running.iter().find(is_same) {
+            self.try_once(number, running.operation);
         }
     }
 
@@ -363,10 +420,13 @@ impl World<Records> {
         }
     }
 
-    fn end(&mut self, number: usize) {
+    fn end(&mut self, number: usize, operation: usize) {
         let client = &mut self.tenant.clients[number];
-        client.running.take().expect("only called while an operation runs");
+        client.running.retain(|running| running.operation != operation);
         let pause = client.chance.between(client.think);
+        if std::mem::replace(&mut client.is_acting, true) && client.window > 1 {
+            return;
+        }
         self.later(pause, Event::ClientActs { client: number }.into());
     }
 }

@@ -35,4 +35,11 @@ counters! {
     stale_old: "stale reads of what had been replaced",
     stale_refused: "stale reads that were not answered at once",
     reads_in_log: "reads that went through the log",
+    forwarded: "requests sent to another node",
+    sent_back: "requests sent back by a node that does not lead",
+    given_back: "requests given back by a leader that had not proposed them",
+    asked_again: "requests asked again after their link broke",
+    held_in_vain: "requests held for a leader for too long",
+    not_taken: "requests for which a link had no room",
+    pipelined: "requests sent behind others that were not answered",
 }

@@ -11,13 +11,51 @@ use crate::tenant::EventOf;
 /// What reaches a node besides what reaches any.
 #[derive(Debug)]
 pub enum Input {
-    Request { attempt: u64 },
-    Loaded { shard: usize, question: Question, rows: Vec<LoadedRow> },
-    LoadFailed { shard: usize, question: Question, rows: Vec<RowKeyBuf> },
-    Flushed { shard: usize, term: u64, results: Vec<(RowKeyBuf, FlushResult)> },
-    Purged { shard: usize, term: u64, rows: Vec<(RowKeyBuf, Version)> },
-    PurgeFailed { shard: usize, term: u64 },
-    FlushFailed { shard: usize, term: u64, rows: Vec<RowKeyBuf> },
+    Request {
+        attempt: u64,
+    },
+    /// Something has come on a client's connection, or it is gone.
+    Pipe {
+        connection: u64,
+    },
+    PipeGone {
+        connection: u64,
+    },
+    /// Another node says who leads a group.
+    Leader {
+        group: usize,
+        term: u64,
+        leader: u64,
+    },
+    Loaded {
+        shard: usize,
+        question: Question,
+        rows: Vec<LoadedRow>,
+    },
+    LoadFailed {
+        shard: usize,
+        question: Question,
+        rows: Vec<RowKeyBuf>,
+    },
+    Flushed {
+        shard: usize,
+        term: u64,
+        results: Vec<(RowKeyBuf, FlushResult)>,
+    },
+    Purged {
+        shard: usize,
+        term: u64,
+        rows: Vec<(RowKeyBuf, Version)>,
+    },
+    PurgeFailed {
+        shard: usize,
+        term: u64,
+    },
+    FlushFailed {
+        shard: usize,
+        term: u64,
+        rows: Vec<RowKeyBuf>,
+    },
 }
 
 #[derive(Debug)]
@@ -60,6 +98,10 @@ pub enum Event {
     ClientActsAgain {
         client: usize,
         attempt: u64,
+    },
+    /// A client learns that its connection is gone.
+    PipeBroken {
+        connection: u64,
     },
     ResumeShard {
         shard: usize,

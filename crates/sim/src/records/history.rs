@@ -26,6 +26,12 @@ pub struct Attempt {
     pub client: usize,
     pub operation: usize,
     pub node: usize,
+    /// The client's connection, where requests of one keep their order.
+    pub connection: Option<u64>,
+    /// Whether a node has sent it to another one a second time, because a link broke.
+    is_asked_again: bool,
+    /// Whether the connection was closed before it was answered: nobody wants to hear.
+    is_dropped: bool,
     /// When the node took it in. Never, if it was lost on its way.
     taken: Option<u64>,
     /// The life of the node that took it.
@@ -67,9 +73,12 @@ impl History {
     }
 
     /// A client sends an operation to a node, for the first time or again.
-    pub fn send(&mut self, client: usize, operation: usize, node: usize) -> u64 {
+    pub fn send(&mut self, client: usize, operation: usize, node: usize, connection: Option<u64>) -> u64 {
         let attempt = self.attempts.len();
-        self.attempts.push(Attempt { client, operation, node, taken: None, life: 0, answer: None });
+        let (is_asked_again, is_dropped, taken, answer) = (false, false, None, None);
+        let attempt_at =
+            Attempt { client, operation, node, connection, is_asked_again, is_dropped, taken, life: 0, answer };
+        self.attempts.push(attempt_at);
         self.operations[operation].attempts.push(attempt);
         attempt as u64
     }
@@ -96,6 +105,33 @@ impl History {
         (attempt.taken, attempt.life) = (Some(now), life);
     }
 
+    /// A node asks another one again, because the link broke on which it had asked.
+    pub fn ask_again(&mut self, attempt: u64) {
+        self.attempts[attempt as usize].is_asked_again = true;
+    }
+
+    /// A connection is gone, and with it everybody who waited for what was asked there.
+    pub fn drop_all_of(&mut self, connection: u64) {
+        let of_it = self.attempts.iter_mut().filter(|attempt| attempt.connection == Some(connection));
+        of_it.for_each(|attempt| attempt.is_dropped = true);
+    }
+
+    /// What was answered on connections, in the order in which it was asked on each: the connection, the attempt, its job, whether it
+    /// may have been executed later than in its turn, and what was seen.
+    pub fn on_connections(&self) -> impl Iterator<Item = (u64, usize, &Job, bool, Vec<Saw>)> {
+        self.attempts.iter().enumerate().filter_map(|(number, attempt)| {
+            let job = &self.operations[attempt.operation].job;
+            let (_, seen) = attempt.told(job)?;
+            Some((attempt.connection?, number, job, attempt.is_asked_again && job.only_reads(), seen))
+        })
+    }
+
+    /// Whether an attempt is not the first at its operation.
+    #[must_use]
+    pub fn is_repeated(&self, attempt: usize) -> bool {
+        self.operations[self.attempts[attempt].operation].attempts.first() != Some(&attempt)
+    }
+
     /// A node answers a request: once, and by an answer that fits.
     pub fn answer(&mut self, attempt: u64, answer: &Answer, now: u64) -> Result<(), Violation> {
         let job = self.job_of(attempt).clone();
@@ -111,7 +147,10 @@ impl History {
     #[must_use]
     pub fn unanswered(&self, life_of: impl Fn(usize) -> u64) -> Option<(usize, &Attempt)> {
         let waits = |attempt: &Attempt| {
-            attempt.taken.is_some() && attempt.answer.is_none() && life_of(attempt.node) == attempt.life
+            attempt.taken.is_some()
+                && attempt.answer.is_none()
+                && !attempt.is_dropped
+                && life_of(attempt.node) == attempt.life
         };
         self.attempts.iter().enumerate().find(|(_, attempt)| waits(attempt))
     }

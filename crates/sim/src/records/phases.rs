@@ -9,7 +9,8 @@ use crate::ground::MS;
 use crate::records::check::linearizable_per_key::{self, Tolerance};
 use crate::records::check::told_stays_true::{self, Left};
 use crate::records::check::{
-    batches_are_atomic, each_request_once, failed_means_nothing_happened, sql_equals_memory, versions_only_grow,
+    batches_are_atomic, each_request_once, failed_means_nothing_happened, order_of_connections, sql_equals_memory,
+    versions_only_grow,
 };
 use crate::records::event::Event;
 use crate::records::universe::tables;
@@ -168,6 +169,7 @@ impl World<Records> {
             has_twice,
         )?;
         batches_are_atomic::check(&calls, is_settled)?;
+        order_of_connections::check(&self.tenant.history)?;
         versions_only_grow::check(&calls, &self.tenant.universe.rows)?;
         linearizable_per_key::check(&calls, &self.tenant.universe.rows, is_settled, self.tolerance())
     }

@@ -129,6 +129,8 @@ pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<
         log_bytes_soft,
         is_watched,
         stages_snapshots,
+        has_links: false,
+        outbox_bytes: None,
         planted: mutant.and_then(planted),
         believes: believes(mutant),
         net,
@@ -136,7 +138,8 @@ pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<
         nemesis,
     }
     .about(theme, chance)
-    .with_council(&mut Chance::new(seed ^ 0xc0_0c11));
+    .with_council(&mut Chance::new(seed ^ 0xc0_0c11))
+    .with_links(&mut Chance::new(seed ^ 0x11_1ce5));
     let plan = Plan {
         mutant,
         shards,
