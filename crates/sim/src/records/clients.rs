@@ -17,6 +17,7 @@ use crate::records::check::{flush_means_in_sql, told_sql_is_true};
 use crate::records::draw::draw;
 use crate::records::event::{Event, Input, arrive};
 use crate::records::history::{Attempt, Operation};
+use crate::records::lanes::ALONE;
 use crate::records::model::{Moments, State, effect};
 use crate::records::plan::Plan;
 use crate::records::universe::{Content, Row, USERS, Universe, content_of};
@@ -227,7 +228,8 @@ impl World<Records> {
     /// A read that may be old reaches a node, which answers at once or not at all.
     fn take_stale_read(&mut self, node: usize, attempt: u64, row: usize, max_age_ms: u64) {
         let client = self.tenant.history.attempt(attempt).client;
-        let caller = Caller { source: client as u64, sequence: attempt };
+        // On no connection: it must not end with one that happens to have the client's number.
+        let caller = Caller { source: ALONE | attempt, sequence: attempt };
         let universe = Rc::clone(&self.tenant.universe);
         let (key, shard) = (universe.rows[row].key.as_ref(), universe.rows[row].shard);
         self.note(&[16, node as u64, attempt], || format!("node {} takes stale read {attempt}", node + 1));

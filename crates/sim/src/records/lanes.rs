@@ -33,7 +33,7 @@ use crate::world::World;
 /// This bit in its source tells a caller from outside the lane from a connection; its sequence is its number there.
 pub const OUTSIDE: u64 = 1 << 63;
 /// This one tells a call that comes alone, and has no order to keep, from a connection.
-const ALONE: u64 = 1 << 62;
+pub const ALONE: u64 = 1 << 62;
 /// The lane stands in the lowest bits of what travels: all lanes of a node share a link here.
 const LANE_BITS: u32 = 4;
 /// Ticks between two times at which leaders are told again: news may be lost.
@@ -98,7 +98,8 @@ impl Lanes {
 
     fn alone(&mut self) -> u64 {
         self.next_alone += 1;
-        ALONE | self.next_alone
+        // Attempts have the other half of these numbers.
+        ALONE | 1 << 61 | self.next_alone
     }
 }
 
