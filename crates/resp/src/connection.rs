@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use shardine_model::{Ack, AckAfter, ErrorCode, Position, Refusal, RowKeyBuf, Version};
+use shardine_model::{Ack, AckAfter, Answer, ErrorCode, Position, Refusal, RowKeyBuf, Version};
 use shardine_router::{LocalEngine, Names, Read, Response, RowCall, Ticket};
 
 use crate::address::{self, ResolvedKey};
@@ -14,7 +14,7 @@ use crate::command::transaction::Transaction;
 use crate::command::{call, look, many, own, record, transaction};
 use crate::failure::{Failure, NOT_AUTHENTICATED};
 use crate::frame::{self, Args, FrameError, Limits, Line, Parsed};
-use crate::options::Options;
+use crate::options::{LATE_BYTES_FIRST, Options};
 use crate::queue::{Queue, SlotId, append};
 use crate::verb::{self, Kind, Verb};
 use crate::waiting::{LateRead, Progress, Waiting};
@@ -81,6 +81,8 @@ pub struct RespConnection {
     late_reads: Vec<(SlotId, Position)>,
     /// What it was sent waits until it is known what it names.
     waits_for_names: bool,
+    /// How large a record of theirs is taken to be.
+    late_bytes: usize,
     pub(crate) is_closing: bool,
     /// A transaction over several partitions was refused, and the host has not been told.
     pub(crate) has_crossed: bool,
@@ -114,6 +116,7 @@ impl RespConnection {
             blocked: None,
             late_reads: Vec::new(),
             waits_for_names: false,
+            late_bytes: LATE_BYTES_FIRST,
             is_closing: false,
             has_crossed: false,
             chance,
@@ -220,6 +223,9 @@ impl RespConnection {
             context.now = engine.now_at(position);
         }
         let context = Context { protocol, ..context };
+        if waiting.reads_rows() {
+            self.late_bytes = row_bytes(&response).max(self.late_bytes / 2);
+        }
         match waiting.advance(part, response, context, ticket, engine) {
             Progress::Wait => {}
             Progress::Reply(bytes) => {
@@ -249,7 +255,8 @@ impl RespConnection {
         }
         let is_full = self.queue.waiting() >= self.options.pipeline_max
             || out.len() >= bytes_max
-            || self.queue.held_bytes() >= bytes_max;
+            || self.queue.held_bytes() >= bytes_max
+            || self.late_reads.len() * self.late_bytes >= self.options.late_bytes_soft_max;
         if is_full || self.blocked.is_some() { Flow::Pause } else { Flow::Continue }
     }
 
@@ -463,6 +470,16 @@ impl RespConnection {
             unknown(line)
         };
         self.fail(&failure, out)
+    }
+}
+
+/// Bytes of the record that an answer from elsewhere holds.
+fn row_bytes(response: &Response) -> usize {
+    match response {
+        Response::Answer(Answer::One(reply)) | Response::Stale { reply, .. } => {
+            reply.row().map_or(0, |row| row.packed.len())
+        }
+        _ => 0,
     }
 }
 

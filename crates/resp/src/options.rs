@@ -11,6 +11,13 @@ pub const PIPELINE_MAX: usize = 1_024;
 /// exceed it; the next command then waits until the host has written this one.
 pub const OUT_BYTES_SOFT_MAX: usize = 1 << 20;
 
+/// Bytes of records from elsewhere that one connection waits for, each taken to be as large as the largest of late: every one of
+/// a thousand could be a copy of 64 MiB.
+pub const LATE_BYTES_SOFT_MAX: usize = limits::RECORD_BYTES_MAX;
+
+/// How large a record is taken to be before one was seen. Small ones are believed after a few answers.
+pub const LATE_BYTES_FIRST: usize = 4 << 20;
+
 /// Bytes of one reply, `EXEC` included. Whoever asks for more is told so, and may ask again for less.
 pub const REPLY_BYTES_MAX: usize = limits::REPLY_BYTES_MAX;
 
@@ -60,6 +67,7 @@ pub struct Options {
     pub limits_before_auth: Limits,
     pub pipeline_max: usize,
     pub out_bytes_soft_max: usize,
+    pub late_bytes_soft_max: usize,
     pub reply_bytes_max: usize,
     pub keys_rows_max: usize,
     pub queue_bytes_max: usize,
@@ -84,6 +92,7 @@ impl Default for Options {
             limits_before_auth: Limits::BEFORE_AUTH,
             pipeline_max: PIPELINE_MAX,
             out_bytes_soft_max: OUT_BYTES_SOFT_MAX,
+            late_bytes_soft_max: LATE_BYTES_SOFT_MAX,
             reply_bytes_max: REPLY_BYTES_MAX,
             keys_rows_max: KEYS_ROWS_MAX,
             queue_bytes_max: QUEUE_BYTES_MAX,

@@ -61,6 +61,15 @@ impl Waiting {
         }
     }
 
+    /// Whether each response is the record that a read asked for.
+    pub(crate) fn reads_rows(&self) -> bool {
+        match self {
+            Self::Read(_) | Self::Elements(_) => true,
+            Self::Sum(sum) => sum.counts_rows(),
+            Self::Change(_) | Self::Look(_) | Self::AllOrNone | Self::Watch(_) | Self::Exec(_) | Self::Call(_) => false,
+        }
+    }
+
     pub(crate) fn advance<H: LocalEngine>(
         &mut self,
         part: usize,
@@ -76,7 +85,7 @@ impl Waiting {
             }
             Self::Read(read) => read.advance(&response, context),
             Self::Look(look) => look.advance(response, context, ticket, engine),
-            Self::Sum(sum) => sum.advance(response),
+            Self::Sum(sum) => sum.advance(part, response),
             Self::AllOrNone => many::all_or_none(&response),
             Self::Elements(elements) => elements.advance(part, &response, context),
             Self::Watch(watching) => watching.advance(part, &response),

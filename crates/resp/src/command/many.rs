@@ -2,12 +2,14 @@
 //!
 //! They are not one moment: another client may see some of an `MSET` before the rest (records 33).
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use shardine_model::command::{Batch, BatchItem, BatchMode, Body, Command, Existence};
-use shardine_model::{Answer, ErrorCode, Reply, Request, Table};
+use shardine_model::{Answer, ErrorCode, Reply, Request, RowKey, Table};
 use shardine_router::{LocalEngine, Read, Response};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::address::{self, ResolvedKey};
 use crate::command::change::{self, Order};
@@ -22,6 +24,10 @@ use crate::waiting::{Progress, Waiting, changed_in, found_in};
 use crate::wire;
 
 type Places<'a> = SmallVec<[ResolvedKey<'a>; 2]>;
+
+/// Rows that have been asked for elsewhere, with the part that asked. Each answer is a copy of the row, so one that is named a
+/// thousand times is asked for once.
+type Asked<'a> = BTreeMap<RowKey<'a>, usize>;
 
 /// The rows that a command names, in and out of transactions. All must be well addressed and complete, or nothing is done.
 pub(crate) fn places<'a, H: LocalEngine>(verb: Verb, line: Line<'a>, engine: &H) -> Result<Places<'a>, Failure> {
@@ -53,16 +59,20 @@ fn count_live<H: LocalEngine>(
     engine: &mut H,
     out: &mut Vec<u8>,
 ) -> Step {
-    let mut sum = Sum { counts: Counts::Rows, missing: 0, total: 0, failure: None };
-    let id = connection.queue.next_id();
+    let mut sum = Sum { counts: Counts::Rows, missing: 0, total: 0, named_again: BTreeMap::new(), failure: None };
+    let (id, mut asked) = (connection.queue.next_id(), Asked::new());
     for (part, place) in places.iter().enumerate() {
         match engine.read(place.row()) {
             Read::Live(_) => sum.total += 1,
             Read::Absent { .. } => {}
-            Read::Later => {
-                connection.ask_late(id, part, place, engine);
-                sum.missing += 1;
-            }
+            Read::Later => match asked.entry(place.row()) {
+                Entry::Occupied(first) => *sum.named_again.entry(*first.get()).or_default() += 1,
+                Entry::Vacant(first) => {
+                    first.insert(part);
+                    connection.ask_late(id, part, place, engine);
+                    sum.missing += 1;
+                }
+            },
         }
     }
     if sum.missing == 0 {
@@ -81,15 +91,21 @@ fn read_elements<H: LocalEngine>(
     out: &mut Vec<u8>,
 ) -> Step {
     let context = connection.context(engine);
-    let id = connection.queue.next_id();
+    let (id, mut asked) = (connection.queue.next_id(), Asked::new());
     let mut elements = Elements::new(places.len(), context.reply_bytes_max);
     for (part, place) in places.iter().enumerate() {
         let found = match engine.read(place.row()) {
             Read::Live(view) => Found::Live(view),
             Read::Absent { version, sql_version } => Found::Absent { version, sql_version },
             Read::Later => {
-                connection.ask_late(id, part, place, engine);
-                elements.leave_open(part, place.table.clone());
+                match asked.entry(place.row()) {
+                    Entry::Occupied(first) => elements.leave_open_again(*first.get()),
+                    Entry::Vacant(first) => {
+                        first.insert(part);
+                        connection.ask_late(id, part, place, engine);
+                        elements.leave_open(part, place.table.clone());
+                    }
+                }
                 continue;
             }
         };
@@ -133,7 +149,13 @@ pub(crate) fn change<H: LocalEngine>(
         Waiting::Change(format)
     } else {
         let counts = if verb == Verb::Mset { Counts::Nothing } else { Counts::Changes };
-        Waiting::Sum(Box::new(Sum { counts, missing: plans.len(), total: 0, failure: None }))
+        Waiting::Sum(Box::new(Sum {
+            counts,
+            missing: plans.len(),
+            total: 0,
+            named_again: BTreeMap::new(),
+            failure: None,
+        }))
     };
     let id = connection.queue.wait(connection.protocol, waiting);
     for (part, (command, _)) in plans.into_iter().enumerate() {
@@ -206,17 +228,23 @@ pub(crate) struct Sum {
     counts: Counts,
     missing: usize,
     total: i64,
+    /// How often the row of a part was named after that part.
+    named_again: BTreeMap<usize, i64>,
     failure: Option<Failure>,
 }
 
 impl Sum {
-    pub(crate) fn advance(&mut self, response: Response) -> Progress {
+    pub(crate) fn counts_rows(&self) -> bool {
+        self.counts == Counts::Rows
+    }
+
+    pub(crate) fn advance(&mut self, part: usize, response: Response) -> Progress {
         let counted = match self.counts {
             Counts::Rows => found_in(&response).map(|found| i64::from(matches!(found, Found::Live(_)))),
             Counts::Changes | Counts::Nothing => changed_in(&response).map(i64::from),
         };
         match counted {
-            Ok(count) => self.total += count,
+            Ok(count) => self.total += count * (1 + self.named_again.get(&part).unwrap_or(&0)),
             Err(failure) => self.failure = self.failure.take().or(Some(failure)),
         }
         self.missing -= 1;
@@ -235,25 +263,43 @@ impl Sum {
 /// so that what is written next does not land in it.
 pub(crate) struct Elements {
     chunks: Vec<Vec<u8>>,
-    /// For each open part: its number, its chunk, and the table that it is printed by.
-    tables: Vec<(usize, usize, Option<Arc<Table>>)>,
+    open: Vec<Open>,
     missing: usize,
     bytes: usize,
     bytes_max: usize,
+}
+
+/// A part that was asked for elsewhere: its number, where it goes, and the table that it is printed by.
+struct Open {
+    part: usize,
+    chunks: SmallVec<[usize; 1]>,
+    table: Option<Arc<Table>>,
 }
 
 impl Elements {
     fn new(count: usize, bytes_max: usize) -> Self {
         let mut head = Vec::new();
         wire::array(&mut head, count);
-        Self { chunks: vec![head], tables: Vec::new(), missing: 0, bytes: 0, bytes_max }
+        Self { chunks: vec![head], open: Vec::new(), missing: 0, bytes: 0, bytes_max }
     }
 
     fn leave_open(&mut self, part: usize, table: Option<Arc<Table>>) {
-        self.tables.push((part, self.chunks.len(), table));
-        self.chunks.push(Vec::new());
-        self.chunks.push(Vec::new());
+        let chunk = self.open_chunk();
+        self.open.push(Open { part, chunks: smallvec![chunk], table });
         self.missing += 1;
+    }
+
+    /// The same row once more.
+    fn leave_open_again(&mut self, part: usize) {
+        let chunk = self.open_chunk();
+        if let Ok(index) = self.open.binary_search_by_key(&part, |open| open.part) {
+            self.open[index].chunks.push(chunk);
+        }
+    }
+
+    fn open_chunk(&mut self) -> usize {
+        self.chunks.extend([Vec::new(), Vec::new()]);
+        self.chunks.len() - 2
     }
 
     fn write(&mut self, ask: Ask<'_>, found: Found<'_>, context: Context) {
@@ -285,16 +331,17 @@ impl Elements {
     }
 
     pub(crate) fn advance(&mut self, part: usize, response: &Response, context: Context) -> Progress {
-        let Ok(index) = self.tables.binary_search_by_key(&part, |(part, _, _)| *part) else { return Progress::Wait };
-        let (_, chunk, table) = &self.tables[index];
-        let (chunk, table) = (*chunk, table.clone());
-        self.write_into(chunk, |element| match found_in(response) {
-            Ok(found) => {
-                let table = table.as_deref().filter(|table| !table.dynamic);
-                write_element(Ask { verb: Verb::Mget, line: Line::EMPTY, table }, found, context, element);
-            }
-            Err(failure) => failure.write(element),
-        });
+        let Ok(index) = self.open.binary_search_by_key(&part, |open| open.part) else { return Progress::Wait };
+        let (chunks, table) = (std::mem::take(&mut self.open[index].chunks), self.open[index].table.clone());
+        for chunk in chunks {
+            self.write_into(chunk, |element| match found_in(response) {
+                Ok(found) => {
+                    let table = table.as_deref().filter(|table| !table.dynamic);
+                    write_element(Ask { verb: Verb::Mget, line: Line::EMPTY, table }, found, context, element);
+                }
+                Err(failure) => failure.write(element),
+            });
+        }
         self.missing -= 1;
         if self.missing > 0 { Progress::Wait } else { Progress::Reply(self.finish()) }
     }

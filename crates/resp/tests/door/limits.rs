@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use shardine_resp::{Flow, Options};
 
-use crate::talk::{Door, frame};
+use crate::talk::{Door, frame, pipeline};
 
 /// reliability F37, I80, S10.
 #[test]
@@ -40,6 +40,44 @@ fn a_reply_above_its_limit_is_refused_and_the_connection_lives() {
         ]);
         assert_eq!((door.connection.waiting(), door.connection.held_bytes()), (0, 0));
     }
+}
+
+/// Every answer from elsewhere is a copy of the record: forty times one of 30 MiB was more than a gigabyte.
+#[test]
+fn a_record_that_is_named_again_is_asked_for_once() {
+    let mut door = Door::with(Options::default());
+    door.script(&[("SET a 1", "+OK|"), ("SET b 2", "+OK|")]);
+    door.engine.is_late = true;
+
+    door.script(&[
+        ("MGET a b a c a c", "*6|$1|1|$1|2|$1|1|$-1|$1|1|$-1|"),
+        ("EXISTS a a b c a c", ":4|"),
+        ("DEL a a b", ":2|"),
+    ]);
+
+    let reads = door.engine.calls.iter().filter(|call| call.contains("Read")).count();
+    assert_eq!(reads, 6, "three for each command that reads");
+}
+
+/// Reads that are answered elsewhere are asked a few at a time as long as their records may be large.
+#[test]
+fn a_connection_waits_for_few_large_records_at_once() {
+    let mut door = Door::with(Options { late_bytes_soft_max: 10_000_000, ..Options::default() });
+    door.say(&format!("SET large {}", "x".repeat(6_000_000)));
+    door.say("SET small 1");
+    door.engine.is_late = true;
+    let input = [pipeline(&["GET large"; 10]), pipeline(&["GET small"; 100])].concat();
+    let (mut consumed, mut most) = (0, [0, 0]);
+
+    while consumed < input.len() || !door.engine.responses.is_empty() {
+        let is_small = consumed >= pipeline(&["GET large"; 10]).len();
+        consumed += door.receive(&input[consumed..]).consumed;
+        most[usize::from(is_small)] = door.connection.waiting().max(most[usize::from(is_small)]);
+        door.deliver(0);
+        door.out.clear();
+    }
+
+    assert!(most[0] <= 3 && most[1] >= 50, "{most:?}");
 }
 
 /// A transaction has been executed when its reply turns out to be too long: the parts that do not fit say so, each for itself.

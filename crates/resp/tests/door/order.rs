@@ -5,11 +5,7 @@ use shardine_model::ErrorCode;
 use shardine_resp::{Flow, Options};
 use shardine_router::Names;
 
-use crate::talk::{Door, frame, words};
-
-fn pipeline(lines: &[&str]) -> Vec<u8> {
-    lines.iter().flat_map(|line| frame(&words(line))).collect()
-}
+use crate::talk::{Door, pipeline};
 
 #[test]
 fn replies_are_held_behind_a_waiting_one() {

@@ -24,6 +24,11 @@ pub fn frame<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
     out
 }
 
+/// Several commands in one packet.
+pub fn pipeline(lines: &[&str]) -> Vec<u8> {
+    lines.iter().flat_map(|line| frame(&words(line))).collect()
+}
+
 /// Words between spaces; `''` is the empty word.
 pub fn words(line: &str) -> Vec<&str> {
     line.split(' ').map(|word| if word == "''" { "" } else { word }).collect()
