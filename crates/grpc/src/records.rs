@@ -1,7 +1,8 @@
 //! The service `Records`.
 
+use prost::Message;
 use shardine_model::{AckAfter, ErrorCode, Refusal, Version};
-use shardine_proto::{DIRECT_METADATA, v1};
+use shardine_proto::{DIRECT_METADATA, MESSAGE_BYTES_MAX, v1};
 use shardine_service::{BatchOrder, Changed, Delivery, Failure, Forwarding, Got, Item, Order, RecordService, Scan};
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
@@ -44,6 +45,26 @@ fn refused(refusal: Refusal) -> Status {
     status_of(Failure::from(refusal))
 }
 
+/// A reply as it goes out, unless it is longer than messages may be: tonic would end it without a code, and without saying whether
+/// something was changed.
+fn sent<T: Message>(reply: T, effect: Effect) -> Answer<T> {
+    let bytes = reply.encoded_len();
+    if bytes <= MESSAGE_BYTES_MAX {
+        return Ok(Response::new(reply));
+    }
+    let limit = format!("the reply has {bytes} bytes, and a message {MESSAGE_BYTES_MAX} at most");
+    Err(status_of(match effect {
+        Effect::Reads => Failure::new(ErrorCode::TooLarge, format!("{limit}: ask for fewer records or fields at once")),
+        Effect::Changes => Failure::new(ErrorCode::InDoubt, format!("the change was made, but {limit}")),
+    }))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Reads,
+    Changes,
+}
+
 fn got(got: Got) -> v1::GetReply {
     v1::GetReply { record: Some(convert::record(got.record)), unchanged: got.unchanged, applied_index: got.applied }
 }
@@ -54,7 +75,7 @@ impl v1::records_server::Records for Records {
         let (service, until) = (self.service(&request), deadline(&request));
         let get = convert::get(request.into_inner()).map_err(refused)?;
         let found = service.get(get, until).await.map_err(status_of)?;
-        Ok(Response::new(got(found)))
+        sent(got(found), Effect::Reads)
     }
 
     async fn m_get(&self, request: Request<v1::MGetRequest>) -> Answer<v1::MGetReply> {
@@ -68,45 +89,45 @@ impl v1::records_server::Records for Records {
             };
             v1::MGetResult { result: Some(result) }
         });
-        Ok(Response::new(v1::MGetReply { results: results.collect() }))
+        sent(v1::MGetReply { results: results.collect() }, Effect::Reads)
     }
 
     async fn set(&self, request: Request<v1::SetRequest>) -> Answer<v1::ChangeReply> {
         let (service, until) = (self.service(&request), deadline(&request));
         let mut set = request.into_inner();
         let delivery = set.delivery.take();
-        self.change((service, until), convert::set(set), delivery).await.map(convert::changed).map(Response::new)
+        sent(convert::changed(self.change((service, until), convert::set(set), delivery).await?), Effect::Changes)
     }
 
     async fn insert(&self, request: Request<v1::InsertRequest>) -> Answer<v1::ChangeReply> {
         let (service, until) = (self.service(&request), deadline(&request));
         let mut insert = request.into_inner();
         let delivery = insert.delivery.take();
-        self.change((service, until), convert::insert(insert), delivery).await.map(convert::changed).map(Response::new)
+        sent(convert::changed(self.change((service, until), convert::insert(insert), delivery).await?), Effect::Changes)
     }
 
     async fn replace(&self, request: Request<v1::ReplaceRequest>) -> Answer<v1::ChangeReply> {
         let (service, until) = (self.service(&request), deadline(&request));
         let mut replace = request.into_inner();
         let delivery = replace.delivery.take();
-        self.change((service, until), convert::replace(replace), delivery)
-            .await
-            .map(convert::changed)
-            .map(Response::new)
+        sent(
+            convert::changed(self.change((service, until), convert::replace(replace), delivery).await?),
+            Effect::Changes,
+        )
     }
 
     async fn update(&self, request: Request<v1::UpdateRequest>) -> Answer<v1::ChangeReply> {
         let (service, until) = (self.service(&request), deadline(&request));
         let mut update = request.into_inner();
         let delivery = update.delivery.take();
-        self.change((service, until), convert::update(update), delivery).await.map(convert::changed).map(Response::new)
+        sent(convert::changed(self.change((service, until), convert::update(update), delivery).await?), Effect::Changes)
     }
 
     async fn cas(&self, request: Request<v1::CasRequest>) -> Answer<v1::ChangeReply> {
         let (service, until) = (self.service(&request), deadline(&request));
         let mut cas = request.into_inner();
         let delivery = cas.delivery.take();
-        self.change((service, until), convert::cas(cas), delivery).await.map(convert::changed).map(Response::new)
+        sent(convert::changed(self.change((service, until), convert::cas(cas), delivery).await?), Effect::Changes)
     }
 
     async fn incr(&self, request: Request<v1::IncrRequest>) -> Answer<v1::IncrReply> {
@@ -115,7 +136,7 @@ impl v1::records_server::Records for Records {
         let (delivery, field) = (incr.delivery.take(), incr.field.clone());
         let changed = self.change((service, until), convert::incr(incr), delivery).await?;
         let value = changed.record.and_then(|record| record.value(field.as_bytes()).cloned()).map(convert::value_out);
-        Ok(Response::new(v1::IncrReply { version: changed.version.0, sql_version: changed.sql_version.0, value }))
+        sent(v1::IncrReply { version: changed.version.0, sql_version: changed.sql_version.0, value }, Effect::Changes)
     }
 
     async fn delete(&self, request: Request<v1::DeleteRequest>) -> Answer<v1::DeleteReply> {
@@ -123,19 +144,24 @@ impl v1::records_server::Records for Records {
         let mut delete = request.into_inner();
         let delivery = delete.delivery.take();
         let changed = self.change((service, until), convert::delete(delete), delivery).await?;
-        Ok(Response::new(v1::DeleteReply {
+        let reply = v1::DeleteReply {
             version: changed.version.0,
             sql_version: changed.sql_version.0,
             existed: changed.changed > 0,
             record: changed.record.filter(|_| changed.changed > 0).map(convert::record),
-        }))
+        };
+        sent(reply, Effect::Changes)
     }
 
     async fn batch(&self, request: Request<v1::BatchRequest>) -> Answer<v1::BatchReply> {
         let (service, until) = (self.service(&request), deadline(&request));
         let order = batch(request.into_inner()).map_err(refused)?;
+        let effect = match order.items.iter().all(|item| matches!(item, Item::Read(_))) {
+            true => Effect::Reads,
+            false => Effect::Changes,
+        };
         let results = service.batch(order, until).await.map_err(status_of)?;
-        Ok(Response::new(v1::BatchReply { replies: results.into_iter().map(convert::changed).collect() }))
+        sent(v1::BatchReply { replies: results.into_iter().map(convert::changed).collect() }, effect)
     }
 
     async fn kick(&self, request: Request<v1::KickRequest>) -> Answer<v1::KickReply> {
@@ -170,10 +196,8 @@ impl v1::records_server::Records for Records {
         let (service, until) = (self.service(&request), deadline(&request));
         let scan = scan(request.into_inner()).map_err(refused)?;
         let page = service.scan(scan, until).await.map_err(status_of)?;
-        Ok(Response::new(v1::ScanReply {
-            records: page.records.into_iter().map(convert::record).collect(),
-            next: page.next.unwrap_or_default(),
-        }))
+        let records = page.records.into_iter().map(convert::record).collect();
+        sent(v1::ScanReply { records, next: page.next.unwrap_or_default() }, Effect::Reads)
     }
 }
 

@@ -85,6 +85,39 @@ fn code(status: &Status) -> (&str, Code) {
     (status.metadata().get(CODE_METADATA).unwrap().to_str().unwrap(), status.code())
 }
 
+/// What does not fit into a message is refused by its code, and a change that was made is not called a failure.
+#[tokio::test]
+async fn a_reply_that_is_too_long_says_so_by_its_code() {
+    let Door { mut records, .. } = with_users().await;
+    let photo = |key: &str| {
+        let fields = vec![v1::Field {
+            name: "photo".into(),
+            value: value(Kind::Blob(vec![7; 21 << 20].into())),
+            raw_name: vec![],
+        }];
+        v1::SetRequest { row: row(key), fields, ..Default::default() }
+    };
+    records.set(photo("a")).await.unwrap();
+    let get = || v1::GetRequest { row: row("a"), ..Default::default() };
+    let item = |item| v1::BatchItem { item: Some(item) };
+    let read = || item(v1::batch_item::Item::Get(get()));
+
+    records.get(get()).await.unwrap();
+    let both = records.m_get(v1::MGetRequest { gets: vec![get(), get()] }).await.unwrap_err();
+    let batch = v1::BatchRequest { items: vec![read(), read()], ..Default::default() };
+    let batch = records.batch(batch).await.unwrap_err();
+    let set = item(v1::batch_item::Item::Set(v1::SetRequest { row: row("a"), fields: age(7), ..Default::default() }));
+    let changing = v1::BatchRequest { items: vec![set, read(), read()], ..Default::default() };
+    let changed = records.batch(changing).await.unwrap_err();
+
+    assert_eq!(code(&both), ("too_large", Code::ResourceExhausted));
+    assert_eq!(code(&batch), ("too_large", Code::ResourceExhausted));
+    assert_eq!(code(&changed), ("in_doubt", Code::Unknown));
+    assert!(changed.message().starts_with("the change was made, but the reply has "), "{}", changed.message());
+    let now = records.get(v1::GetRequest { fields: vec!["age".into()], ..get() }).await.unwrap().into_inner();
+    assert_eq!(now.record.unwrap().version, 2);
+}
+
 /// records 35
 #[tokio::test]
 async fn a_numbered_change_is_made_once() {

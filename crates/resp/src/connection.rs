@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use shardine_model::{Ack, AckAfter, Answer, ErrorCode, Position, Refusal, RowKeyBuf, Version};
+use shardine_model::{Ack, AckAfter, ErrorCode, Position, Refusal, RowKeyBuf, Version};
 use shardine_router::{LocalEngine, Names, Read, Response, RowCall, Ticket};
 
 use crate::address::{self, ResolvedKey};
@@ -224,7 +224,7 @@ impl RespConnection {
         }
         let context = Context { protocol, ..context };
         if waiting.reads_rows() {
-            self.late_bytes = row_bytes(&response).max(self.late_bytes / 2);
+            self.late_bytes = response.row_bytes().max(self.late_bytes / 2);
         }
         match waiting.advance(part, response, context, ticket, engine) {
             Progress::Wait => {}
@@ -470,16 +470,6 @@ impl RespConnection {
             unknown(line)
         };
         self.fail(&failure, out)
-    }
-}
-
-/// Bytes of the record that an answer from elsewhere holds.
-fn row_bytes(response: &Response) -> usize {
-    match response {
-        Response::Answer(Answer::One(reply)) | Response::Stale { reply, .. } => {
-            reply.row().map_or(0, |row| row.packed.len())
-        }
-        _ => 0,
     }
 }
 

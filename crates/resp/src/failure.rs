@@ -133,7 +133,7 @@ fn sentence(code: ErrorCode) -> &'static str {
         ErrorCode::UnknownTable => "there is no such table",
         ErrorCode::UnknownField => "the table has no such field",
         ErrorCode::WrongType => "the value does not fit the type of the field",
-        ErrorCode::TooLarge => "a key, value, record or batch is above its limit",
+        ErrorCode::TooLarge => "a key, value, record, batch or reply is above its limit",
         ErrorCode::StaleRoute => "the shard has moved, try again",
         ErrorCode::NotLeader => "this replica does not lead the shard, try again",
         ErrorCode::NoLeader => "the shard has no leader at the moment, try again",

@@ -132,6 +132,17 @@ impl HistogramStatus {
 }
 
 impl Response {
+    /// Bytes of the record that a read has brought.
+    #[must_use]
+    pub fn row_bytes(&self) -> usize {
+        match self {
+            Self::Answer(Answer::One(reply)) | Self::Stale { reply, .. } => {
+                reply.row().map_or(0, |row| row.packed.len())
+            }
+            _ => 0,
+        }
+    }
+
     /// Why it was refused, or failed.
     #[inline]
     #[must_use]

@@ -8,6 +8,7 @@
 mod gate;
 mod panics;
 mod record_service;
+mod mget;
 mod operating;
 mod order;
 mod query;
@@ -43,7 +44,7 @@ pub const DEADLINE_DEFAULT: std::time::Duration = std::time::Duration::from_secs
 /// The longest deadline that a sender may set; what waits longer holds its place against others for nothing.
 pub const DEADLINE_MAX: std::time::Duration = std::time::Duration::from_secs(600);
 
-/// Records of one `mget`. Each is a call of its own, and all of them are in flight at once.
+/// Records of one `mget`. Each is a call of its own.
 pub const MGET_ROWS_MAX: usize = 1_024;
 
 /// Rows of a scan page when the sender does not say.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardine_model::{Answer, ErrorCode, Outcome, Reply, RowKeyBuf, Table, Version};
+use shardine_model::{Answer, ErrorCode, Outcome, Reply, RowKeyBuf, Table, Version, limits};
 use shardine_router::{Response, ScannedRow};
 
 use crate::failure::Failure;
@@ -70,7 +70,16 @@ pub(crate) fn changed(checked: &Checked, reply: Reply) -> Result<Changed, Failur
 
 pub(crate) fn item_result(item: &CheckedItem, reply: Reply) -> Result<Changed, Failure> {
     match item {
+        CheckedItem::Change(checked) if reply.refusal() == Some(ErrorCode::TooLarge) => {
+            let (row, limit) = (show(&checked.table, &checked.row), limits::REPLY_BYTES_MAX);
+            let message =
+                format!("{row} would be larger than a record may be, or all that the batch gives than {limit} bytes");
+            Err(Failure { message, ..refused(&checked.table, &checked.row, reply, ErrorCode::TooLarge) })
+        }
         CheckedItem::Change(checked) => changed(checked, reply),
+        CheckedItem::Read { table, row, .. } if reply.refusal() == Some(ErrorCode::TooLarge) => {
+            Err(Failure { version: Some(reply.version), sql_version: Some(reply.sql_version), ..too_much(table, row) })
+        }
         CheckedItem::Read { table, row, .. } if reply.refusal() == Some(ErrorCode::NotFound) => {
             // Reading what is not there spoils no batch.
             let record = Some(Record::bare(table, row, versions(&reply)));
@@ -119,6 +128,13 @@ pub(crate) fn table_of(response: Response) -> Result<Arc<Table>, Failure> {
 
 pub(crate) fn versions(reply: &Reply) -> Versions {
     Versions { version: reply.version, sql_version: reply.sql_version, expires_at: reply.expires_at }
+}
+
+/// A record that may be read, but not as one more of those that were asked for together.
+pub(crate) fn too_much(table: &Table, row: &RowKeyBuf) -> Failure {
+    let (row, limit) = (show(table, row), limits::REPLY_BYTES_MAX);
+    let message = format!("{row} is beyond the {limit} bytes that one reply may hold: ask for fewer records at once");
+    Failure::new(ErrorCode::TooLarge, message)
 }
 
 /// `table:key`, for sentences.

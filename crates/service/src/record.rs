@@ -1,5 +1,7 @@
 //! Records as doors show them: names and values, with defaults filled in.
 
+use std::collections::BTreeSet;
+
 use shardine_model::table::{STRING_FIELD, VALUE_FIELD};
 use shardine_model::{FieldRef, FieldsView, RowImage, RowKeyBuf, Table, Timestamp, Value, ValueRef, Version};
 
@@ -65,7 +67,10 @@ fn pick(table: &Table, stored: FieldsView<'_>, show: Show<'_>) -> NamedValues {
             stored.iter().filter_map(|entry| Some((name_of(table, entry.field)?, entry.value.to_owned()))).collect()
         }
         Show::Named(names) => {
-            names.iter().filter_map(|name| Some((name.clone(), named(table, stored, name)?.to_owned()))).collect()
+            // Once, however often it is named: a value may have megabytes.
+            let mut shown = BTreeSet::new();
+            let names = names.iter().filter(|name| shown.insert(*name));
+            names.filter_map(|name| Some((name.clone(), named(table, stored, name)?.to_owned()))).collect()
         }
     }
 }

@@ -76,34 +76,6 @@ impl RecordService {
         got(&get, &table, &row, response)
     }
 
-    /// Each read has its own result; one key's error does not fail the others (records 33).
-    pub async fn mget(&self, gets: Vec<Get>, deadline: Instant) -> Result<Vec<Result<Got, Failure>>, Failure> {
-        if gets.len() > crate::MGET_ROWS_MAX {
-            let message =
-                format!("{} records are asked for at once, the limit is {}", gets.len(), crate::MGET_ROWS_MAX);
-            return Err(Failure::new(ErrorCode::TooLarge, message));
-        }
-        let catalogue = self.engine.catalogue();
-        let sent: Vec<_> = gets
-            .into_iter()
-            .map(|get| {
-                let (table, row) = get.check(&catalogue)?;
-                let receiver = self.send(get.call(row.clone()));
-                Ok::<_, Refusal>((get, table, row, receiver))
-            })
-            .collect();
-        let mut results = Vec::with_capacity(sent.len());
-        for one in sent {
-            results.push(match one {
-                Ok((get, table, row, receiver)) => receive(receiver, Effect::Reads, deadline, &show(&table, &row))
-                    .await
-                    .and_then(|response| got(&get, &table, &row, response)),
-                Err(refusal) => Err(Failure::from(refusal)),
-            });
-        }
-        Ok(results)
-    }
-
     pub async fn change(&self, order: Order, delivery: Delivery, deadline: Instant) -> Result<Changed, Failure> {
         let catalogue = self.engine.catalogue();
         let checked = order.check(&catalogue)?;
@@ -400,7 +372,7 @@ pub(crate) async fn receive_reading(
 }
 
 /// Waits for a response. What was handed on and not answered is in doubt if it could change something (records 34).
-async fn receive(
+pub(crate) async fn receive(
     receiver: oneshot::Receiver<Response>,
     effect: Effect,
     deadline: Instant,

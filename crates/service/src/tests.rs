@@ -75,6 +75,33 @@ async fn a_record_shows_defaults_for_what_was_never_set() {
     assert_eq!(got.record.fields.len(), 3);
 }
 
+/// One reply has a limit, however many reads or names it was asked for. In its place each small record is answered all the same.
+#[tokio::test]
+async fn many_reads_of_large_records_end_at_the_limit_of_a_reply() {
+    let (_, record_service) = record_service().await;
+    let large = order("large", Deed::Set(named("name", Value::Str("x".repeat(30 << 20).into()))));
+    record_service.change(large, Delivery::default(), soon()).await.unwrap();
+    record_service
+        .change(order("small", Deed::Set(named("age", Value::Int(1)))), Delivery::default(), soon())
+        .await
+        .unwrap();
+    let get = |key: &str, fields: &[&[u8]]| {
+        let fields = fields.iter().map(|name| name.to_vec()).collect();
+        Get { row: row("users", key), fields, ..Get::default() }
+    };
+    let later = Instant::now() + Duration::from_secs(60);
+
+    let small = record_service.mget(vec![get("small", &[]); 1_000], later).await.unwrap();
+    let mixed = [vec![get("small", &[]); 3], vec![get("large", &[]); 100]].concat();
+    let mixed = record_service.mget(mixed, later).await.unwrap();
+    let often = record_service.get(get("large", &[b"name".as_slice(); 1_000]), later).await.unwrap();
+
+    assert!(small.iter().all(Result::is_ok));
+    assert!(mixed[..7].iter().all(Result::is_ok), "four of them fit");
+    assert!(mixed[7..].iter().all(|one| one.as_ref().is_err_and(|failure| failure.code == ErrorCode::TooLarge)));
+    assert_eq!(often.record.fields.len(), 1, "named often, shown once");
+}
+
 #[tokio::test]
 async fn a_known_version_saves_the_fields() {
     let (_, record_service) = record_service().await;
@@ -88,7 +115,7 @@ async fn a_known_version_saves_the_fields() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_never_reaches_the_hall() {
+async fn what_does_not_fit_never_reaches_the_engine() {
     let (engine, record_service) = record_service().await;
 
     // records 12, 16.

@@ -98,4 +98,10 @@ mod tests {
         assert_eq!(table.quoted(), "\"a\"\"b`c\"");
         assert_eq!(table.backticked(), "`a\"b``c`");
     }
+
+    #[test]
+    fn a_timeout_is_written_in_microseconds() {
+        assert_eq!(signed_micros(Duration::from_millis(20_001)), 20_001_000);
+        assert_eq!(signed_micros(Duration::MAX), i64::MAX);
+    }
 }

@@ -1,9 +1,7 @@
 //! What must not end a service: a store that is silent for longer than a claim lives, rows that are missing, servers in
 //! numbers, names that are too long, and a client that looks in the wrong place.
 
-use std::future::poll_fn;
 use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use shardine_client::{Acquire, Delete, Include, NodeSettings, SessionOptions};
@@ -11,7 +9,7 @@ use shardine_kit::claim::{SqliteTable, Store, Table};
 use shardine_testkit::Dir;
 use tokio::time::timeout;
 
-use crate::rig::{Coordination, Hands, Mariadb, Postgres, Rig, Sqlite, on_each, who};
+use crate::rig::{Coordination, Hands, Mariadb, Postgres, Rig, Sqlite, on_each, who, within};
 
 /// kit A-49: Shardine stands still until the session has ended by the holder's own clock. Nobody has said that the shard is
 /// somebody else's, and when Shardine is back it is still the holder's own, under the same generation.
@@ -100,19 +98,6 @@ async fn a_proof_that_is_given_up_at_any_step_is_no_loss() {
             }
         }
     }
-}
-
-/// What comes of it in so many steps; without an end by then it is given up.
-async fn within<F: Future>(steps: usize, future: F) -> Option<F::Output> {
-    let (mut future, mut taken) = (pin!(future), 0);
-    poll_fn(|context| {
-        if taken == steps {
-            return Poll::Ready(None);
-        }
-        taken += 1;
-        future.as_mut().poll(context).map(Some)
-    })
-    .await
 }
 
 /// kit A-47: whoever has acquired a shard has it, also before its generation is written down.
@@ -255,6 +240,8 @@ async fn a_claim_that_the_table_has_lost_is_made_anew<R: Hands>() {
     rig.sql(&format!("UPDATE locks SET host = 'h7', generation = 1, last_ping = {yesterday}")).await.unwrap();
     let third = store.renew(&me, second).await.unwrap().unwrap();
 
+    let locked = rig.sql("SELECT count(*) FROM locks WHERE host = 'h0' AND locked_time IS NOT NULL").await.unwrap();
+    assert_eq!(locked.trim(), "1", "whoever looks into the table sees since when");
     assert_eq!((second.shard, third.shard), (first.shard, first.shard));
     assert!(
         first.generation < second.generation && second.generation < third.generation,
@@ -306,6 +293,11 @@ async fn a_name_that_the_table_has_no_room_for_is_refused<R: Hands>() {
     let mut errors = claims.map(|claim| claim.map(drop)).into_iter().chain([R::prepares(&store, &dc).await]);
 
     assert!(errors.all(|error| error.as_ref().is_err_and(|error| error.to_string().contains("longer than"))));
+    // Columns count characters, and so does this.
+    let (dc, host) = ("é".repeat(64), "é".repeat(255));
+    R::prepares(&store, &dc).await.unwrap();
+    let hold = store.claim(&who(&dc, &host)).await.unwrap().unwrap();
+    assert_eq!(store.renew(&who(&dc, &host), hold).await.unwrap(), Some(hold));
 }
 
 on_each! {

@@ -1,6 +1,9 @@
 //! The stores under test, each with the means to let a holder die and to take its shard from behind.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use shardine_client::{Acquire, Client, Delete, Include, NodeSettings, Session, SessionOptions};
@@ -30,6 +33,19 @@ pub trait Rig: Sized {
     async fn robs(&self, dc: &str, shard: u32);
 }
 
+/// What comes of it in so many steps; without an end by then it is given up.
+pub async fn within<F: Future>(steps: usize, future: F) -> Option<F::Output> {
+    let (mut future, mut taken) = (pin!(future), 0);
+    poll_fn(|context| {
+        if taken == steps {
+            return Poll::Ready(None);
+        }
+        taken += 1;
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
 /// Makes a test of each of these functions for each rig, in a module of the rig's name.
 macro_rules! on_each {
     ($($name:ident: $rig:ident),+ => $tests:tt) => {
@@ -55,6 +71,10 @@ pub trait Hands: Rig {
     async fn prepares(store: &Self::Store, dc: &str) -> Result<(), Error>;
     /// An hour, taken from a time.
     fn hour_before(time: &str) -> String;
+    /// The database's time, as rows have it.
+    const NOW: &str;
+    /// Ends the connections of all stores from the server's side.
+    const CUT: &str;
 }
 
 const ROB: &str = "UPDATE locks SET host = 'thief', generation = generation + 1 WHERE dc = ";
@@ -119,6 +139,10 @@ impl Hands for Postgres {
     fn hour_before(time: &str) -> String {
         format!("{time} - interval '1 hour'")
     }
+
+    const NOW: &str = "clock_timestamp()";
+    const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                       WHERE datname = current_database() AND pid <> pg_backend_pid()";
 }
 
 impl Rig for Mariadb {
@@ -156,6 +180,10 @@ impl Hands for Mariadb {
     fn hour_before(time: &str) -> String {
         format!("{time} - INTERVAL 1 HOUR")
     }
+
+    const NOW: &str = "UTC_TIMESTAMP(6)";
+    const CUT: &str = "BEGIN NOT ATOMIC FOR found IN (SELECT id FROM information_schema.processlist \
+                       WHERE db = DATABASE() AND id <> CONNECTION_ID()) DO KILL found.id; END FOR; END";
 }
 
 impl Rig for Sqlite {
@@ -205,6 +233,10 @@ impl Hands for Sqlite {
     fn hour_before(time: &str) -> String {
         format!("{time} - 3600000000")
     }
+
+    const NOW: &str = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
+    // There is no server that could.
+    const CUT: &str = "SELECT 1";
 }
 
 pub struct Coordination {

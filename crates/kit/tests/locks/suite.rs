@@ -151,6 +151,32 @@ async fn a_long_name_is_as_good_as_a_short_one<R: Rig>() {
     assert_eq!(after.holders().await.unwrap()[0].host, host);
 }
 
+/// kit A-45: names are told apart by every letter.
+async fn names_that_differ_in_case_are_two_servers<R: Rig>() {
+    let rig = R::new().await;
+    let (one, two) = (rig.store().await, rig.store().await);
+
+    let small = claim(&*one, "a", "host").await.unwrap();
+    let large = claim(&*two, "a", "HOST").await.unwrap();
+
+    assert_ne!(small.shard, large.shard);
+    assert_eq!(one.renew(&who("a", "host"), small).await.unwrap(), Some(small));
+}
+
+/// Whoever compares two lists compares them line by line.
+async fn holders_are_listed_in_the_order_of_shards<R: Rig>() {
+    let rig = R::new().await;
+    let stores = [rig.store().await, rig.store().await, rig.store().await];
+    for (store, (dc, host)) in stores.iter().zip([("b", "h0"), ("a", "h1"), ("a", "h2")]) {
+        claim(&**store, dc, host).await.unwrap();
+    }
+
+    let holders = stores[0].holders().await.unwrap();
+
+    let listed: Vec<_> = holders.iter().map(|holder| (holder.dc.as_str(), holder.shard)).collect();
+    assert_eq!(listed, [("a", 0), ("a", 1), ("b", 0)]);
+}
+
 /// It is said to the store and to nobody else, so the store must pass it on.
 async fn a_store_says_the_timeout_that_it_was_told<R: Rig>() {
     let rig = R::new().await;
@@ -186,6 +212,8 @@ on_each! {
         a_holder_can_prove_it_until_somebody_else_has_it,
         every_claim_of_a_shard_has_a_generation_of_its_own,
         a_long_name_is_as_good_as_a_short_one,
+        names_that_differ_in_case_are_two_servers,
+        holders_are_listed_in_the_order_of_shards,
         a_store_says_the_timeout_that_it_was_told,
         what_is_given_back_can_be_taken_at_once_and_holders_are_listed,
     ]

@@ -1,12 +1,14 @@
 //! What a table promises beyond the suite: its key, its order, rows that others have locked, and a clock that jumps.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
+use shardine_kit::Hold;
 use shardine_kit::claim::Store;
 use tokio::time::timeout;
 
-use crate::rig::{Hands, Mariadb, Postgres, Rig, SHARDS, Sqlite, on_each, who};
+use crate::rig::{Hands, Mariadb, Postgres, Rig, SHARDS, Sqlite, on_each, who, within};
 
 /// kit A-40: the table itself keeps a shard from being there twice.
 async fn a_second_row_of_a_shard_is_refused<R: Hands>() {
@@ -53,6 +55,11 @@ async fn a_proof_is_written_down<R: Hands>() {
 
     let locked = rig.sql("SELECT count(*) FROM locks WHERE host = 'me' AND locked_time < last_ping").await.unwrap();
     assert_eq!(locked.trim(), "1");
+    let asked = rig.sql(&format!("SELECT {}", R::NOW)).await.unwrap();
+    assert_eq!(store.renew(&me, hold).await.unwrap(), Some(hold));
+    let between = format!("last_ping >= '{}' AND last_ping <= {}", asked.trim(), R::NOW);
+    let between = rig.sql(&format!("SELECT count(*) FROM locks WHERE host = 'me' AND {between}")).await.unwrap();
+    assert_eq!(between.trim(), "1", "neither older nor newer than the proof");
 }
 
 /// kit A-50: a jump of the database's clock by an hour, seen from the rows, which are all an hour older then.
@@ -81,8 +88,86 @@ async fn after_a_jump_of_the_clock_a_proof_wins_or_the_loss_is_seen<R: Hands>() 
     );
 }
 
+/// kit: whoever looks at a shard that nobody holds may be overtaken at any step before it has taken it. One of the two
+/// has it then, whether it takes a new one or makes its own anew.
+async fn a_free_shard_has_one_taker_wherever_two_meet<R: Hands>() {
+    let rig = R::new().await;
+    let stores = [rig.store().await, rig.store().await, rig.store().await, rig.store().await];
+    let [one, two, others @ ..] = stores;
+    let mut hold = one.claim(&who("a", "one")).await.unwrap().unwrap();
+    for (store, host) in others.iter().zip(["x", "y"]) {
+        store.claim(&who("a", host)).await.unwrap().unwrap();
+    }
+    let free = R::hour_before(R::NOW);
+
+    for is_proof in [true, false] {
+        for steps in 1.. {
+            rig.sql(&format!(
+                "UPDATE locks SET host = 'z', last_ping = {free} WHERE dc = 'a' AND shard = {}",
+                hold.shard
+            ))
+            .await
+            .unwrap();
+            let me = who("a", "one");
+            let mut taking = pin!(async {
+                match is_proof {
+                    true => one.renew(&me, hold).await,
+                    false => one.claim(&me).await,
+                }
+            });
+            let early = within(steps, taking.as_mut()).await;
+            let is_done = early.is_some();
+            let other = two.claim(&who("a", "two")).await.unwrap();
+            let mine = match early {
+                Some(mine) => mine,
+                None => taking.await,
+            };
+            let mine = mine.unwrap();
+            assert!(mine.is_some() != other.is_some(), "{mine:?} and {other:?} after {steps} steps, proof: {is_proof}");
+            let newest = mine.or(other).map_or(0, |hold| hold.generation);
+            hold = Hold { generation: newest, ..hold };
+            if is_done {
+                break;
+            }
+        }
+    }
+}
+
+/// A request that nobody waits for any more is left where it is, and the next one finds nothing of it.
+async fn a_request_that_is_given_up_spoils_nothing<R: Hands>() {
+    let rig = R::new().await;
+    let (store, me) = (rig.store().await, who("a", "me"));
+    let hold = store.claim(&me).await.unwrap().unwrap();
+
+    for steps in 1.. {
+        let is_done = within(steps, store.renew(&me, hold)).await.is_some();
+        let listed = store.holders().await.unwrap();
+
+        assert_eq!((listed.len(), store.renew(&me, hold).await.unwrap()), (1, Some(hold)), "after {steps} steps");
+        if is_done {
+            break;
+        }
+    }
+}
+
+/// Whoever was cut off has an error at most, and then another connection.
+async fn a_connection_that_was_cut_is_made_again<R: Hands>() {
+    let rig = R::new().await;
+    let (store, me) = (rig.store().await, who("a", "me"));
+    let hold = store.claim(&me).await.unwrap().unwrap();
+
+    for _ in 0..2 {
+        rig.sql(R::CUT).await.unwrap();
+        let _ = store.renew(&me, hold).await;
+        assert_eq!(store.renew(&me, hold).await.unwrap(), Some(hold));
+    }
+}
+
 on_each! {
     postgres: Postgres, mariadb: Mariadb, sqlite: Sqlite => [
+        a_free_shard_has_one_taker_wherever_two_meet,
+        a_request_that_is_given_up_spoils_nothing,
+        a_connection_that_was_cut_is_made_again,
         a_second_row_of_a_shard_is_refused,
         the_order_of_preference_is_kept,
         a_proof_is_written_down,
