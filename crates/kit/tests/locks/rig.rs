@@ -71,6 +71,10 @@ pub trait Hands: Rig {
     async fn prepares(store: &Self::Store, dc: &str) -> Result<(), Error>;
     /// An hour, taken from a time.
     fn hour_before(time: &str) -> String;
+    /// A time that was printed, or the moment of the database's clock before it.
+    fn literal(time: &str) -> String {
+        format!("'{time}'")
+    }
     /// The database's time, as rows have it.
     const NOW: &str;
     /// Ends the connections of all stores from the server's side.
@@ -234,7 +238,12 @@ impl Hands for Sqlite {
         format!("{time} - 3600000000")
     }
 
-    const NOW: &str = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
+    fn literal(time: &str) -> String {
+        format!("{time} - 1000")
+    }
+
+    // In milliseconds, as the shell has it, which may be older than the library and knows no `subsec`.
+    const NOW: &str = "(strftime('%s', 'now') * 1000000 + substr(strftime('%f', 'now'), 4) * 1000)";
     // There is no server that could.
     const CUT: &str = "SELECT 1";
 }

@@ -57,7 +57,7 @@ async fn a_proof_is_written_down<R: Hands>() {
     assert_eq!(locked.trim(), "1");
     let asked = rig.sql(&format!("SELECT {}", R::NOW)).await.unwrap();
     assert_eq!(store.renew(&me, hold).await.unwrap(), Some(hold));
-    let between = format!("last_ping >= '{}' AND last_ping <= {}", asked.trim(), R::NOW);
+    let between = format!("last_ping >= {} AND last_ping <= {}", R::literal(asked.trim()), R::NOW);
     let between = rig.sql(&format!("SELECT count(*) FROM locks WHERE host = 'me' AND {between}")).await.unwrap();
     assert_eq!(between.trim(), "1", "neither older nor newer than the proof");
 }
@@ -108,10 +108,10 @@ async fn a_free_shard_has_one_taker_wherever_two_meet<R: Hands>() {
             ))
             .await
             .unwrap();
-            let me = who("a", "one");
+            let (me, held) = (who("a", "one"), hold);
             let mut taking = pin!(async {
                 match is_proof {
-                    true => one.renew(&me, hold).await,
+                    true => one.renew(&me, held).await,
                     false => one.claim(&me).await,
                 }
             });
