@@ -1,11 +1,11 @@
 //! `coord`: coordination from the shell.
 
-mod guard;
+mod nodes;
+mod sessions;
+mod semaphores;
 mod hold;
 mod launch;
-mod nodes;
-mod semaphores;
-mod sessions;
+mod guard;
 mod show;
 
 use std::ffi::OsString;

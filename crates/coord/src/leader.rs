@@ -5,13 +5,13 @@
 //! hears what came of it. Whatever is said to clients leaves as messages. Deadlines are on the leader's own clock, which
 //! only runs forward; what they decide is decided by an entry.
 
-mod gathered;
 mod message;
-mod settle;
 mod streams;
+mod gathered;
+mod settle;
+mod watches;
 mod timers;
 mod units;
-mod watches;
 
 use std::collections::BTreeMap;
 

@@ -30,6 +30,10 @@ impl Hosts {
     /// HTTP/2 says it in the address, HTTP/1 in a header. Browsers always say it, so what says nothing is no browser.
     pub(crate) fn check(&self, request: &request::Parts) -> Result<(), Refusal> {
         let header = || request.headers.get(HOST)?.to_str().ok()?.parse().ok();
+        if request.headers.get_all(HOST).iter().nth(1).is_some() {
+            // Who stands in between may have looked at the other one.
+            return Err(Refusal::new(ErrorCode::BadRequest, "the header host stands there twice"));
+        }
         let is_named = request.uri.authority().is_some() || request.headers.contains_key(HOST);
         match request.uri.authority().cloned().or_else(header) {
             None if !is_named => Ok(()),
@@ -78,6 +82,16 @@ mod tests {
             assert!(!answers(listened, &[], "127.0.0.1.evil.com"), "{listened}");
             assert!(!answers(listened, &[], ""), "{listened}");
         }
+    }
+
+    #[test]
+    fn two_names_are_none() {
+        let hosts = Hosts::new("127.0.0.1:7480".parse().unwrap(), &[]);
+        let request = http::Request::get("/").header(HOST, "localhost:7480").header(HOST, "evil.com");
+
+        let refused = hosts.check(&request.body(()).unwrap().into_parts().0).unwrap_err();
+
+        assert_eq!(refused.code, ErrorCode::BadRequest);
     }
 
     #[test]

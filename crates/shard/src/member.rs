@@ -3,13 +3,14 @@
 //!
 //! Knows nothing of requests and answers: what an entry means, and who is told of it, is each replica's own ([`turn::Turn`]).
 
-mod cutting;
-pub(crate) mod deferred;
 mod machine;
 pub(crate) mod proposals;
 mod same;
 pub(crate) mod turn;
+pub(crate) mod proposals;
 mod writes;
+pub(crate) mod deferred;
+mod cutting;
 
 pub(crate) use same::as_members_do;
 use shardine_consensus::{Group, Keep, Message, Options as GroupOptions, Ready, Refused, Restored, Role, WhyRefused};

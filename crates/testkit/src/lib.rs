@@ -2,21 +2,21 @@
 //! and started again, and a small Redis client. Waits for events, never for a guessed time. Knows nothing of the inside of
 //! a server: everything here is what a user could do from a shell.
 
+mod shardine;
+mod cluster;
+pub mod process;
+mod port;
+mod dir;
+mod wait;
+pub mod resp;
+mod redis_server;
+pub mod sql_server;
+pub mod python;
+mod disk;
+mod network;
+pub mod namespace;
 mod certificate;
 pub mod chaos;
-mod cluster;
-mod dir;
-mod disk;
-pub mod namespace;
-mod network;
-mod port;
-pub mod process;
-pub mod python;
-mod redis_server;
-pub mod resp;
-mod shardine;
-pub mod sql_server;
-mod wait;
 
 pub use cluster::{Cluster, ClusterNode, Home};
 pub use dir::{Dir, target_dir, workspace_root};

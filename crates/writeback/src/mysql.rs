@@ -4,12 +4,12 @@
 //! connection is made. As for PostgreSQL, each connection has a small runtime of its own, so every wait has a limit.
 
 mod connection;
-mod fault;
-mod owner;
-mod read;
-mod schema;
 mod text;
+mod schema;
 mod write;
+mod read;
+mod owner;
+mod fault;
 
 use std::time::Duration;
 

@@ -4,13 +4,13 @@
 //! does. So every wait has a time limit, also when the server is stopped in the middle of a statement.
 
 mod connection;
-mod fault;
-mod owner;
-mod read;
-mod schema;
 mod secure;
 mod text;
+mod schema;
 mod write;
+mod read;
+mod owner;
+mod fault;
 
 use std::time::Duration;
 

@@ -3,14 +3,14 @@
 //! The library is part of the binary (3.54), so nothing here asks for its version. WAL lets reads and the one writer
 //! pass each other; `synchronous=FULL` makes a commit last through a power cut, because `Written` is a promise.
 
-mod fault;
-mod identity;
-mod owner;
+mod text;
+mod schema;
+mod write;
 mod read;
 mod scan;
-mod schema;
-mod text;
-mod write;
+mod identity;
+mod owner;
+mod fault;
 
 #[cfg(test)]
 mod tests;
