@@ -159,7 +159,10 @@ fn deepest(status: &Status) -> String {
 fn hint(code: ErrorCode) -> (&'static str, &'static str) {
     match code {
         ErrorCode::NotFound => ("nothing is stored there, or it was deleted", "shardine scan TABLE"),
-        ErrorCode::Exists => ("somebody made it before", "shardine get KEY, or set instead of insert"),
+        ErrorCode::Exists => (
+            "somebody made it before",
+            "shardine get KEY (of a table: shardine table show NAME), or set instead of insert",
+        ),
         ErrorCode::VersionMismatch => ("somebody changed it since", "read it again and decide anew"),
         ErrorCode::CasMismatch => ("somebody changed it since", "shardine get KEY"),
         ErrorCode::Overflow => ("the result does not fit the field's type", "a smaller amount, or another type"),

@@ -90,11 +90,8 @@ fn code(status: &Status) -> (&str, Code) {
 async fn a_reply_that_is_too_long_says_so_by_its_code() {
     let Door { mut records, .. } = with_users().await;
     let photo = |key: &str| {
-        let fields = vec![v1::Field {
-            name: "photo".into(),
-            value: value(Kind::Blob(vec![7; 21 << 20].into())),
-            raw_name: vec![],
-        }];
+        let fields =
+            vec![v1::Field { name: "photo".into(), value: value(Kind::Blob(vec![7; 21 << 20])), raw_name: vec![] }];
         v1::SetRequest { row: row(key), fields, ..Default::default() }
     };
     records.set(photo("a")).await.unwrap();

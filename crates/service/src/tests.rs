@@ -79,7 +79,7 @@ async fn a_record_shows_defaults_for_what_was_never_set() {
 #[tokio::test]
 async fn many_reads_of_large_records_end_at_the_limit_of_a_reply() {
     let (_, record_service) = record_service().await;
-    let large = order("large", Deed::Set(named("name", Value::Str("x".repeat(30 << 20).into()))));
+    let large = order("large", Deed::Set(named("name", Value::Str("x".repeat(30 << 20)))));
     record_service.change(large, Delivery::default(), soon()).await.unwrap();
     record_service
         .change(order("small", Deed::Set(named("age", Value::Int(1)))), Delivery::default(), soon())
