@@ -145,7 +145,7 @@ impl Hands for Postgres {
     }
 
     const NOW: &str = "clock_timestamp()";
-    const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+    const CUT: &str = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity \
                        WHERE datname = current_database() AND pid <> pg_backend_pid()";
 }
 
