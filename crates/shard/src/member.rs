@@ -4,7 +4,6 @@
 //! Knows nothing of requests and answers: what an entry means, and who is told of it, is each replica's own ([`turn::Turn`]).
 
 mod machine;
-pub(crate) mod proposals;
 mod same;
 pub(crate) mod turn;
 pub(crate) mod proposals;
