@@ -45,6 +45,7 @@ pub struct File {
     pub connections_max: Option<usize>,
     pub snapshot_log_bytes: Option<Size>,
     pub memory_max: Option<Size>,
+    pub checksum_every: Option<u64>,
     pub flush_timeout: Option<u64>,
     pub coord_groups: Option<u32>,
     pub log_format: Option<LogFormat>,
@@ -110,7 +111,7 @@ impl AccessEntry {
     }
 }
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "data",
     "redis",
     "grpc",
@@ -124,6 +125,7 @@ const KEYS: [&str; 17] = [
     "connections_max",
     "snapshot_log_bytes",
     "memory_max",
+    "checksum_every",
     "flush_timeout",
     "coord_groups",
     "log_format",

@@ -110,6 +110,7 @@ impl NodeChild {
         for (flag, value) in [
             ("--snapshot-log-bytes", options.snapshot_log_bytes),
             ("--memory-max", options.memory_max),
+            ("--checksum-every", options.checksum_every.as_secs()),
             ("--flush-timeout", options.flush_timeout.as_secs()),
             ("--connections-max", options.connections_max as u64),
         ] {

@@ -86,6 +86,9 @@ pub struct NodeArgs {
     /// Records in memory, as 20MB or 2GiB; above, records that SQL has are evicted [default: no limit]
     #[arg(long, value_name = "SIZE")]
     memory_max: Option<Size>,
+    /// How often replicas of a shard are compared, in seconds; 0 is never [default: 600]
+    #[arg(long, value_name = "SECONDS")]
+    checksum_every: Option<u64>,
     /// How long a clean stop waits for SQL to take what it lacks [default: 10]
     #[arg(long, value_name = "SECONDS")]
     flush_timeout: Option<u64>,
@@ -210,6 +213,7 @@ fn options(args: NodeArgs, file: File) -> Result<UpOptions, Complaint> {
         snapshot_log_bytes: bytes(args.snapshot_log_bytes.or(file.snapshot_log_bytes))
             .unwrap_or(default.snapshot_log_bytes),
         memory_max: bytes(args.memory_max.or(file.memory_max)).unwrap_or(default.memory_max),
+        checksum_every: args.checksum_every.or(file.checksum_every).map_or(default.checksum_every, Duration::from_secs),
         flush_timeout: args.flush_timeout.or(file.flush_timeout).map_or(default.flush_timeout, flush_time),
         cluster: None,
     })

@@ -28,6 +28,13 @@ const TAG_SNAPSHOT: u8 = 9;
 const TAG_TIMEOUT_NOW: u8 = 10;
 const TAG_INQUIRY: u8 = 11;
 const TAG_EXCLUDED: u8 = 12;
+const TAG_SUM: u8 = 13;
+
+/// What an answer to entries says.
+const TAKEN: u8 = 0;
+const REJECTED: u8 = 1;
+/// The sender wants a snapshot that reaches at least as far as it says, though it needs no entries.
+const WANTS_SNAPSHOT: u8 = 2;
 
 /// What raft-rs writes into a call for votes that a leader has asked for.
 const CAMPAIGN_TRANSFER: &[u8] = b"CampaignTransfer";
@@ -77,6 +84,7 @@ impl Message {
             Body::Raft(raft) => raft.kind.tag(),
             Body::Inquiry { .. } => TAG_INQUIRY,
             Body::Excluded { .. } => TAG_EXCLUDED,
+            Body::Sum { .. } => TAG_SUM,
         };
         out.extend([FORM, tag]);
         put_varint(out, self.from().0);
@@ -84,6 +92,10 @@ impl Message {
         match &self.0 {
             Body::Raft(raft) => raft.encode(out),
             Body::Inquiry { conf_index, .. } | Body::Excluded { conf_index, .. } => put_varint(out, *conf_index),
+            Body::Sum { index, sum, .. } => {
+                put_varint(out, *index);
+                out.extend_from_slice(&sum.to_le_bytes());
+            }
         }
     }
 
@@ -98,6 +110,11 @@ impl Message {
         let body = match tag {
             TAG_INQUIRY => Body::Inquiry { from, to, conf_index: number(&mut reader, "conf index")? },
             TAG_EXCLUDED => Body::Excluded { from, to, conf_index: number(&mut reader, "conf index")? },
+            TAG_SUM => {
+                let index = number(&mut reader, "index of a mark")?;
+                let sum = reader.take(16, "sum")?.try_into().expect("take returned sixteen bytes");
+                Body::Sum { from, to, index, sum: u128::from_le_bytes(sum) }
+            }
             _ => {
                 let kind = Kind::of_tag(tag).ok_or(unknown("message", u64::from(tag)))?;
                 Body::Raft(RaftMessage::decode(kind, (from, to), &mut reader)?)
@@ -124,10 +141,17 @@ impl RaftMessage {
             Kind::AppendResponse => {
                 put_varint(out, inner.index);
                 put_varint(out, inner.commit);
-                out.push(u8::from(inner.reject));
+                out.push(match (inner.reject, inner.request_snapshot) {
+                    (false, _) => TAKEN,
+                    (true, 0) => REJECTED,
+                    (true, _) => WANTS_SNAPSHOT,
+                });
                 if inner.reject {
                     put_varint(out, inner.reject_hint);
                     put_varint(out, inner.log_term);
+                    if inner.request_snapshot > 0 {
+                        put_varint(out, inner.request_snapshot);
+                    }
                 }
             }
             Kind::Vote | Kind::PreVote => {
@@ -183,10 +207,20 @@ impl RaftMessage {
             Kind::AppendResponse => {
                 inner.index = number(reader, "index")?;
                 inner.commit = number(reader, "commit")?;
-                inner.reject = flag(reader, "reject")?;
+                let says = reader.u8("reject")?;
+                if says > WANTS_SNAPSHOT {
+                    return Err(unknown("reject", u64::from(says)));
+                }
+                inner.reject = says != TAKEN;
                 if inner.reject {
                     inner.reject_hint = number(reader, "reject hint")?;
                     inner.log_term = number(reader, "log term")?;
+                }
+                if says == WANTS_SNAPSHOT {
+                    inner.request_snapshot = match number(reader, "index of a wished snapshot")? {
+                        0 => return Err(unknown("index of a wished snapshot", 0)),
+                        index => index,
+                    };
                 }
             }
             Kind::Vote | Kind::PreVote => {

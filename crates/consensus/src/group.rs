@@ -9,7 +9,7 @@ use shardine_model::ReplicaId;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, SnapshotMeta};
 
 use crate::membership::{Members, conf_state};
-use crate::message::{Body, Kind, Message, RaftMessage, Stamps};
+use crate::message::{Body, Kind, Message, RaftMessage, Stamps, Told};
 use crate::rest::Rest;
 use crate::window::{Keep, Window};
 
@@ -114,7 +114,11 @@ pub struct Group {
     /// Up to here the disk said at the start that the log is committed.
     known_at_start: u64,
     /// Messages that raft-rs does not know, for the next [`Ready`].
-    outbox: Vec<Message>,
+    pub(crate) outbox: Vec<Message>,
+    /// What others have told of their states.
+    pub(crate) told: Vec<Told>,
+    /// What this replica has of the state is not to be trusted, and since which term it asks for another.
+    pub(crate) aside: Option<u64>,
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<crate::mutant::Mutant>,
 }
@@ -160,6 +164,8 @@ impl Group {
             rest: Rest::default(),
             known_at_start: commit,
             outbox: Vec::new(),
+            told: Vec::new(),
+            aside: None,
             #[cfg(feature = "mutants")]
             mutant: None,
         };
@@ -208,7 +214,10 @@ impl Group {
             return;
         }
         self.settle_down();
-        self.node.tick();
+        if self.may_tick() {
+            self.node.tick();
+        }
+        self.ask_for_rebuilding();
         self.give_up_on_snapshots();
         self.inquire();
         self.settle_timeout();
@@ -228,6 +237,7 @@ impl Group {
                 self.turn_away(from, conf_index);
             }
             Body::Excluded { conf_index, .. } => self.hear_removed(conf_index),
+            Body::Sum { from, index, sum, .. } => self.hear_sum(Told { by: from, index, sum }),
         }
         self.settle_timeout();
     }
@@ -244,7 +254,12 @@ impl Group {
         if kind == Kind::Snapshot {
             self.arriving = Some((inner.get_snapshot().get_metadata().index, conf_index));
         }
+        self.renew_wish(inner.term);
+        let taken = (kind == Kind::AppendResponse && !inner.reject).then_some((inner.from, inner.index));
         let _ = self.node.step(inner);
+        if let Some((from, index)) = taken {
+            self.notice_installed(from, index);
+        }
     }
 
     /// Whether raft-rs can take the message. It ends the process over some that no honest peer sends.
@@ -256,7 +271,7 @@ impl Group {
             Kind::Heartbeat => message.commit <= self.last_index(),
             Kind::AppendResponse => message.index <= self.last_index() || self.role() != Role::Leader,
             // The invitation to take over would make it stand for election (see `tick`).
-            Kind::TimeoutNow => self.installing.is_none(),
+            Kind::TimeoutNow => self.installing.is_none() && self.aside.is_none(),
             Kind::Vote
             | Kind::VoteResponse
             | Kind::PreVote
@@ -340,6 +355,7 @@ impl Group {
             self.node.mut_store().restart_at(meta.index, meta.term, state);
             self.members.note(self.options.id, meta.membership.clone(), meta.conf_index);
             self.installing = Some((ready.number(), meta.index));
+            self.aside = None;
         }
         if let Some(hard_state) = ready.hs() {
             self.node.mut_store().hard_state = hard_state.clone();
@@ -441,6 +457,9 @@ impl Group {
             raft.term,
             role,
         ];
+        if self.aside.is_some() {
+            return raft.set_randomized_election_timeout(2 * ELECTION_TICKS - 1);
+        }
         let draw = parts.iter().fold(0x9e37_79b9_7f4a_7c15, |mixed, part| mix(mixed ^ part));
         raft.set_randomized_election_timeout(ELECTION_TICKS + (draw % ELECTION_TICKS as u64) as usize);
     }

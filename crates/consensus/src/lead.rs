@@ -32,7 +32,8 @@ impl Group {
         // Refused also while a membership change is to be applied; then the next timeout does it. raft-rs asks only its own timer
         // whether it has a vote: others would vote for one that learns, and one that has nothing is a majority of nobody.
         let raft = &self.node.raft;
-        if self.installing.is_none() && raft.promotable() && raft.state != StateRole::Candidate {
+        if self.installing.is_none() && self.aside.is_none() && raft.promotable() && raft.state != StateRole::Candidate
+        {
             let _ = self.node.campaign();
         }
         self.settle_timeout();
@@ -83,7 +84,11 @@ impl Group {
 
     /// This leader has no vote any more. raft-rs would let it lead on, and end the process over the next entry that it writes.
     pub(crate) fn leave_lead(&mut self) {
-        let heir = self.heirs().first().copied();
+        self.resign(self.heirs().first().copied());
+    }
+
+    /// Leads no more, at once, and asks somebody to stand for election.
+    pub(crate) fn resign(&mut self, heir: Option<ReplicaId>) {
         let raft = &mut self.node.raft;
         if let Some(heir) = heir {
             raft.send_timeout_now(heir.0);

@@ -12,6 +12,7 @@ mod codec;
 
 mod membership;
 mod lead;
+mod aside;
 mod rest;
 mod progress;
 mod snapshot;
@@ -21,7 +22,7 @@ mod mutant;
 pub use group::{Group, Options, Proposed, ReadDone, Ready, Refused, Restored, Role, WhyRefused};
 pub use lead::{Pulse, TransferRefused};
 pub use membership::{ChangeRefused, MembershipChange, Removed, Step};
-pub use message::{Message, Stamps};
+pub use message::{Message, Stamps, Told};
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use progress::{Progress, ProgressState};

@@ -4,6 +4,9 @@
 use bytes::Bytes;
 use raft::eraftpb::{self, MessageType};
 use shardine_model::ReplicaId;
+use shardine_model::log::SnapshotMeta;
+
+use crate::membership::membership;
 
 /// A message of one replica to another.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +32,21 @@ pub(crate) enum Body {
         to: ReplicaId,
         conf_index: u64,
     },
+    /// What the sender has found at a mark ([`Told`]).
+    Sum {
+        from: ReplicaId,
+        to: ReplicaId,
+        index: u64,
+        sum: u128,
+    },
+}
+
+/// The sum of a replica's state as it was after the entry at this index (`shardine_model::checksum`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub by: ReplicaId,
+    pub index: u64,
+    pub sum: u128,
 }
 
 /// A message of raft-rs, of a kind that is spoken here, and what raft-rs has no place for.
@@ -124,7 +142,7 @@ impl Message {
     pub fn from(&self) -> ReplicaId {
         match &self.0 {
             Body::Raft(raft) => ReplicaId(raft.inner.from),
-            Body::Inquiry { from, .. } | Body::Excluded { from, .. } => *from,
+            Body::Inquiry { from, .. } | Body::Excluded { from, .. } | Body::Sum { from, .. } => *from,
         }
     }
 
@@ -132,7 +150,7 @@ impl Message {
     pub fn to(&self) -> ReplicaId {
         match &self.0 {
             Body::Raft(raft) => ReplicaId(raft.inner.to),
-            Body::Inquiry { to, .. } | Body::Excluded { to, .. } => *to,
+            Body::Inquiry { to, .. } | Body::Excluded { to, .. } | Body::Sum { to, .. } => *to,
         }
     }
 
@@ -141,7 +159,7 @@ impl Message {
     pub fn term(&self) -> u64 {
         match &self.0 {
             Body::Raft(raft) => raft.inner.term,
-            Body::Inquiry { .. } | Body::Excluded { .. } => 0,
+            Body::Inquiry { .. } | Body::Excluded { .. } | Body::Sum { .. } => 0,
         }
     }
 
@@ -150,7 +168,7 @@ impl Message {
     pub fn committed(&self) -> Option<u64> {
         match &self.0 {
             Body::Raft(raft) => Some(raft.committed).filter(|committed| *committed > 0),
-            Body::Inquiry { .. } | Body::Excluded { .. } => None,
+            Body::Inquiry { .. } | Body::Excluded { .. } | Body::Sum { .. } => None,
         }
     }
 
@@ -159,7 +177,7 @@ impl Message {
     pub fn stamps(&self) -> Stamps {
         match &self.0 {
             Body::Raft(raft) => raft.stamps,
-            Body::Inquiry { .. } | Body::Excluded { .. } => Stamps::default(),
+            Body::Inquiry { .. } | Body::Excluded { .. } | Body::Sum { .. } => Stamps::default(),
         }
     }
 
@@ -175,16 +193,25 @@ impl Message {
         matches!(&self.0, Body::Raft(RaftMessage { kind: Kind::Snapshot, .. }))
     }
 
-    /// Takes the snapshot out of a message that carries one, for a way of its own.
+    /// Where the snapshot stands of which it tells, if it does. Its content takes a way of its own.
     #[must_use]
-    pub fn take_snapshot_data(&mut self) -> Bytes {
-        match &mut self.0 {
-            Body::Raft(raft) if raft.kind == Kind::Snapshot => std::mem::take(&mut raft.inner.mut_snapshot().data),
-            Body::Raft(_) | Body::Inquiry { .. } | Body::Excluded { .. } => Bytes::new(),
+    pub fn snapshot(&self) -> Option<SnapshotMeta> {
+        let Body::Raft(raft) = &self.0 else { return None };
+        if raft.kind != Kind::Snapshot {
+            return None;
         }
+        let meta = raft.inner.get_snapshot().get_metadata();
+        let membership = membership(meta.get_conf_state());
+        Some(SnapshotMeta { index: meta.index, term: meta.term, membership, conf_index: raft.conf_index })
     }
 
-    /// Puts back what [`Message::take_snapshot_data`] took.
+    /// Whether the content is in it.
+    #[must_use]
+    pub fn has_snapshot_data(&self) -> bool {
+        matches!(&self.0, Body::Raft(raft) if !raft.inner.get_snapshot().data.is_empty())
+    }
+
+    /// Puts the content of a small snapshot into the message itself, each chunk with its length before it.
     pub fn set_snapshot_data(&mut self, data: Bytes) {
         if let Body::Raft(raft) = &mut self.0 {
             raft.inner.mut_snapshot().data = data;
@@ -207,6 +234,7 @@ impl Message {
             ),
             Body::Inquiry { from, to, conf_index } => format!("Inquiry {}->{} i{conf_index}", from.0, to.0),
             Body::Excluded { from, to, conf_index } => format!("Excluded {}->{} i{conf_index}", from.0, to.0),
+            Body::Sum { from, to, index, .. } => format!("Sum {}->{} i{index}", from.0, to.0),
         }
     }
 }

@@ -21,7 +21,8 @@ impl Group {
         self.node.store().snapshot_wanted.take()
     }
 
-    /// Gives a snapshot to be sent to whoever needs it.
+    /// Gives a snapshot to be sent to whoever needs it. No content where whoever sends the message has it from elsewhere
+    /// ([`crate::Message::snapshot`]).
     pub fn offer_snapshot(&mut self, meta: &SnapshotMeta, data: Bytes) {
         let mut snapshot = Snapshot::default();
         snapshot.mut_metadata().index = meta.index;
@@ -37,6 +38,16 @@ impl Group {
     pub fn report_snapshot(&mut self, to: ReplicaId, arrived: bool) {
         let status = if arrived { raft::SnapshotStatus::Finish } else { raft::SnapshotStatus::Failure };
         self.node.report_snapshot(to.0, status);
+    }
+
+    /// A follower has answered that it has everything up to an index. raft-rs goes on with one that has a snapshot only if it has more
+    /// than before; one that has asked for it had all of the log already.
+    pub(crate) fn notice_installed(&mut self, from: u64, index: u64) {
+        let progress = self.node.raft.prs().get(from);
+        let waits = progress.is_some_and(|one| one.state == ProgressState::Snapshot && one.pending_snapshot <= index);
+        if waits && self.role() == Role::Leader {
+            self.report_snapshot(ReplicaId(from), true);
+        }
     }
 
     /// A message may be lost, and raft-rs sends nothing else to a follower that it believes to be busy with a snapshot.

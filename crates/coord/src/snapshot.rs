@@ -9,6 +9,7 @@
 mod progress;
 mod form;
 mod restore;
+mod summing;
 
 use std::collections::{BTreeMap, VecDeque};
 

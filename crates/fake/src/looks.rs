@@ -41,6 +41,7 @@ impl FakeShard {
                 sessions: 4,
                 ..CoordStatus::default()
             }],
+            differences: Vec::new(),
             counters: vec![("commands", self.executed)],
         }
     }

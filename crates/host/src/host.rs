@@ -48,6 +48,8 @@ pub struct Host<R: GroupReplica> {
     /// Seats whose replicas have stopped, for the owner to tell.
     pub stopped: Vec<SeatId>,
     cut_bytes: usize,
+    /// How often leaders look for replicas that have parted; 0 means never.
+    compare_every_ms: u64,
     pub(crate) suspicions: Suspicions,
     pub(crate) handover: Option<HandOver>,
     /// Since when the batch is on its way to the disk that is.
@@ -71,6 +73,7 @@ impl<R: GroupReplica> Default for Host<R> {
             parts: Vec::new(),
             stopped: Vec::new(),
             cut_bytes: CUT_BYTES,
+            compare_every_ms: 0,
             suspicions: Suspicions::default(),
             handover: None,
             writing_since_ms: None,
@@ -85,8 +88,17 @@ impl<R: GroupReplica> Host<R> {
         Self { cut_bytes, ..self }
     }
 
+    /// With replicas that are compared with the others so often, where they lead.
+    #[must_use]
+    pub fn comparing_every(self, compare_every_ms: u64) -> Self {
+        Self { compare_every_ms, ..self }
+    }
+
     /// Gives a replica its seat, or notes why there is none.
-    pub fn add(&mut self, shard: ShardId, replica_id: ReplicaId, replica: Result<R, String>) -> SeatId {
+    pub fn add(&mut self, shard: ShardId, replica_id: ReplicaId, mut replica: Result<R, String>) -> SeatId {
+        if let Ok(replica) = &mut replica {
+            replica.compare_every(self.compare_every_ms);
+        }
         let id = self.seats.add(shard, replica_id, replica);
         self.touch(id);
         id
@@ -100,6 +112,9 @@ impl<R: GroupReplica> Host<R> {
             self.due.remove(&(due_ms, id));
         }
         self.suspicions.forget(id);
+        // Pieces that were cut may be on their way already; nothing comes behind them.
+        let (shard, replica) = (seat.shard, seat.replica_id);
+        self.parts.push(Part { seat: id, shard, replica, part: SnapshotPart::Abandon });
         self.log.push_quietly(LogOp::Remove { shard: seat.shard, replica: seat.replica_id });
         self.log.hurry();
         Some(seat)
@@ -255,6 +270,14 @@ impl<R: GroupReplica> Host<R> {
         }
         if self.seats.get(id).is_some_and(|seat| seat.replica_id == message.to()) {
             self.act(id, |replica, actions| replica.step(message, actions));
+        }
+    }
+
+    /// Takes a leader's snapshot, with what its content was made into.
+    pub fn step_snapshot(&mut self, shard: ShardId, message: Message, machine: R::Machine) {
+        let Some(id) = self.seats.of_shard(shard) else { return };
+        if self.seats.get(id).is_some_and(|seat| seat.replica_id == message.to()) {
+            self.act(id, |replica, actions| replica.step_snapshot(message, machine, actions));
         }
     }
 

@@ -2,12 +2,14 @@
 
 use shardine_model::{ReplicaId, ShardId};
 use shardine_shard::{
-    ChangeRefused, Group, MembershipChange, Message, Persist, Replica, Role, SnapshotPart, Time, TransferRefused,
-    coord, meta,
+    ChangeRefused, Checks, Group, MembershipChange, Message, Persist, Replica, Role, SnapshotPart, Time,
+    TransferRefused, coord, meta,
 };
 
 pub trait GroupReplica {
     type Actions: Default;
+    /// What a snapshot is made into.
+    type Machine;
 
     fn shard(&self) -> ShardId;
     fn id(&self) -> ReplicaId;
@@ -31,6 +33,8 @@ pub trait GroupReplica {
     /// Proposes a change of members.
     fn change_members(&mut self, change: &MembershipChange, actions: &mut Self::Actions) -> Result<(), ChangeRefused>;
     fn step(&mut self, message: Message, actions: &mut Self::Actions);
+    /// The same for a leader's snapshot, with what its content was made into.
+    fn step_snapshot(&mut self, message: Message, machine: Self::Machine, actions: &mut Self::Actions);
     /// This log write, and all before it, is on disk.
     fn persisted(&mut self, number: u64, actions: &mut Self::Actions);
 
@@ -52,6 +56,12 @@ pub trait GroupReplica {
 
     /// It was removed, and is about to go: whoever waits for something is told.
     fn retire(&mut self, actions: &mut Self::Actions);
+    /// Has it, where it leads, look for replicas that have parted from the others so often; 0 means never.
+    fn compare_every(&mut self, _every_ms: u64) {}
+    /// What that has come to.
+    fn checks(&self) -> Checks {
+        Checks::default()
+    }
     /// Its part in its group.
     fn group(&self) -> &Group;
     /// Who is believed to lead.
@@ -112,12 +122,24 @@ macro_rules! as_the_replica_does {
             Self::retire(self, actions);
         }
 
+        fn compare_every(&mut self, every_ms: u64) {
+            Self::compare_every(self, every_ms);
+        }
+
+        fn checks(&self) -> Checks {
+            Self::checks(self)
+        }
+
         fn group(&self) -> &Group {
             Self::group(self)
         }
 
         fn step(&mut self, message: Message, actions: &mut Self::Actions) {
             Self::step(self, message, actions);
+        }
+
+        fn step_snapshot(&mut self, message: Message, machine: Self::Machine, actions: &mut Self::Actions) {
+            Self::step_snapshot(self, message, machine, actions);
         }
 
         fn persisted(&mut self, number: u64, actions: &mut Self::Actions) {
@@ -202,6 +224,7 @@ macro_rules! as_the_replica_does {
 
 impl GroupReplica for Replica {
     type Actions = shardine_shard::Actions;
+    type Machine = shardine_shard::Records;
 
     as_the_replica_does!();
 
@@ -240,6 +263,7 @@ impl GroupReplica for Replica {
 
 impl GroupReplica for coord::Replica {
     type Actions = coord::Actions;
+    type Machine = coord::Coord;
 
     as_the_replica_does!();
 
@@ -264,6 +288,7 @@ impl GroupReplica for coord::Replica {
 
 impl GroupReplica for meta::Replica {
     type Actions = meta::Actions;
+    type Machine = meta::Meta;
 
     as_the_replica_does!();
 

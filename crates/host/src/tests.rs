@@ -61,6 +61,7 @@ impl Memory {
 
 impl GroupReplica for Memory {
     type Actions = Actions;
+    type Machine = ();
 
     fn shard(&self) -> ShardId {
         self.shard
@@ -113,6 +114,7 @@ impl GroupReplica for Memory {
     }
 
     fn step(&mut self, _: Message, _: &mut Actions) {}
+    fn step_snapshot(&mut self, _: Message, (): (), _: &mut Actions) {}
     fn persisted(&mut self, number: u64, _: &mut Actions) {
         self.persisted.push(number);
     }

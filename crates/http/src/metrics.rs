@@ -72,7 +72,7 @@ const TABLE_COUNTERS: [Gauge<TableWriteback>; 2] = [
 ];
 
 /// Counters of the engine: its name for one, ours with labels, and what it says.
-const COUNTERS: [(&str, &str, &str, &str); 19] = [
+const COUNTERS: [(&str, &str, &str, &str); 22] = [
     ("reads", "shardine_reads_total", "", "Rows asked of memory by the Redis door."),
     ("read_hits", "shardine_read_hits_total", "", "Of these, live records found in memory."),
     (
@@ -92,6 +92,19 @@ const COUNTERS: [(&str, &str, &str, &str); 19] = [
         "shardine_snapshots_failed_total",
         "",
         "Snapshots that could not be written, and are tried again.",
+    ),
+    (
+        "replicas_agreed",
+        "shardine_replicas_agreed_total",
+        "",
+        "Comparisons in which a replica here agreed with a majority.",
+    ),
+    ("replicas_differed", "shardine_replicas_differed_total", "", "Those in which it differed, and was rebuilt."),
+    (
+        "replicas_undecided",
+        "shardine_replicas_undecided_total",
+        "",
+        "Comparisons led here in which replicas differed and no majority agreed.",
     ),
     ("evictions_memory", "shardine_evictions_total", "{reason=\"memory\"}", "Records that left memory, by the reason."),
     ("evictions_kick", "shardine_evictions_total", "{reason=\"kick\"}", "Records that left memory, by the reason."),

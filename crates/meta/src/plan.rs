@@ -103,6 +103,10 @@ impl<'a> Planner<'a> {
         let candidates = self.candidates(&kept, &learning);
         let wanted = self.wanted_voters(group.shard.kind()).max(if loses_voters { 1 } else { kept.len() });
         let possible = wanted.min(kept.len() + candidates.len() + leaving.len());
+        // Whoever is silent may come back, and take the place; until then two of three are more than one.
+        if loses_voters && possible < wanted {
+            return None;
+        }
         // An even number survives no more than the odd one below it.
         let count =
             if loses_voters || possible > kept.len() { possible - usize::from(possible % 2 == 0) } else { kept.len() };

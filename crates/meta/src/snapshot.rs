@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use shardine_model::checksum::{Sum, Summing};
 use shardine_model::codec::{Reader, put_varint};
 use shardine_model::stream::{Assembler, Chunks, Item, SnapshotError, put_end, put_item};
 use shardine_model::{GroupKind, ReplicaId, ShardId};
@@ -47,6 +48,17 @@ impl Meta {
             self.cut = None;
         }
         chunk
+    }
+
+    /// Gives up a cut; the next one begins anew.
+    pub fn abandon_cut(&mut self) {
+        self.cut = None;
+    }
+
+    /// For the chunks of a cut.
+    #[must_use]
+    pub fn summing() -> Box<dyn Summing> {
+        Box::new(MetaSum { stream: Assembler::new(GroupKind::Meta), sum: Sum::default() })
     }
 
     fn new_cut(&self) -> Cut {
@@ -103,6 +115,28 @@ impl Meta {
         meta.map.given = last.replicas.iter().map(|(shard, last)| (*shard, ReplicaId(*last))).collect();
         meta.last = last;
         Ok(meta)
+    }
+}
+
+/// The sum of a state, from the stream of a cut, whose items are the same on every replica.
+#[derive(Debug)]
+struct MetaSum {
+    stream: Assembler,
+    sum: Sum,
+}
+
+impl Summing for MetaSum {
+    fn push(&mut self, chunk: &[u8]) -> Result<(), SnapshotError> {
+        let Self { stream, sum } = self;
+        stream.push(chunk, |item| {
+            sum.add(&[&[item.tag], &*item.content].concat());
+            Ok(())
+        })
+    }
+
+    fn finish(self: Box<Self>) -> Result<Sum, SnapshotError> {
+        self.stream.finish()?;
+        Ok(self.sum)
     }
 }
 

@@ -26,8 +26,10 @@ pub mod reply;
 pub mod error;
 
 pub mod entry;
+pub mod group_entry;
 pub mod log;
 pub mod stream;
+pub mod checksum;
 pub mod codec;
 
 pub mod limits;

@@ -13,6 +13,7 @@ mod sections;
 mod segments;
 mod large;
 mod restore;
+mod summing;
 
 pub(crate) use cut::Cut;
 pub use cut::CutStep;

@@ -180,8 +180,14 @@ pub fn join(map: &ClusterMap, mut own: EngineStatus, others: Vec<(NodeId, Heard)
     own.coordination = groups.collect();
     let dirty = own.shards.iter().map(|shard| shard.dirty).sum();
     own.writeback = join_writeback(told.values().filter_map(|status| status.writeback.clone()), dirty);
+    own.differences = told.iter().flat_map(|(node, status)| differences(map, *node, status)).collect();
     own.nodes = nodes(map, &own, &told, &state_of);
     own
+}
+
+fn differences(map: &ClusterMap, node: NodeId, status: &EngineStatus) -> Vec<String> {
+    let name = map.node(node).map_or("", |entry| &entry.name);
+    status.differences.iter().map(|sentence| format!("node {name}: {sentence}")).collect()
 }
 
 fn nodes(

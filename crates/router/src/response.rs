@@ -103,6 +103,8 @@ pub struct EngineStatus {
     pub nodes: Vec<NodeStatus>,
     /// Coordination groups.
     pub coordination: Vec<CoordStatus>,
+    /// What is known of replicas that differ from others of their group, in sentences.
+    pub differences: Vec<String>,
     /// Counters since start, by name, for `INFO` and `/metrics`.
     pub counters: Vec<(&'static str, u64)>,
     /// How long things took since start, for `/metrics`.

@@ -14,11 +14,10 @@ use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use shardine_host::Host;
 use shardine_model::{ErrorCode, NodeId, Refusal as MapRefusal, ShardId};
 use shardine_router::{CoordLook, CoordStatus, Response};
 use shardine_shard::Message;
-use shardine_shard::coord::{Ask, NodeCall, NodeReply, Opening, Path, StreamId, Ticket};
+use shardine_shard::coord::{Ask, Coord, NodeCall, NodeReply, Opening, Path, StreamId, Ticket};
 use shardine_shard::meta::{Command, Reply};
 use shardine_store::Storage;
 use shardine_ydb::{CoordEngine, Hear, Purpose};
@@ -70,6 +69,8 @@ pub(crate) enum CoordMessage {
     SnapshotNow(ShardId),
     /// A peer's message for a group.
     Step(ShardId, Message),
+    /// A leader's snapshot for a group, with what its content was made into.
+    Install(ShardId, Message, Box<Coord>),
     /// What the other nodes say of themselves.
     Peer(PeerNews),
     /// A new map.
@@ -106,7 +107,7 @@ impl Coordination {
         clock: Clock,
         exchange: Arc<Exchange>,
     ) -> anyhow::Result<Self> {
-        let mut host = Host::default();
+        let mut host = exchange.differences.host();
         for local in groups.iter().filter_map(|&group| topology.local(group)) {
             host.add(local.shard, local.replica, group::restore(&local, &storage, incarnation));
         }
@@ -179,6 +180,10 @@ impl Window {
 
     pub fn step(&self, group: ShardId, message: Message) {
         let _ = self.messages.send(CoordMessage::Step(group, message));
+    }
+
+    pub fn step_snapshot(&self, group: ShardId, message: Message, coord: Box<Coord>) {
+        let _ = self.messages.send(CoordMessage::Install(group, message, coord));
     }
 
     pub fn turn_to(&self, sheet: Arc<Sheet>) {

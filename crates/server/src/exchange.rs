@@ -25,10 +25,11 @@ use crate::baseline::Baseline;
 use crate::catalogue::SharedCatalogue;
 use crate::clock::Clock;
 use crate::coord::Window;
+use crate::differences::Differences;
 use crate::lane::PASSED_KEEP_MS;
 use crate::lane_message::{Inbox, LaneMessage, LaneStatus, Respond, ShardDone};
 use crate::meta::{MetaHandle, OnReply};
-use crate::peers::{Board, ControlHandle, ControlMessage};
+use crate::peers::{Board, ControlHandle, ControlMessage, Prepared};
 use crate::schema_manager::SchemaRequest;
 
 /// Shared by lanes and doors.
@@ -44,6 +45,7 @@ pub(crate) struct Exchange {
     pub started: std::time::Instant,
     pub clock: Clock,
     pub storage: Arc<Storage>,
+    pub differences: Differences,
     /// Set once coordination runs, which it does before any door opens.
     pub coord: OnceLock<Window>,
     /// Absent for a node that is alone.
@@ -245,12 +247,7 @@ impl Exchange {
         }
     }
 
-    /// A message for a group of this node.
-    pub fn step(&self, shard: ShardId, message: Message) {
-        self.step_elsewhere(shard, message, usize::MAX);
-    }
-
-    /// The same for one that came on the link of a lane which has no seat for it.
+    /// A message for a group of this node that came on the link of a lane which has no seat for it.
     pub fn step_elsewhere(&self, shard: ShardId, message: Message, lane: usize) {
         match shard.kind() {
             GroupKind::Records => {
@@ -267,6 +264,27 @@ impl Exchange {
             GroupKind::Meta => {
                 if let Some(meta) = self.meta() {
                     meta.step(message);
+                }
+            }
+        }
+    }
+
+    /// Gives a leader's snapshot to the group that it is for, with what its content was made into.
+    pub fn step_snapshot(&self, shard: ShardId, message: Message, prepared: Prepared) {
+        match prepared {
+            Prepared::Records(records) => {
+                if let Some(place) = self.map.places().iter().find(|place| place.shard == shard) {
+                    self.inboxes[place.lane].send(LaneMessage::Install { shard, message, records });
+                }
+            }
+            Prepared::Coord(coord) => {
+                if let Some(window) = self.coord.get() {
+                    window.step_snapshot(shard, message, coord);
+                }
+            }
+            Prepared::Meta(meta) => {
+                if let Some(keeper) = self.meta() {
+                    keeper.step_snapshot(message, meta);
                 }
             }
         }
@@ -446,6 +464,8 @@ impl Exchange {
                 ("sql_jobs_failed", look.jobs_failed),
             ]);
         }
+        status.counters.extend(self.differences.counters());
+        status.differences = self.differences.trouble();
         status.writeback = self.database(status.shards.iter().map(|shard| shard.dirty).sum());
         status
     }

@@ -295,6 +295,7 @@ impl Lane {
             LaneMessage::Depart(departure) => self.core.depart_for_other(*departure),
             LaneMessage::LinkGone(link) => self.core.forget_link(link),
             LaneMessage::Raft { shard, message } => self.core.step(shard, message),
+            LaneMessage::Install { shard, message, records } => self.core.host.step_snapshot(shard, message, *records),
             LaneMessage::LeaderNews(news) => {
                 self.core.reroute(|routes| routes.hear(news.shard, news.term, Some(news.leader)));
             }

@@ -11,7 +11,7 @@ use shardine_router::{
     DeadLetterLine, HistogramStatus, RemoteCall, Response, RowCall, ShardAsk, ShardStatus, TableCall, TableWriteback,
     Ticket,
 };
-use shardine_shard::{Caller, Message};
+use shardine_shard::{Caller, Message, Records};
 use shardine_transport::LeaderNews;
 
 use crate::atlas::Sheet;
@@ -70,6 +70,12 @@ pub(crate) enum LaneMessage {
     Raft {
         shard: ShardId,
         message: Message,
+    },
+    /// A leader's snapshot for a shard of this lane, with what its content was made into.
+    Install {
+        shard: ShardId,
+        message: Message,
+        records: Box<Records>,
     },
     /// A peer's request for a shard of this lane, which came on another one's link.
     Visit(Box<Visit>),

@@ -22,6 +22,7 @@ mod exchange;
 mod catalogue;
 mod peers;
 mod failover;
+mod differences;
 
 mod journal;
 mod log_thread;

@@ -11,11 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use shardine_host::Host;
 use shardine_model::{ErrorCode, NodeId, Refusal, ShardId};
 use shardine_router::Response;
 use shardine_shard::Message;
-use shardine_shard::meta::{Command, Joiner, Reply};
+use shardine_shard::meta::{Command, Joiner, Meta, Reply};
 use shardine_store::{DataDir, Storage};
 
 use self::asked::to_response;
@@ -39,6 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) enum MetaMessage {
     /// A peer's message for the group.
     Step(Message),
+    /// A leader's snapshot, with what its content was made into.
+    Install(Message, Box<Meta>),
     Persisted(Synced),
     Snapshot(SnapshotNews),
     SnapshotNow,
@@ -81,6 +82,10 @@ pub(crate) struct MetaHandle {
 impl MetaHandle {
     pub fn step(&self, message: Message) {
         let _ = self.messages.send(MetaMessage::Step(message));
+    }
+
+    pub fn step_snapshot(&self, message: Message, meta: Box<Meta>) {
+        let _ = self.messages.send(MetaMessage::Install(message, meta));
     }
 
     pub fn snapshot_now(&self) {
@@ -158,7 +163,7 @@ impl MetaKeeper {
         exchange: &Arc<Exchange>,
         neighbours: (Arc<Book>, BulkSender, Arc<DataDir>),
     ) -> anyhow::Result<Self> {
-        let mut host = Host::default();
+        let mut host = exchange.differences.host();
         if let Some(local) = topology.local(ShardId::META) {
             host.add(ShardId::META, local.replica, restore::meta_replica(storage, &local, joiner.incarnation));
         }

@@ -24,6 +24,7 @@ use crate::baseline::Baseline;
 use crate::catalogue::SharedCatalogue;
 use crate::clock::Clock;
 use crate::coord::Coordination;
+use crate::differences::Differences;
 use crate::doors::Doors;
 use crate::exchange::{Exchange, ExchangeHandle, Neighbourhood};
 use crate::formation::{Found, Settled};
@@ -146,6 +147,7 @@ impl Node {
             started: Instant::now(),
             clock: clock.clone(),
             storage: Arc::clone(&storage),
+            differences: Differences::new(options.checksum_every),
             coord: OnceLock::new(),
             cluster: topology.sheet.as_ref().map(|sheet| Neighbourhood {
                 atlas: Atlas::new(Arc::clone(sheet)),
@@ -159,7 +161,7 @@ impl Node {
             let who = Who { cluster, node, name, incarnation, start, features: 0 };
             let own = options.cluster.as_ref().map(|cluster| options.addresses(cluster)).unwrap_or_default();
             let book = Arc::new(Book::open(who, own, sheet, Arc::clone(&data))?);
-            let (bulk, _) = start_bulk(Arc::clone(&book))?;
+            let (bulk, _) = start_bulk(Arc::clone(&book), Arc::clone(&storage))?;
             anyhow::Ok(Neighbours { book, sheet: Arc::clone(sheet), bulk })
         });
         let neighbours = neighbours.transpose()?;
@@ -167,7 +169,7 @@ impl Node {
         let population = Arc::new(lane::Population::new(lanes, options.connections_max));
         let mut held = Vec::new();
         let mut threads = Vec::new();
-        let mut hosts: Vec<Host<Replica>> = posts.iter().map(|_| Host::default()).collect();
+        let mut hosts: Vec<Host<Replica>> = posts.iter().map(|_| exchange.differences.host()).collect();
         for ((place, local), found) in locals.iter().zip(replicas) {
             hosts[place.lane].add(place.shard, local.replica, found.map(|found| found.replica));
         }
@@ -308,9 +310,10 @@ fn start_control(
             tell_meta.peer(news);
         }),
         deliver: Arc::new(move |delivery| match delivery {
-            Delivery::Snapshot(shard, message) => receiver.step(shard, *message),
+            Delivery::Snapshot(shard, message, prepared) => receiver.step_snapshot(shard, *message, prepared),
             Delivery::Map(map) => keeper.hear(MapNews::Delta(map)),
         }),
+        storage: Arc::clone(&exchange.storage),
         map: Box::new(move |news| hear_map.hear(news)),
     };
     let _ = cluster.meta.set(meta.handle.clone());

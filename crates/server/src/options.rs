@@ -36,6 +36,8 @@ pub struct UpOptions {
     pub snapshot_log_bytes: u64,
     /// Bytes of records in memory, of all shards together; above, those that SQL has are evicted. 0 means no limit.
     pub memory_max: u64,
+    /// How often the replicas of a group are compared; nothing means never.
+    pub checksum_every: Duration,
     /// How long a clean stop waits for SQL to take what it lacks.
     pub flush_timeout: Duration,
     /// Who else there is; `None` for a node that is alone for ever.
@@ -77,6 +79,7 @@ impl Default for UpOptions {
             connections_max: 10_000,
             snapshot_log_bytes: 64 << 20,
             memory_max: 0,
+            checksum_every: Duration::from_secs(600),
             flush_timeout: Duration::from_secs(10),
             cluster: None,
         }

@@ -12,6 +12,6 @@ mod control;
 pub(crate) use self::board::Board;
 pub(crate) use self::board::news;
 pub(crate) use self::book::Book;
-pub(crate) use self::bulk::{BulkSender, Content, Delivery, Parcel, start as start_bulk};
+pub(crate) use self::bulk::{BulkSender, Content, Delivery, Parcel, Prepared, start as start_bulk};
 pub(crate) use self::control::{Audience, Control, ControlHandle, ControlMessage, MapNews};
 pub(crate) use self::link::{Closed, Link};

@@ -41,7 +41,7 @@ impl SnapshotThread {
 fn size(part: &SnapshotPart) -> usize {
     match part {
         SnapshotPart::Chunk(chunk) => chunk.len(),
-        SnapshotPart::Begin(_) | SnapshotPart::End => 0,
+        SnapshotPart::Begin(_) | SnapshotPart::End | SnapshotPart::Abandon => 0,
     }
 }
 
@@ -98,6 +98,11 @@ fn write(
             if let Some((_, writer)) = open.get_mut(&part.seat) {
                 writer.push(&chunk)?;
             }
+            Ok(None)
+        }
+        // What is written of it goes with the writer.
+        SnapshotPart::Abandon => {
+            open.remove(&part.seat);
             Ok(None)
         }
         SnapshotPart::End => match open.remove(&part.seat) {

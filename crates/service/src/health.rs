@@ -49,6 +49,7 @@ pub fn trouble(status: &EngineStatus, tables: &[TableWriteback]) -> Vec<String> 
     if full > 0 {
         trouble.push(format!("memory is full in {full} of {} shards", status.shards.len()));
     }
+    trouble.extend_from_slice(&status.differences);
     trouble.extend(status.absences());
     trouble
 }
@@ -103,6 +104,8 @@ mod tests {
         assert_eq!(count(&EngineStatus { shards: vec![full], ..well.clone() }), 1);
         let stopped = ShardStatus { stopped: Some("damaged".into()), ..shard };
         assert_eq!(count(&EngineStatus { shards: vec![stopped], ..well.clone() }), 1);
+        let differs = vec!["shard 2: this node's replica differs".to_owned()];
+        assert_eq!(trouble(&EngineStatus { differences: differs.clone(), ..well.clone() }, &[]), differs);
         let down = WritebackStatus { connected: false, ..sql };
         assert_eq!(count(&EngineStatus { writeback: Some(down), ..well }), 1);
     }

@@ -120,6 +120,8 @@ pub enum SnapshotPart {
     Begin(SnapshotMeta),
     Chunk(Vec<u8>),
     End,
+    /// It will not be ended.
+    Abandon,
 }
 
 impl Actions {

@@ -94,6 +94,10 @@ impl Turn for Replica {
         empty
     }
 
+    fn prepared(&mut self) -> Option<Records> {
+        self.prepared.take()
+    }
+
     fn execute(
         &mut self,
         entry: &LogEntry,

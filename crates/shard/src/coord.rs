@@ -18,7 +18,7 @@ use shardine_coord::{Leader, Origin, Out};
 use shardine_model::{ReplicaId, ShardId};
 
 use crate::actions::{Persist, SnapshotPart};
-use crate::member::{self, Member, as_members_do};
+use crate::member::{self, Checks, Member, as_members_do};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -88,6 +88,8 @@ pub struct Replica {
     out: Out,
     now_ms: u64,
     elected: Elected,
+    /// What the snapshot that is being taken has been made into.
+    prepared: Option<Coord>,
 }
 
 /// When this replica last became a leader, and in which term.
@@ -112,7 +114,7 @@ pub struct Status {
 }
 
 impl Replica {
-    as_members_do!(coord);
+    as_members_do!(coord: Coord);
 
     /// Begins with what the disk held: the state of the snapshot, and the log behind it.
     #[must_use]
@@ -127,6 +129,7 @@ impl Replica {
             out: Out::default(),
             now_ms: 0,
             elected: Elected::default(),
+            prepared: None,
         }
     }
 
@@ -175,6 +178,7 @@ impl Replica {
         }
         self.set_time(now_ms);
         self.member.group.tick();
+        self.member.check(now_ms);
         self.drain(actions);
         self.fail_overdue();
         self.member.cut_if_due(&mut self.coord);

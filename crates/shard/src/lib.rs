@@ -39,14 +39,15 @@ pub use actions::{
     Trouble,
 };
 pub use evict::MemoryLimits;
+pub use member::Checks;
 pub use reads::{ReadBarrier, ReadNow};
 pub use replica::{Left, Options, Replica, Status};
 pub use shardine_consensus::{
     ChangeRefused, Group, MembershipChange, Message, Progress, ProgressState, Pulse, REST_PACE, Removed, Restored,
     Role, Step, TransferRefused,
 };
-pub use shardine_records::Dirty;
 #[cfg(feature = "mutants")]
 pub use shardine_records::Mutant;
+pub use shardine_records::{Dirty, Records};
 pub use stale::ReadStale;
 pub use writeback::{DirtyLimits, LEASE_LENGTH_MS, LEASE_TRUST_MS, TableStatus};

@@ -301,6 +301,9 @@ impl Replica {
             match parked.what {
                 ParkedWork::Read(row) => self.read(parked.caller, row.as_ref(), actions),
                 ParkedWork::Request(bytes, epoch, wish) => {
+                    // It was taken while it fitted. Tables that have come since have come behind it, and it means what it meant.
+                    let catalogue = epoch.catalogue.max(self.records.catalogue().version());
+                    let epoch = RequestEpoch { catalogue, ..epoch };
                     self.take(parked.caller, &decode(&bytes), None, epoch, wish, actions);
                 }
             }

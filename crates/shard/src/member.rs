@@ -10,6 +10,7 @@ pub(crate) mod proposals;
 mod writes;
 pub(crate) mod deferred;
 mod cutting;
+mod checking;
 
 pub(crate) use same::as_members_do;
 use shardine_consensus::{Group, Keep, Message, Options as GroupOptions, Ready, Refused, Restored, Role, WhyRefused};
@@ -17,6 +18,8 @@ use shardine_model::log::LogEntry;
 use shardine_model::{ReplicaId, ShardId};
 
 use crate::actions::{Persist, SnapshotPart};
+use checking::Checking;
+pub use checking::Checks;
 use cutting::Cutting;
 use deferred::Deferred;
 use machine::Machine;
@@ -49,6 +52,7 @@ pub(crate) struct Member<T> {
     inherited: u64,
     writes: Writes,
     cutting: Cutting,
+    checking: Checking,
     /// The term in which it took over what only a leader does; 0 while it has not.
     led_term: u64,
     stopped: bool,
@@ -96,6 +100,7 @@ impl<T> Member<T> {
             inherited,
             writes: Writes::default(),
             cutting: Cutting::new(applied.index, log_bytes),
+            checking: Checking::default(),
             led_term: 0,
             stopped: false,
         }
@@ -241,12 +246,14 @@ impl<T> Member<T> {
 
     /// Hands out the next pieces of the running cut, about `bytes` of them.
     pub fn snapshot_step(&mut self, machine: &mut impl Machine, bytes: usize, parts: &mut Vec<SnapshotPart>) {
-        self.cutting.give_some(machine, &mut self.group, bytes, parts);
+        if let Some((index, sum)) = self.cutting.give_some(machine, bytes, parts) {
+            self.summed(machine, index, sum);
+        }
     }
 
     /// The host has the snapshot at this index on disk.
     pub fn snapshot_saved(&mut self, index: u64) {
-        self.cutting.saved(index);
+        self.cutting.saved(&mut self.group, index);
     }
 
     pub fn snapshot_failed(&mut self) {

@@ -16,7 +16,7 @@ use shardine_model::{ErrorCode, Refusal, ReplicaId, ShardId, limits};
 pub use work::{Work, work_of};
 
 use crate::actions::{Persist, SnapshotPart};
-use crate::member::{self, Member, as_members_do};
+use crate::member::{self, Checks, Member, as_members_do};
 
 /// Who waits for an answer. 0 means nobody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,16 +80,18 @@ pub struct Replica {
     gathered: Vec<u8>,
     waiting: Vec<Ticket>,
     now_ms: u64,
+    /// What the snapshot that is being taken has been made into.
+    prepared: Option<Meta>,
 }
 
 impl Replica {
-    as_members_do!(meta);
+    as_members_do!(meta: Meta);
 
     /// Begins with what the disk held: the state of the snapshot, and the log behind it.
     #[must_use]
     pub fn new(options: Options, meta: Meta, restored: Restored) -> Self {
         let member = Member::new(options.of_member(), restored);
-        Self { options, member, meta, gathered: Vec::new(), waiting: Vec::new(), now_ms: 0 }
+        Self { options, member, meta, gathered: Vec::new(), waiting: Vec::new(), now_ms: 0, prepared: None }
     }
 
     #[must_use]
@@ -126,6 +128,7 @@ impl Replica {
         }
         self.set_time(now_ms);
         self.member.group.tick();
+        self.member.check(now_ms);
         self.drain(actions);
         self.fail_overdue(actions);
         self.member.cut_if_due(&mut self.meta);

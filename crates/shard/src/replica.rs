@@ -14,7 +14,7 @@ use crate::freshness::Freshness;
 use crate::gather::{Gathering, Proposal};
 use crate::handover::HandOver;
 use crate::loads::Loads;
-use crate::member::{self, Lead, Member, deferred, turn};
+use crate::member::{self, Checks, Lead, Member, deferred, turn};
 use crate::reads::Reads;
 use crate::upkeep::Upkeep;
 use crate::writeback::{DirtyLimits, Writeback};
@@ -88,6 +88,8 @@ pub struct Replica {
     pub(crate) evictor: Evictor,
     pub(crate) handover: Option<HandOver>,
     pub(crate) left: Left,
+    /// What the snapshot that is being taken has been made into.
+    pub(crate) prepared: Option<Records>,
 }
 
 /// Records that this replica has asked to leave memory since it began, by the reason.
@@ -147,6 +149,7 @@ impl Replica {
             evictor: Evictor::new(options.memory),
             left: Left::default(),
             handover: None,
+            prepared: None,
         }
     }
 
@@ -186,6 +189,17 @@ impl Replica {
     #[must_use]
     pub fn records(&self) -> &Records {
         &self.records
+    }
+
+    /// Has this replica, where it leads, look for others that have parted from it so often; 0 means never.
+    pub fn compare_every(&mut self, every_ms: u64) {
+        self.member.compare_every(every_ms);
+    }
+
+    /// What that has come to.
+    #[must_use]
+    pub fn checks(&self) -> Checks {
+        self.member.checks()
     }
 
     #[must_use]
@@ -273,6 +287,7 @@ impl Replica {
         self.time = time;
         self.clock.note(self.records.clock(), time);
         self.member.group.tick();
+        self.member.check(time.monotonic_ms);
         self.drain(actions);
         self.fail_overdue(actions);
         self.fail_early(actions);
@@ -302,11 +317,21 @@ impl Replica {
     }
 
     pub fn step(&mut self, message: Message, actions: &mut Actions) {
-        if self.member.has_stopped() {
+        // Its content has come on another way, or has not come.
+        let lacks_content = message.is_snapshot() && !message.has_snapshot_data() && self.prepared.is_none();
+        if self.member.has_stopped() || lacks_content {
             return;
         }
         self.step_group(message);
         self.drain(actions);
+    }
+
+    /// Takes a leader's snapshot, whose content was received beside the message and made into records. It is dropped if the group does
+    /// not take it.
+    pub fn step_snapshot(&mut self, message: Message, records: Records, actions: &mut Actions) {
+        self.prepared = Some(records);
+        self.step(message, actions);
+        self.prepared = None;
     }
 
     /// The host has this log write, and all before it, on disk.

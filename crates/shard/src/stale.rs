@@ -67,6 +67,10 @@ impl Replica {
 
     /// As of when what this replica has applied was all that was committed anywhere, if that is known.
     fn as_of_ms(&self) -> Option<u64> {
+        // What it has applied was once all that was committed, and it has made something else of it.
+        if self.member.group.is_aside() {
+            return None;
+        }
         match self.member.group.role() {
             // Followers may have applied what its own disk does not hold yet.
             Role::Leader if self.is_serving() && self.applied() < self.member.group.commit() => {

@@ -151,6 +151,10 @@ impl Replica {
 
     /// Proposes an entry that somebody waits for (a definition, an emptied table, a suspension).
     pub fn propose_for(&mut self, caller: Caller, entry: &Entry<'_>, actions: &mut Actions) {
+        // Whatever was read before a table came goes into the log before it does: behind it nobody would know what it means.
+        if matches!(entry, Entry::Schema { .. }) {
+            self.propose_gathered(actions);
+        }
         if !self.is_serving() || !self.propose(entry, vec![caller], Then::Answer) {
             actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
         }

@@ -5,6 +5,7 @@ pub mod acknowledged_is_durable;
 pub mod every_entry_is_shown;
 pub mod heals_in_time;
 pub mod log_stays_bounded;
+pub mod nobody_differs;
 pub mod only_voters_count;
 pub mod replica_numbers_are_used_once;
 pub mod replicas_agree;

@@ -56,6 +56,7 @@ counters! {
     messages_lost: "messages lost",
     messages_copied: "messages delivered twice",
     entries_shown: "entries looked at",
+    replicas_compared: "comparisons by marked entries, one for each replica that agreed",
     states_compared: "states compared with what others had at the same entry",
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use shardine_host::{Batch, Receipt, SeatId};
-use shardine_model::codec::Reader;
+use shardine_model::codec::{Reader, put_bytes};
 use shardine_model::log::{HardState, LogEntry, LogOp, LogWrite, Membership, SnapshotMeta};
 use shardine_model::{NodeId, ReplicaId, ShardId};
 use shardine_shard::Restored;
@@ -279,6 +279,27 @@ impl Disk {
         self.open = None;
         self.disk.crash(&mut |below| chance.below(below));
         found
+    }
+
+    /// What a replica's snapshot on this disk says, if it is still the newest.
+    pub fn snapshot_content(
+        &self,
+        group: usize,
+        replica: ReplicaId,
+        meta: &SnapshotMeta,
+    ) -> Result<Option<Bytes>, String> {
+        let read = || -> Result<Option<Bytes>, shardine_store::Error> {
+            let Some(mut reader) = self.storage().snapshot(self.shards[group])? else { return Ok(None) };
+            if (reader.replica(), reader.meta()) != (replica, meta) {
+                return Ok(None);
+            }
+            let mut content = Vec::new();
+            while let Some(chunk) = reader.next_chunk()? {
+                put_bytes(&mut content, &chunk);
+            }
+            Ok(Some(content.into()))
+        };
+        read().map_err(|error| error.to_string())
     }
 
     /// A snapshot begins to be written. Its number names it until it is complete.

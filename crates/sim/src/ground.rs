@@ -33,6 +33,8 @@ pub struct Ground<F> {
     pub tick_skew_percent: u64,
     pub snapshot_log_bytes: u64,
     pub window_entries: u64,
+    /// How often leaders have replicas compared; 0 means never.
+    pub compare_every_ms: u64,
     /// Wall clocks of nodes stay within this of the truth.
     pub skew_ms: u64,
     /// Threads of a node that own groups and share its log.
@@ -225,6 +227,7 @@ impl<F: Own> Ground<F> {
             (self.has_council, self.machines) = (true, self.machines.max(3) + chance.index(2));
             self.nemesis.kinds.extend(Fault::OF_MEMBERS.into_iter().filter(|_| chance.percent(60)));
         }
+        self.compare_every_ms = chance.pick(&[0, 0, 500, 3_000]);
         self
     }
 }

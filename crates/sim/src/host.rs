@@ -57,7 +57,7 @@ impl<T: Tenant> World<T> {
         let newest = replicas.iter().flatten().map(Member::stamp).max().unwrap_or_default();
         self.nodes[node].clock.begin(self.now, is_alone, newest);
         self.nodes[node].disk.started();
-        self.nodes[node].replicas = Replicas::seated(self.ground.lanes, replicas);
+        self.nodes[node].replicas = Replicas::seated(self.ground.lanes, self.ground.compare_every_ms, replicas);
         self.nodes[node].looked_at.fill(0);
         self.watch.forget_node(node);
         T::started(self, node);
@@ -251,8 +251,14 @@ impl<T: Tenant> World<T> {
         acted
     }
 
-    fn send(&mut self, node: usize, group: usize, message: shardine_shard::Message) {
+    fn send(&mut self, node: usize, group: usize, mut message: shardine_shard::Message) {
         let Some(to) = self.machine_of(node, group, message.to()) else { return };
+        if let Some(meta) = message.snapshot() {
+            // It comes from the disk, and goes in the message: how it travels is not this world's business.
+            let content = self.nodes[node].disk.snapshot_content(group, message.from(), &meta);
+            let Some(content) = self.demand_of_disk(node, content).flatten() else { return };
+            message.set_snapshot_data(content);
+        }
         if self.ground.has_links && !message.is_snapshot() {
             return self.push_raft(node, self.nodes[to].id, T::shard(group), &message);
         }
@@ -341,6 +347,11 @@ impl<T: Tenant> World<T> {
                 }
                 let begun = disk.begin_cut(group, whose, meta);
                 self.nodes[node].cuts[group] = self.demand_of_disk(node, begun);
+            }
+            SnapshotPart::Abandon => {
+                if let Some(unfinished) = cuts[group].take() {
+                    disk.drop_cut(unfinished);
+                }
             }
             SnapshotPart::Chunk(chunk) => {
                 let written = disk.push_chunk(cuts[group].expect("chunks come after a beginning"), &chunk);

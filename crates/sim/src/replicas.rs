@@ -23,8 +23,9 @@ impl<R: GroupReplica> Replicas<R> {
     }
 
     #[must_use]
-    pub fn seated(lanes: usize, replicas: Vec<Option<R>>) -> Self {
-        let hosts = (0..lanes).map(|_| Host::default().with_cut_bytes(CUT_BYTES)).collect();
+    pub fn seated(lanes: usize, compare_every_ms: u64, replicas: Vec<Option<R>>) -> Self {
+        let host = || Host::default().with_cut_bytes(CUT_BYTES).comparing_every(compare_every_ms);
+        let hosts = (0..lanes).map(|_| host()).collect();
         let mut seated = Self { hosts, seats: vec![None; replicas.len()] };
         for (group, replica) in replicas.into_iter().enumerate() {
             if let Some(replica) = replica {

@@ -1,6 +1,7 @@
 //! The view from above: looks at every replica after every turn, with knowledge that no node has.
 
 use shardine_host::GroupReplica;
+use shardine_model::group_entry::GroupEntry;
 use shardine_model::log::{LogEntry, LogOp};
 use shardine_shard::Role;
 
@@ -8,7 +9,7 @@ use crate::chance::mix;
 use crate::check::every_entry_is_shown::Ledger;
 use crate::check::only_voters_count::Members;
 use crate::check::replica_numbers_are_used_once::Numbers;
-use crate::check::{Violation, replicas_agree};
+use crate::check::{Violation, nobody_differs, replicas_agree};
 use crate::disk::Ballot;
 use crate::tenant::{Member, Tenant};
 use crate::world::{Node, World};
@@ -25,6 +26,8 @@ pub struct Watch {
     /// By node and group: how far it has applied, and its term, in this life.
     applied: Vec<Vec<u64>>,
     terms: Vec<Vec<u64>>,
+    /// How often it was found to agree with the others.
+    agreed: Vec<Vec<u64>>,
 }
 
 impl Watch {
@@ -37,6 +40,7 @@ impl Watch {
             numbers: vec![Numbers::default(); groups],
             applied: vec![vec![0; groups]; nodes],
             terms: vec![vec![0; groups]; nodes],
+            agreed: vec![vec![0; groups]; nodes],
         }
     }
 
@@ -55,11 +59,12 @@ impl Watch {
     pub fn forget_node(&mut self, node: usize) {
         self.applied[node].fill(0);
         self.terms[node].fill(0);
+        self.agreed[node].fill(0);
     }
 
     /// Another replica of a group is on a node now, or none.
     pub fn forget_replica(&mut self, node: usize, group: usize) {
-        (self.applied[node][group], self.terms[node][group]) = (0, 0);
+        (self.applied[node][group], self.terms[node][group], self.agreed[node][group]) = (0, 0, 0);
         self.ledgers[group].install(node);
     }
 }
@@ -121,7 +126,7 @@ impl<T: Tenant> World<T> {
 
     fn look(&mut self, node: usize, group: usize) -> Result<(), Violation> {
         let Some(replica) = self.nodes[node].replicas.get(group) else { return Ok(()) };
-        let (term, applied, role) = (replica.term(), replica.applied(), replica.role());
+        let (term, applied, role, checks) = (replica.term(), replica.applied(), replica.role(), replica.checks());
         if role == Role::Leader && self.watch.groups[group].leader(term, node)? {
             self.counters.leader_changes += 1;
             let group_of = replica.group();
@@ -133,6 +138,9 @@ impl<T: Tenant> World<T> {
             return Err(Violation::new(replicas_agree::NAME, detail));
         }
         *known_term = term;
+        let agreed = nobody_differs::check(node, group, checks)?;
+        self.counters.replicas_compared += agreed.saturating_sub(self.watch.agreed[node][group]);
+        self.watch.agreed[node][group] = agreed;
         let before = std::mem::replace(&mut self.watch.applied[node][group], applied);
         if applied < before {
             let detail = format!("node {} went from entry {before} to {applied}", node + 1);
@@ -166,7 +174,10 @@ impl<T: Tenant> World<T> {
                     self.watch.numbers[group].members(members)?;
                 }
                 self.counters.entries_shown += 1;
-                T::entry_applied(self, group, &entry)?;
+                // Those of the group itself change nothing that a machine has.
+                if !GroupEntry::decode(&entry.data).is_ok_and(|own| own.is_some()) {
+                    T::entry_applied(self, group, &entry)?;
+                }
             }
         }
         Ok(())

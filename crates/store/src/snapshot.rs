@@ -30,6 +30,9 @@ pub use self::reader::{SnapshotReader, decode_all};
 use crate::error::Error;
 use crate::files::Files;
 
+/// Snapshots from peers that wait for one shard. Raft takes one of them at most, within a turn of its arrival.
+const STAGED_MAX: usize = 8;
+
 const ENDING: &str = ".snap";
 const UNFINISHED_ENDING: &str = ".unfinished";
 
@@ -57,8 +60,8 @@ struct State {
     newest: BTreeMap<ShardId, SnapshotId>,
     /// Replicas up to this one have been removed: what is still being written of them is not kept.
     removed: BTreeMap<ShardId, ReplicaId>,
-    /// Whole snapshots from peers that wait to be installed.
-    staged: BTreeMap<ShardId, Finished>,
+    /// Whole snapshots from peers that wait to be installed, oldest first.
+    staged: BTreeMap<ShardId, Vec<Finished>>,
 }
 
 impl Snapshots {
@@ -143,17 +146,28 @@ impl Snapshots {
         Draft::create(self.files.clone(), path, header)
     }
 
-    /// Keeps a whole snapshot from a peer until it is installed, in the place of one that waited.
+    /// Keeps a whole snapshot from a peer until it is installed. Some that came before it stay: their group may have taken one of them,
+    /// and not come to write it.
     fn stage(&self, finished: Finished) {
         let shard = finished.header.shard;
-        let replaced = self.state().staged.insert(shard, finished);
-        drop(replaced);
+        let oldest = {
+            let mut state = self.state();
+            let waiting = state.staged.entry(shard).or_default();
+            waiting.push(finished);
+            (waiting.len() > STAGED_MAX).then(|| waiting.remove(0))
+        };
+        drop(oldest);
     }
 
-    /// The snapshot from a peer that waits, if it is this one.
+    /// The snapshot from a peer of this replica and place, if it waits. Those that came before it are not wanted any more.
     pub(crate) fn take_staged(&self, shard: ShardId, replica: ReplicaId, meta: &SnapshotMeta) -> Option<Finished> {
-        let staged = self.state().staged.remove(&shard)?;
-        (staged.header.replica == replica && staged.header.meta == *meta).then_some(staged)
+        let mut state = self.state();
+        let waiting = state.staged.get_mut(&shard)?;
+        let is_it = |staged: &Finished| staged.header.replica == replica && staged.header.meta == *meta;
+        let place = waiting.iter().position(is_it)?;
+        let mut older: Vec<Finished> = waiting.drain(..=place).collect();
+        drop(state);
+        older.pop()
     }
 
     /// Gives a whole snapshot its name, for good.
@@ -196,8 +210,9 @@ impl Snapshots {
             if state.newest.get(&shard).is_some_and(|newest| newest.replica <= replica) {
                 state.newest.remove(&shard);
             }
-            let is_gone = state.staged.get(&shard).is_some_and(|staged| staged.header.replica <= replica);
-            if is_gone { state.staged.remove(&shard) } else { None }
+            let waiting = state.staged.entry(shard).or_default();
+            let gone: Vec<Finished> = waiting.extract_if(.., |staged| staged.header.replica <= replica).collect();
+            gone
         };
         drop(staged);
         let next = SnapshotId { replica: ReplicaId(replica.0.saturating_add(1)), index: 0 };

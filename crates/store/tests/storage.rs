@@ -8,8 +8,9 @@ use common::node::{Kept, REPLICA, SHARD, install, meta, write};
 use common::{Ground, OWNER, SMALL, entries, hard_state, on_both};
 use shardine_model::ids::{NodeId, ReplicaId, ShardId};
 use shardine_model::log::{HardState, Install, LogOp, LogWrite};
+use shardine_store::disk::memory::Fault;
 use shardine_store::log::Start;
-use shardine_store::{Error, Mutant, Owner, SegmentLog};
+use shardine_store::{Error, MemoryDisk, Mutant, Options, Owner, SegmentLog};
 
 fn nothing() -> LogWrite {
     entries(1, [], 0)
@@ -99,6 +100,65 @@ fn a_snapshot_that_was_received_piece_by_piece_is_installed_by_name() {
         assert_eq!(ground.crash().start().kept(SHARD), behind(90, hard_state(90), []));
         assert!(ground.files("unfinished").is_empty());
     });
+}
+
+/// Somebody who sends again stages it again, and Raft takes the one that it has chosen.
+#[test]
+fn a_staged_snapshot_waits_for_its_own_install_beside_those_that_came_after_it() {
+    on_both(|ground| {
+        let node = ground.start();
+        for index in [90, 95, 99] {
+            let mut receiver = node.storage.receive_snapshot(SHARD, REPLICA, &meta(index)).unwrap();
+            receiver.push(b"state").unwrap();
+            receiver.stage().unwrap();
+        }
+
+        node.perform([install(&meta(95), &[], hard_state(95), nothing())]);
+
+        assert_eq!(node.kept(SHARD), behind(95, hard_state(95), []));
+        assert_eq!(ground.files("unfinished").len(), 1, "what came before it is not wanted any more");
+        node.perform([install(&meta(99), &[], hard_state(99), nothing())]);
+        assert_eq!(ground.crash().start().kept(SHARD), behind(99, hard_state(99), []));
+        assert!(ground.files("unfinished").is_empty());
+    });
+}
+
+/// Staged beside, renamed, then the log is reset: whichever step a crash comes after, the next start finds the replica as it was, or
+/// as the snapshot says, whole (reliability I32).
+#[test]
+fn a_crash_between_any_two_steps_of_a_staged_install_leaves_the_old_or_the_new() {
+    let (mut changes, mut found) = (0, Vec::new());
+    // Nobody else counts.
+    let options = Options { fill_ahead: false, ..SMALL };
+    loop {
+        let disk = MemoryDisk::new(1);
+        let ground = Ground::Memory(disk.clone());
+        let node = ground.try_start(options).unwrap();
+        node.perform([write(1, 1..=4)]);
+        let before = node.kept(SHARD);
+
+        disk.fail_after(changes, Fault::Stop);
+        let staged = node.storage.receive_snapshot(SHARD, REPLICA, &meta(90)).and_then(|mut receiver| {
+            receiver.push(b"state")?;
+            receiver.stage()
+        });
+        let done = staged.and_then(|()| node.try_perform([install(&meta(90), &[], hard_state(90), nothing())]));
+        drop(node);
+        disk.crash(&mut |_| 0);
+
+        let kept = ground.try_start(options).unwrap().kept(SHARD);
+        // Where the log was not reset yet, the vote of the replica is what it was.
+        let installed = behind(90, HardState { commit: 90, ..kept.hard_state }, []);
+        assert!(kept == before || kept == installed, "after {changes} changes: {kept:?}");
+        assert!(ground.files("unfinished").is_empty(), "after {changes} changes");
+        found.push(kept == before);
+        changes += 1;
+        if done.is_ok() {
+            break;
+        }
+    }
+    assert!(found.is_sorted_by(|one, next| one >= next), "once it is there it stays: {found:?}");
+    assert!(found[0] && !found[found.len() - 1]);
 }
 
 #[test]

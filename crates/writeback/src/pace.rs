@@ -156,7 +156,7 @@ mod tests {
             scope.spawn(|| queue.rest(HOUR, ends));
             assert!(queue.put(flush(true, None)).is_ok());
         });
-        queue.take(|_, _| true);
+        queue.take(|_, _| true, Duration::from_secs(60), || {});
         std::thread::scope(|scope| {
             scope.spawn(|| queue.rest(HOUR, ends));
             queue.close();

@@ -45,12 +45,23 @@ impl Queue {
         Err(Rejected { job: Box::new(job), why })
     }
 
-    /// The next job, and those behind it that `joins` wants to go with it; waits for one. `None` when the queue is closed
-    /// and empty.
-    pub(crate) fn take(&self, mut joins: impl FnMut(&[Job], &Job) -> bool) -> Option<Vec<Job>> {
+    /// The next job, and those behind it that `joins` wants to go with it; waits for one, and for as long as there is none lets
+    /// `idle` do something now and then. `None` when the queue is closed and empty.
+    pub(crate) fn take(
+        &self,
+        mut joins: impl FnMut(&[Job], &Job) -> bool,
+        every: Duration,
+        mut idle: impl FnMut(),
+    ) -> Option<Vec<Job>> {
         let mut state = self.lock();
         while state.jobs.is_empty() && !state.is_closed {
-            state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let wait = self.news.wait_timeout(state, every).unwrap_or_else(PoisonError::into_inner);
+            state = wait.0;
+            if wait.1.timed_out() && state.jobs.is_empty() && !state.is_closed {
+                drop(state);
+                idle();
+                state = self.lock();
+            }
         }
         let mut taken = vec![state.jobs.pop_front()?];
         while let Some(next) = state.jobs.pop_front_if(|next| joins(&taken, next)) {

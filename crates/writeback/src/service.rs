@@ -38,6 +38,9 @@ pub struct Options {
     /// Jobs waiting for the workers of each kind. Each shard has a few under way at a time; more is a sign that SQL cannot keep up,
     /// and then it is better to join rows into larger jobs than to queue small ones.
     pub queue_jobs_max: usize,
+    /// How long nothing may have been asked of a database that could not be reached before it is looked whether it is there again.
+    /// Above the pause of a leader that has rows for it, whose own tries tell more.
+    pub recheck: Duration,
     /// Who writes, to be kept in SQL and compared with what is found there. Without one nobody asks whose the database is.
     pub owner: Option<Owner>,
     /// Called once, when the database was found to be the owner's, before anything is written.
@@ -54,6 +57,7 @@ impl Options {
             busy_timeout: Duration::from_secs(4),
             statement_timeout: Duration::from_secs(4),
             queue_jobs_max: 1_024,
+            recheck: Duration::from_secs(15),
             owner: None,
             on_claim: OnClaim::default(),
         }
@@ -119,6 +123,7 @@ impl Handle {
             connection,
             jobs: Arc::clone(shared.queues.of(role)),
             stopping: Arc::clone(&shared.stopping),
+            recheck: options.recheck,
             pace: Arc::clone(&shared.pace),
             counters: Arc::clone(&shared.counters),
             notify: Arc::clone(notify),

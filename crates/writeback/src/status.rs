@@ -97,6 +97,16 @@ impl Counters {
         *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some((error.clone(), Instant::now()));
     }
 
+    /// Whether the database was not reached, and that was so long ago. One that was there and would not do what it was told is
+    /// asked less often.
+    pub(crate) fn has_failed_before(&self, age: Duration) -> bool {
+        let last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
+        let quiet = |(error, at): &(Error, Instant)| {
+            at.elapsed() >= if error.class == Class::Retryable { age } else { age * 3 }
+        };
+        !self.connected.load(Ordering::Relaxed) && last.as_ref().is_some_and(quiet)
+    }
+
     pub(crate) fn look(&self) -> Status {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let last_error = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use shardine_model::sql::Class;
 use shardine_model::{RowKeyBuf, Table, limits};
@@ -30,6 +30,8 @@ pub(crate) struct Worker {
     pub(crate) connection: Option<Box<dyn Database>>,
     pub(crate) jobs: Arc<Queue>,
     pub(crate) stopping: Arc<AtomicBool>,
+    /// How long nothing may have been asked of a database that failed before it is looked whether it is there again.
+    pub(crate) recheck: Duration,
     pub(crate) pace: Arc<Pace>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) notify: Arc<Notify>,
@@ -42,7 +44,7 @@ impl Worker {
         if self.role == Role::Writer {
             pace::step_back();
         }
-        while let Some(taken) = jobs.take(is_joined) {
+        while let Some(taken) = jobs.take(is_joined, self.recheck, || self.recheck()) {
             let (began, may_rest) = (Instant::now(), !taken.iter().any(pace::is_awaited));
             match <[Job; 1]>::try_from(taken) {
                 Ok([job]) => {
@@ -57,6 +59,18 @@ impl Worker {
                     None => !self.pace.is_busy(),
                 });
             }
+        }
+    }
+
+    /// Whoever has nothing to ask of SQL, as a node that leads nothing, would never hear that it is back. The failures of those who ask
+    /// are newer than that, for they try again sooner.
+    fn recheck(&mut self) {
+        if self.role != Role::Scanner || !self.counters.has_failed_before(self.recheck) {
+            return;
+        }
+        self.connection = None;
+        if self.connected().is_ok() {
+            self.counters.connected();
         }
     }
 

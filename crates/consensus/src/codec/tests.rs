@@ -81,6 +81,14 @@ fn golden() -> Vec<(Message, Vec<u8>)> {
             }),
             with(2, &[202, 1, 201, 1, 1, 150, 1, 3]),
         ),
+        (
+            raft(Kind::AppendResponse, |message| {
+                let inner = &mut message.inner;
+                (inner.index, inner.commit, inner.reject) = (202, 201, true);
+                (inner.reject_hint, inner.log_term, inner.request_snapshot) = (210, 3, 210);
+            }),
+            with(2, &[202, 1, 201, 1, 2, 210, 1, 3, 210, 1]),
+        ),
         (call(Kind::Vote, b""), with(3, &[9, 4, 8, 3, 0])),
         (call(Kind::Vote, b"CampaignTransfer"), with(3, &[9, 4, 8, 3, 1])),
         (vote_response(Kind::VoteResponse), with(4, &[0, 0, 0])),
@@ -112,6 +120,10 @@ fn golden() -> Vec<(Message, Vec<u8>)> {
         (raft(Kind::TimeoutNow, |_| {}), head(10)),
         (Message(Body::Inquiry { from, to, conf_index: 128 }), vec![1, 11, 7, 0xac, 2, 128, 1]),
         (Message(Body::Excluded { from, to, conf_index: 128 }), vec![1, 12, 7, 0xac, 2, 128, 1]),
+        (
+            Message(Body::Sum { from, to, index: 128, sum: u128::from_le_bytes(*b"sixteen bytes, 1") }),
+            [&[1, 13, 7, 0xac, 2, 128, 1][..], b"sixteen bytes, 1"].concat(),
+        ),
     ]
 }
 

@@ -7,6 +7,7 @@ use shardine_coord::{
     Ask, Config, Coord, CutStep, Gathered, Leader, Message, NodeCall, NodeNumber, Opening, Out, Pace, ResourceCall,
     SessionId, StreamId, Ticket,
 };
+use shardine_model::checksum::Sum;
 
 pub const NAMES: [&str; 3] = ["door", "gate", "lock"];
 const CLIENTS: usize = 5;
@@ -273,14 +274,38 @@ impl Stage {
 
     /// Cuts a snapshot, one step after every act, and makes a replica of it.
     pub fn cut_while(&mut self, during: &[Act]) -> Coord {
+        let whole = sum(&mut self.coord);
+        let mut restored = self.cut_beside(during, whole);
+        assert_eq!(sum(&mut restored), whole, "in whatever order its parts came");
+        restored
+    }
+
+    fn cut_beside(&mut self, during: &[Act], whole: Sum) -> Coord {
         self.coord.begin_cut();
         let (mut acts, mut chunks) = (during.iter(), Vec::new());
         while let CutStep::Chunk(chunk) = self.coord.cut_step_of(1) {
             chunks.push(chunk);
             acts.by_ref().take(3).for_each(|act| self.act(act));
         }
+        let mut summing = Coord::summing();
+        chunks.iter().for_each(|chunk| summing.push(chunk).expect("a chunk"));
+        assert_eq!(
+            summing.finish().expect("a whole stream"),
+            whole,
+            "a sum is of the state at the beginning of its cut"
+        );
         Coord::new().restored(chunks).expect("our own snapshots can be read")
     }
+}
+
+/// The sum of a state, by a cut that nothing comes between (reliability I33).
+fn sum(coord: &mut Coord) -> Sum {
+    let mut summing = Coord::summing();
+    coord.begin_cut();
+    while let CutStep::Chunk(chunk) = coord.cut_step() {
+        summing.push(&chunk).expect("a chunk");
+    }
+    summing.finish().expect("a whole stream")
 }
 
 fn name(semaphore: usize) -> String {

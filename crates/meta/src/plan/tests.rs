@@ -120,6 +120,15 @@ fn with_nobody_to_take_a_removed_ones_place_one_votes_and_one_learns() {
 }
 
 #[test]
+fn a_removed_ones_place_waits_for_a_silent_node_rather_than_cost_a_copy() {
+    let mut map = map(&["", "", "", ""], SHARD, &[1, 2, 3], &[]);
+    remove(&mut map, 3);
+
+    assert_eq!(target(&map, &[4]), None);
+    assert_eq!(target(&map, &[]), Some((vec![1, 2, 4], vec![])), "when it is back");
+}
+
+#[test]
 fn gateways_and_draining_nodes_get_nothing() {
     let mut map = map(&["", "", "", ""], SHARD, &[1], &[]);
     map.nodes.get_mut(&NodeId(2)).unwrap().is_gateway = true;

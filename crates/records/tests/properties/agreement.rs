@@ -7,7 +7,7 @@ use shardine_model::{Entry, RequestEpoch, Timestamp, Version};
 use shardine_records::{CutStep, Records};
 
 use crate::history::{Leader, Outcomes, replay, requests, steps, tables};
-use crate::snapshots::{chunks, rest_of_cut, restore};
+use crate::snapshots::{chunks, rest_of_cut, restore, sum, sum_of};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
@@ -16,9 +16,11 @@ proptest! {
     /// reliability I11, I16.
     #[test]
     fn w12_the_same_log_makes_the_same_state(steps in steps(), seed in any::<u64>()) {
-        let leader = Leader::follow(&steps);
+        let mut leader = Leader::follow(&steps);
 
-        let follower = replay(seed, &leader.log);
+        let mut follower = replay(seed, &leader.log);
+
+        prop_assert_eq!(sum(&mut follower), sum(&mut leader.records));
 
         prop_assert_eq!(follower.state_hash(), leader.records.state_hash());
         prop_assert_eq!(derived(&follower), derived(&leader.records));
@@ -27,13 +29,14 @@ proptest! {
     /// records 70: a snapshot and the log behind it are as good as the whole log, to the last answer.
     #[test]
     fn records_70_a_snapshot_replaces_the_log_before_it(steps in steps(), at in any::<prop::sample::Index>()) {
-        let leader = Leader::follow(&steps);
+        let mut leader = Leader::follow(&steps);
         let at = at.index(leader.log.len());
         let mut before = replay(1, &leader.log[..at]);
 
         let mut restored = restore(2, &chunks(&mut before));
 
         prop_assert_eq!(restored.state_hash(), before.state_hash());
+        prop_assert_eq!(sum(&mut restored), sum(&mut before));
         for entry in &leader.log[at..] {
             let (mut told, mut retold) = (Outcomes::default(), Outcomes::default());
             before.apply(entry, &mut told).unwrap();
@@ -41,7 +44,22 @@ proptest! {
             prop_assert_eq!(told.0, retold.0);
         }
         prop_assert_eq!(restored.state_hash(), leader.records.state_hash());
+        prop_assert_eq!(sum(&mut restored), sum(&mut leader.records));
         prop_assert_eq!(derived(&restored), derived(&leader.records));
+    }
+
+    /// reliability I33: sums are equal where states are, and nowhere else.
+    #[test]
+    fn sums_tell_states_apart(steps in steps()) {
+        let leader = Leader::follow(&steps);
+        let mut records = replay(1, &[]);
+        let (mut hash, mut found) = (records.state_hash(), sum(&mut records));
+        for entry in &leader.log {
+            records.apply(entry, &mut Outcomes::default()).unwrap();
+            let (next_hash, next_found) = (records.state_hash(), sum(&mut records));
+            prop_assert_eq!(next_hash == hash, next_found == found);
+            (hash, found) = (next_hash, next_found);
+        }
     }
 
     /// records 72: a cut that is written out while entries are applied is the state at its beginning.
@@ -56,7 +74,7 @@ proptest! {
         let at = at.index(leader.log.len());
         let mut records = replay(1, &leader.log[..at]);
         fill(&mut records, many);
-        let expected = records.state_hash();
+        let (expected, summed) = (records.state_hash(), sum(&mut records));
 
         records.begin_cut();
         let mut written = Vec::new();
@@ -74,6 +92,7 @@ proptest! {
         }
 
         prop_assert_eq!(restore(2, &written).state_hash(), expected);
+        prop_assert_eq!(sum_of(&written), summed);
     }
 
     /// records 54, 56: how requests are grouped into entries changes neither the state nor any answer.

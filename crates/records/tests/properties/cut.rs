@@ -8,7 +8,7 @@ use shardine_model::{Entry, RowKeyBuf, Timestamp};
 use shardine_records::{CutStep, Nobody, Records};
 
 use crate::history::tables;
-use crate::snapshots::restore;
+use crate::snapshots::{restore, sum, sum_of};
 use shardine_story::words;
 
 fn ask(records: &mut Records, line: &str) {
@@ -70,6 +70,7 @@ proptest! {
     fn records_72_a_cut_of_large_things_is_one_moment(acts in vec((act(), 0..6usize), 1..60), bytes in prop_oneof![1..60usize, 1..100_000usize]) {
         let mut records = large_state();
         let expected = (records.state_hash(), records.bytes(), records.live_count(None));
+        let summed = sum(&mut records);
 
         records.begin_cut();
         let mut written = Vec::new();
@@ -86,7 +87,9 @@ proptest! {
             step(&mut records);
         }
 
-        let restored = restore(2, &written);
+        let mut restored = restore(2, &written);
+        prop_assert_eq!(sum_of(&written), summed);
+        prop_assert_eq!(sum(&mut restored), summed, "whatever form its rows have here");
         prop_assert_eq!((restored.state_hash(), restored.bytes(), restored.live_count(None)), expected);
     }
 }

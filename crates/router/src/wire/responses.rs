@@ -193,6 +193,7 @@ impl Wire for EngineStatus {
         self.shards.put(out);
         self.writeback.put(out);
         self.coordination.put(out);
+        self.differences.put(out);
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -207,6 +208,7 @@ impl Wire for EngineStatus {
             shards: Wire::get(reader)?,
             writeback: Wire::get(reader)?,
             coordination: Wire::get(reader)?,
+            differences: Wire::get(reader)?,
             ..Self::default()
         })
     }

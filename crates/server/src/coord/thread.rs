@@ -180,6 +180,7 @@ impl CoordThread {
             CoordMessage::Snapshot(SnapshotNews::Failed(seat)) => self.host.snapshot_failed(seat),
             CoordMessage::SnapshotNow(group) => self.snapshot_now(group),
             CoordMessage::Step(group, message) => self.host.step(group, message),
+            CoordMessage::Install(group, message, coord) => self.host.step_snapshot(group, message, *coord),
             CoordMessage::Peer(news) => {
                 if let Some(sheet) = &self.sheet {
                     failover::hear(&mut self.host, &news, &sheet.cluster);
@@ -254,6 +255,7 @@ impl CoordThread {
         self.host.run_due();
         self.ticks += 1;
         failover::watch(&mut self.host, &self.exchange, Owner::Coordination, self.ticks);
+        self.exchange.differences.look(&self.host, self.ticks);
         self.work_for_map();
         if self.ticks.is_multiple_of(TIDY_TICKS) {
             self.tidy_places();

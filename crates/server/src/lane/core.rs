@@ -216,6 +216,7 @@ impl Core {
         self.host.tick();
         self.ticks += 1;
         failover::watch(&mut self.host, &self.exchange, Owner::Lane(self.number), self.ticks);
+        self.exchange.differences.look(&self.host, self.ticks);
     }
 
     /// Requests that were asked of this lane so far.

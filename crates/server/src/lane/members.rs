@@ -79,6 +79,7 @@ impl Core {
         tracing::info!(shard = %place.shard, "this node's replica was removed");
         self.take_seat(place, None);
         let Some(seat) = self.host.remove(seat) else { return };
+        self.exchange.differences.forget(place.shard);
         let Actions { answers, returned, passed, .. } = seat.actions;
         self.give_back(returned);
         for (caller, answer) in answers {

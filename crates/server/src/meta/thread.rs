@@ -176,6 +176,7 @@ impl MetaThread {
     fn read(&mut self, message: MetaMessage) -> bool {
         match message {
             MetaMessage::Step(message) => self.parts.host.step(ShardId::META, message),
+            MetaMessage::Install(message, meta) => self.parts.host.step_snapshot(ShardId::META, message, *meta),
             MetaMessage::Persisted(synced) => {
                 self.journal.synced(synced.took);
                 self.parts.host.finish_batch(synced.receipt);
@@ -207,6 +208,7 @@ impl MetaThread {
         self.parts.host.tick();
         self.parts.host.run_due();
         failover::watch(&mut self.parts.host, &self.parts.exchange, Owner::Meta, self.ticks);
+        self.parts.exchange.differences.look(&self.parts.host, self.ticks);
         if self.is_serving() {
             self.lead();
         } else {

@@ -1,20 +1,27 @@
 //! Snapshots for followers that are behind the log: on links of their own, so that nothing small waits behind them, in pieces, and
-//! no faster than the foreground can bear. Both sides may wait here: nobody waits for them.
+//! no faster than the foreground can bear. They are read from the sender's file and written to one of the receiver's: neither side
+//! holds more than a piece in memory. Both sides may wait here: nobody waits for them.
 
+mod coming;
+
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use bytes::Bytes;
+use shardine_model::codec::put_bytes;
 use shardine_model::{NodeId, ShardId};
 use shardine_shard::Message;
+use shardine_store::{SnapshotReader, Storage};
 use shardine_transport::limits::PIECE_BYTES_MAX;
 use shardine_transport::{Begin, End, Greeting, Inbound, Item, LinkKind, Opening, Outbox, Piece, Subject, Taken};
 
+use self::coming::Coming;
+pub(crate) use self::coming::Prepared;
 use super::book::Book;
 use crate::owner_thread;
 
@@ -24,7 +31,7 @@ const PARCELS_MAX: usize = 4;
 const BYTES_PER_SECOND: u64 = 64 << 20;
 /// How long the other side may take to say or take anything.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Transfers that come in at a time; each is held in memory until it is whole.
+/// Transfers that come in at a time. What each is made into is held in memory beside what it is to replace.
 const RECEIVERS_MAX: usize = 4;
 
 /// Something large, and the node that it is for.
@@ -34,55 +41,77 @@ pub(crate) struct Parcel {
 }
 
 pub(crate) enum Content {
-    Snapshot {
-        shard: ShardId,
-        message: Box<Message>,
-    },
+    /// Its content is read from the sender's disk when it is sent.
+    Snapshot { shard: ShardId, message: Box<Message> },
     /// The whole map.
-    Map {
-        version: u64,
-        map: Vec<u8>,
-    },
+    Map { version: u64, map: Vec<u8> },
 }
 
 /// What has arrived.
 pub(crate) enum Delivery {
-    Snapshot(ShardId, Box<Message>),
+    /// It is on this node's disk, without a name yet, and what it was made into.
+    Snapshot(ShardId, Box<Message>, Prepared),
     Map(Vec<u8>),
 }
+
+/// To whom, and whose snapshot it is; `None` for the map.
+type Way = (NodeId, Option<ShardId>);
 
 /// The way in for whoever has a snapshot to send.
 #[derive(Clone)]
 pub(crate) struct BulkSender {
     parcels: SyncSender<Parcel>,
+    /// What waits or is being sent: Raft repeats itself when it has not heard for a while.
+    under_way: Arc<Mutex<BTreeSet<Way>>>,
 }
 
 impl BulkSender {
-    /// Lets go of what there is no room for.
+    /// Lets go of what there is no room for, and of what is being sent already.
     pub fn send(&self, parcel: Parcel) {
+        let way = parcel.way();
+        if way.1.is_some() && !lock(&self.under_way).insert(way) {
+            return;
+        }
         match self.parcels.try_send(parcel) {
             Ok(()) | Err(TrySendError::Disconnected(_)) => {}
             Err(TrySendError::Full(parcel)) => {
+                lock(&self.under_way).remove(&way);
                 tracing::debug!(node = %parcel.node, "a snapshot waits for others that are being sent");
             }
         }
     }
 }
 
-/// Begins the thread that sends. It ends when everybody has let go of the sender.
-pub(crate) fn start(book: Arc<Book>) -> std::io::Result<(BulkSender, JoinHandle<()>)> {
-    let (parcels, mailbox) = sync_channel(PARCELS_MAX);
-    let thread = owner_thread::spawn("bulk", move || run(&mailbox, &book))?;
-    Ok((BulkSender { parcels }, thread))
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn run(mailbox: &Receiver<Parcel>, book: &Book) {
+/// Begins the thread that sends. It ends when everybody has let go of the sender.
+pub(crate) fn start(book: Arc<Book>, storage: Arc<Storage>) -> std::io::Result<(BulkSender, JoinHandle<()>)> {
+    let (parcels, mailbox) = sync_channel(PARCELS_MAX);
+    let under_way = Arc::<Mutex<BTreeSet<Way>>>::default();
+    let done = Arc::clone(&under_way);
+    let thread = owner_thread::spawn("bulk", move || run(&mailbox, &book, &storage, &done))?;
+    Ok((BulkSender { parcels, under_way }, thread))
+}
+
+fn run(mailbox: &Receiver<Parcel>, book: &Book, storage: &Storage, under_way: &Mutex<BTreeSet<Way>>) {
     while let Ok(parcel) = mailbox.recv() {
-        let (node, what) = (parcel.node, parcel.content.to_string());
-        match deliver(parcel, book) {
+        let (node, what, way) = (parcel.node, parcel.content.to_string(), parcel.way());
+        match deliver(parcel, book, storage) {
             Ok(bytes) => tracing::info!(node = book.name(node), bytes, "{what} has arrived"),
             // Whoever leads offers it again.
             Err(error) => tracing::warn!(node = book.name(node), %error, "{what} did not arrive"),
+        }
+        lock(under_way).remove(&way);
+    }
+}
+
+impl Parcel {
+    fn way(&self) -> Way {
+        match &self.content {
+            Content::Snapshot { shard, .. } => (self.node, Some(*shard)),
+            Content::Map { .. } => (self.node, None),
         }
     }
 }
@@ -96,35 +125,86 @@ impl std::fmt::Display for Content {
     }
 }
 
-fn deliver(parcel: Parcel, book: &Book) -> anyhow::Result<u64> {
-    let Parcel { node, mut content } = parcel;
-    let mut bytes = Vec::new();
-    let (subject, data) = match &mut content {
-        Content::Map { version, map } => (Subject::Map { version: *version }, Bytes::from(std::mem::take(map))),
-        Content::Snapshot { shard, message } => {
-            let data = message.take_snapshot_data();
-            message.encode(&mut bytes);
-            let (from, to) = (message.from(), message.to());
-            (Subject::Snapshot { shard: *shard, from, to, message: &bytes }, data)
+fn deliver(parcel: Parcel, book: &Book, storage: &Storage) -> anyhow::Result<u64> {
+    let Parcel { node, content } = parcel;
+    match content {
+        Content::Map { version, map } => {
+            let bytes = map.len() as u64;
+            let mut sending = Sending::begin(book, node, bytes, Subject::Map { version })?;
+            sending.send(&map)?;
+            sending.end()
         }
-    };
-    let address = book.address(node).or_else(|| book.resolve(node)).context("its address is not known")?;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    greet(&mut stream, book, node)?;
-    let mut outbox = Outbox::new(LinkKind::Bulk);
-    say(&mut stream, &mut outbox, &Item::Begin(Begin { transfer: 1, bytes: data.len() as u64, subject }))?;
-    let began = Instant::now();
-    for (number, piece) in data.chunks(PIECE_BYTES_MAX).enumerate() {
-        let offset = (number * PIECE_BYTES_MAX) as u64;
-        say(&mut stream, &mut outbox, &Item::Piece(Piece { transfer: 1, offset, bytes: piece }))?;
-        let due = Duration::from_millis((offset + piece.len() as u64) * 1_000 / BYTES_PER_SECOND);
-        std::thread::sleep(due.saturating_sub(began.elapsed()));
+        Content::Snapshot { shard, message } => {
+            let mut reader = file_of(storage, shard, &message)?;
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            let subject = Subject::Snapshot { shard, from: message.from(), to: message.to(), message: &bytes };
+            // What stands around chunks in the file is longer than what stands around them here.
+            let mut sending = Sending::begin(book, node, reader.bytes(), subject)?;
+            let mut waiting = Vec::new();
+            while let Some(chunk) = reader.next_chunk()? {
+                put_bytes(&mut waiting, &chunk);
+                let whole = waiting.len() - waiting.len() % PIECE_BYTES_MAX;
+                sending.send(&waiting[..whole])?;
+                waiting.drain(..whole);
+            }
+            sending.send(&waiting)?;
+            sending.end()
+        }
     }
-    say(&mut stream, &mut outbox, &Item::End(End { transfer: 1, sum: crc32fast::hash(&data) }))?;
-    await_taken(&mut stream)?;
-    Ok(data.len() as u64)
+}
+
+/// The file that a message is about. It stays readable when a newer one takes its place meanwhile; if one has done so before, the
+/// newer one is offered.
+fn file_of(storage: &Storage, shard: ShardId, message: &Message) -> anyhow::Result<SnapshotReader> {
+    let meta = message.snapshot().context("a message without a snapshot")?;
+    let reader = storage.snapshot(shard)?.context("it is not on disk any more")?;
+    if *reader.meta() != meta || reader.replica() != message.from() {
+        bail!("a newer one has taken its place");
+    }
+    Ok(reader)
+}
+
+/// A transfer on its way out, no faster than the foreground can bear.
+struct Sending {
+    stream: TcpStream,
+    outbox: Outbox,
+    began: Instant,
+    sent: u64,
+    sum: crc32fast::Hasher,
+}
+
+impl Sending {
+    fn begin(book: &Book, node: NodeId, bytes: u64, subject: Subject<'_>) -> anyhow::Result<Self> {
+        let address = book.address(node).or_else(|| book.resolve(node)).context("its address is not known")?;
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        greet(&mut stream, book, node)?;
+        let mut outbox = Outbox::new(LinkKind::Bulk);
+        say(&mut stream, &mut outbox, &Item::Begin(Begin { transfer: 1, bytes, subject }))?;
+        Ok(Self { stream, outbox, began: Instant::now(), sent: 0, sum: crc32fast::Hasher::new() })
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        for piece in bytes.chunks(PIECE_BYTES_MAX) {
+            let item = Item::Piece(Piece { transfer: 1, offset: self.sent, bytes: piece });
+            say(&mut self.stream, &mut self.outbox, &item)?;
+            self.sum.update(piece);
+            self.sent += piece.len() as u64;
+            let due = Duration::from_millis(self.sent * 1_000 / BYTES_PER_SECOND);
+            std::thread::sleep(due.saturating_sub(self.began.elapsed()));
+        }
+        Ok(())
+    }
+
+    /// Gives how many bytes the other side has taken.
+    fn end(mut self) -> anyhow::Result<u64> {
+        let item = Item::End(End { transfer: 1, sum: self.sum.finalize() });
+        say(&mut self.stream, &mut self.outbox, &item)?;
+        await_taken(&mut self.stream)?;
+        Ok(self.sent)
+    }
 }
 
 fn greet(stream: &mut TcpStream, book: &Book, node: NodeId) -> anyhow::Result<()> {
@@ -178,19 +258,23 @@ fn await_taken(stream: &mut TcpStream) -> anyhow::Result<()> {
 pub(crate) type Deliver = Arc<dyn Fn(Delivery) + Send + Sync>;
 
 /// Lets transfers in, each on a thread of its own.
-#[derive(Default)]
 pub(super) struct Receivers {
     running: Arc<()>,
+    storage: Arc<Storage>,
 }
 
 impl Receivers {
+    pub fn new(storage: Arc<Storage>) -> Self {
+        Self { running: Arc::default(), storage }
+    }
+
     pub fn begin(&self, stream: mio::net::TcpStream, deliver: &Deliver) {
         if Arc::strong_count(&self.running) > RECEIVERS_MAX {
             return;
         }
-        let (place, deliver) = (Arc::clone(&self.running), Arc::clone(deliver));
+        let (place, deliver, storage) = (Arc::clone(&self.running), Arc::clone(deliver), Arc::clone(&self.storage));
         let receive = move || {
-            let received = receive(stream.into(), &deliver);
+            let received = receive(stream.into(), &deliver, &storage);
             if let Err(error) = received {
                 tracing::warn!(%error, "a snapshot was not received");
             }
@@ -202,15 +286,7 @@ impl Receivers {
     }
 }
 
-/// A transfer that has begun.
-struct Coming {
-    /// Whose snapshot it is; `None` for the map.
-    snapshot: Option<(ShardId, Message)>,
-    bytes: u64,
-    data: Vec<u8>,
-}
-
-fn receive(mut stream: TcpStream, deliver: &Deliver) -> anyhow::Result<()> {
+fn receive(mut stream: TcpStream, deliver: &Deliver, storage: &Storage) -> anyhow::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -224,10 +300,15 @@ fn receive(mut stream: TcpStream, deliver: &Deliver) -> anyhow::Result<()> {
             return Ok(());
         }
         let (mut failed, mut whole) = (None, None);
-        inbound.receive(&buffer[..count], |item| match take(item, &mut coming) {
-            Ok(Some(arrived)) => whole = Some(arrived),
-            Ok(None) => {}
-            Err(error) => failed = Some(error),
+        inbound.receive(&buffer[..count], |item| {
+            if failed.is_some() {
+                return;
+            }
+            match take(item, &mut coming, storage) {
+                Ok(Some(arrived)) => whole = Some(arrived),
+                Ok(None) => {}
+                Err(error) => failed = Some(error),
+            }
         })?;
         if let Some(error) = failed {
             return Err(error);
@@ -239,37 +320,12 @@ fn receive(mut stream: TcpStream, deliver: &Deliver) -> anyhow::Result<()> {
     }
 }
 
-/// Takes an item; gives the message when it is whole.
-fn take(item: Item<'_>, coming: &mut Option<Coming>) -> anyhow::Result<Option<(Delivery, u64)>> {
+/// Takes an item; gives what it was about when that is whole.
+fn take(item: Item<'_>, coming: &mut Option<Coming>, storage: &Storage) -> anyhow::Result<Option<(Delivery, u64)>> {
     match item {
-        Item::Begin(Begin { bytes, subject: Subject::Snapshot { shard, message, .. }, .. }) => {
-            let message = Message::decode(message)?;
-            *coming = Some(Coming { snapshot: Some((shard, message)), bytes, data: Vec::new() });
-        }
-        Item::Begin(Begin { bytes, subject: Subject::Map { .. }, .. }) => {
-            *coming = Some(Coming { snapshot: None, bytes, data: Vec::new() });
-        }
-        Item::Piece(piece) => {
-            let coming = coming.as_mut().context("a piece of nothing")?;
-            if piece.offset != coming.data.len() as u64 || piece.offset + piece.bytes.len() as u64 > coming.bytes {
-                bail!("a piece is not where it should be");
-            }
-            coming.data.extend_from_slice(piece.bytes);
-        }
-        Item::End(end) => {
-            let Coming { snapshot, bytes, data } = coming.take().context("the end of nothing")?;
-            if bytes != data.len() as u64 || end.sum != crc32fast::hash(&data) {
-                bail!("it did not arrive as it was sent");
-            }
-            let delivery = match snapshot {
-                None => Delivery::Map(data),
-                Some((shard, mut message)) => {
-                    message.set_snapshot_data(Bytes::from(data));
-                    Delivery::Snapshot(shard, Box::new(message))
-                }
-            };
-            return Ok(Some((delivery, bytes)));
-        }
+        Item::Begin(begin) => *coming = Some(Coming::begin(&begin, storage)?),
+        Item::Piece(piece) => coming.as_mut().context("a piece of nothing")?.take(&piece)?,
+        Item::End(end) => return coming.take().context("the end of nothing")?.end(end.sum).map(Some),
         _ => bail!("something else than a snapshot"),
     }
     Ok(None)

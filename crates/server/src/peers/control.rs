@@ -11,6 +11,7 @@ use std::time::Duration;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use shardine_model::{CatalogueVersion, NodeId, Timestamp};
+use shardine_store::Storage;
 use shardine_transport::limits::PULSE_MS;
 use shardine_transport::{
     Change, Clocks, Goodbye, Item, Lead, LeaderNews, Leads, LinkKind, Liveness, MapDelta, MapVersion, Pulse,
@@ -75,6 +76,8 @@ pub(crate) struct Audience {
     pub tell: Box<dyn Fn(PeerNews) + Send>,
     /// Who gets what has arrived on bulk links.
     pub deliver: Deliver,
+    /// Where what arrives is written.
+    pub storage: Arc<Storage>,
     /// Who keeps the map.
     pub map: Box<dyn Fn(MapNews) + Send>,
 }
@@ -143,6 +146,7 @@ impl Control {
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let (sender, messages) = channel();
         let dialled = book.peers().into_iter().map(|node| (node, Dialled::default())).collect();
+        let receivers = Receivers::new(Arc::clone(&audience.storage));
         let control = Self {
             poll,
             listener,
@@ -157,7 +161,7 @@ impl Control {
             links: BTreeMap::new(),
             dialled,
             guests: Guests::default(),
-            receivers: Receivers::default(),
+            receivers,
             next_token: FIRST_LINK,
             next_pulse_ms: 0,
             versions: BTreeMap::new(),

@@ -31,6 +31,10 @@ impl Turn for Replica {
         empty
     }
 
+    fn prepared(&mut self) -> Option<Coord> {
+        self.prepared.take()
+    }
+
     fn execute(&mut self, entry: &LogEntry, own: Option<Vec<Origin>>, _: &mut Actions) -> Result<(), String> {
         let (leader, out) = (&mut self.leader, &mut self.out);
         let mut origins = own.unwrap_or_default().into_iter();

@@ -5,6 +5,7 @@
 
 use shardine_coord::Coord;
 use shardine_meta::Meta;
+use shardine_model::checksum::Summing;
 use shardine_model::stream::SnapshotError;
 use shardine_records::Records;
 
@@ -13,6 +14,12 @@ pub(crate) trait Machine: Sized {
 
     /// The next chunk of the cut, or nothing when it is over.
     fn next_chunk(&mut self) -> Option<Vec<u8>>;
+
+    /// Gives up a running cut.
+    fn abandon_cut(&mut self);
+
+    /// For the chunks of a cut: replicas that agree give the same sum.
+    fn summing() -> Box<dyn Summing>;
 
     /// Makes a machine that has begun empty into what all chunks of a snapshot say.
     fn restored(self, chunks: Vec<&[u8]>) -> Result<Self, SnapshotError>;
@@ -28,6 +35,14 @@ impl Machine for Records {
             shardine_records::CutStep::Chunk(chunk) => Some(chunk),
             shardine_records::CutStep::Done => None,
         }
+    }
+
+    fn abandon_cut(&mut self) {
+        self.abandon_cut();
+    }
+
+    fn summing() -> Box<dyn Summing> {
+        Self::summing()
     }
 
     fn restored(self, chunks: Vec<&[u8]>) -> Result<Self, SnapshotError> {
@@ -47,6 +62,14 @@ impl Machine for Coord {
         }
     }
 
+    fn abandon_cut(&mut self) {
+        self.abandon_cut();
+    }
+
+    fn summing() -> Box<dyn Summing> {
+        Self::summing()
+    }
+
     fn restored(self, chunks: Vec<&[u8]>) -> Result<Self, SnapshotError> {
         self.restored(chunks)
     }
@@ -59,6 +82,14 @@ impl Machine for Meta {
 
     fn next_chunk(&mut self) -> Option<Vec<u8>> {
         self.next_chunk()
+    }
+
+    fn abandon_cut(&mut self) {
+        self.abandon_cut();
+    }
+
+    fn summing() -> Box<dyn Summing> {
+        Self::summing()
     }
 
     fn restored(self, chunks: Vec<&[u8]>) -> Result<Self, SnapshotError> {

@@ -1,9 +1,10 @@
 //! What replicas of coordination and of the map do in the same way, beside the member of a group that both are: it is written once, and
 //! each has it under the same names as a shard of records, so that a host need not know which it has.
 
-/// The methods, for a replica with the fields `options`, `member`, `drain` after each step, and the state machine in this field.
+/// The methods, for a replica with the fields `options`, `member` and `prepared`, `drain` after each step, and the state machine in this
+/// field.
 macro_rules! as_members_do {
-    ($state:ident) => {
+    ($state:ident: $machine:ty) => {
         #[must_use]
         pub fn id(&self) -> ReplicaId {
             self.options.replica
@@ -47,8 +48,29 @@ macro_rules! as_members_do {
             self.drain(actions);
         }
 
+        /// Has this replica, where it leads, look for others that have parted from it so often; 0 means never.
+        pub fn compare_every(&mut self, every_ms: u64) {
+            self.member.compare_every(every_ms);
+        }
+
+        /// What that has come to.
+        #[must_use]
+        pub fn checks(&self) -> Checks {
+            self.member.checks()
+        }
+
+        /// Takes a leader's snapshot, whose content was received beside the message and made into a state. It is dropped if the group
+        /// does not take it.
+        pub fn step_snapshot(&mut self, message: Message, prepared: $machine, actions: &mut Actions) {
+            self.prepared = Some(prepared);
+            self.step(message, actions);
+            self.prepared = None;
+        }
+
         pub fn step(&mut self, message: Message, actions: &mut Actions) {
-            if !self.member.has_stopped() {
+            // Its content has come on another way, or has not come.
+            let lacks_content = message.is_snapshot() && !message.has_snapshot_data() && self.prepared.is_none();
+            if !self.member.has_stopped() && !lacks_content {
                 self.member.group.step(message);
                 self.drain(actions);
             }

@@ -3,8 +3,10 @@
 
 use bytes::Bytes;
 use shardine_consensus::{Proposed, ReadDone, Ready};
+use shardine_model::group_entry::GroupEntry;
 use shardine_model::log::{LogEntry, LogEntryKind, SnapshotMeta};
 
+use super::cutting;
 use super::machine::Machine;
 use super::proposals::{Fate, Resolved};
 use super::{At, Member, Outbox, deferred};
@@ -28,6 +30,9 @@ pub(crate) trait Turn {
 
     /// A machine to be filled from a snapshot.
     fn empty_machine(&mut self) -> Self::Machine;
+
+    /// What the snapshot of the message that is being taken has been made into already, by whoever received it.
+    fn prepared(&mut self) -> Option<Self::Machine>;
 
     /// Executes an entry, the same way whoever proposed it; `own` is there if this replica did. What fails here is not the
     /// same everywhere, and stops the replica.
@@ -87,12 +92,26 @@ fn next_ready<R: Turn>(replica: &mut R) -> Option<Ready> {
 
 fn apply<R: Turn>(replica: &mut R, entry: &LogEntry, actions: &mut R::Actions) {
     assert_eq!(entry.index, replica.member().applied.index + 1, "entries are applied without gaps");
-    let own = take_own(replica, entry, actions);
+    let mut own = take_own(replica, entry, actions);
+    // What it comes to here is not what it comes to elsewhere.
+    if replica.member().group.is_aside()
+        && let Some(load) = own.take()
+    {
+        replica.lose(load, Fate::InDoubt, actions);
+    }
     let executed = match entry.kind {
         LogEntryKind::Membership => replica.member().change_members(entry).map(|()| None),
         // A new leader's first entry.
         LogEntryKind::Normal if entry.data.is_empty() => Ok(None),
-        LogEntryKind::Normal => replica.execute(entry, own, actions).map(Some),
+        LogEntryKind::Normal => match GroupEntry::decode(&entry.data) {
+            Ok(None) => replica.execute(entry, own, actions).map(Some),
+            Ok(Some(of_group)) => {
+                let (member, machine) = replica.parts();
+                member.apply_group_entry(machine, entry, of_group);
+                Ok(None)
+            }
+            Err(error) => Err(format!("entry {} of term {}: {error}", entry.index, entry.term)),
+        },
     };
     replica.member().note_applied(entry);
     match executed {
@@ -120,15 +139,23 @@ fn take_own<R: Turn>(replica: &mut R, entry: &LogEntry, actions: &mut R::Actions
 /// Takes the leader's snapshot in place of everything this replica has applied: what is not in the snapshot is not there
 /// afterwards (records 70).
 fn install<R: Turn>(replica: &mut R, meta: &SnapshotMeta, data: &Bytes, actions: &mut R::Actions) {
-    let empty = replica.empty_machine();
+    let made = match replica.prepared() {
+        Some(prepared) => Ok(prepared),
+        None => {
+            let empty = replica.empty_machine();
+            cutting::restored(empty, data)
+        }
+    };
     let (member, machine) = replica.parts();
-    match member.cutting.restore(empty, meta, data) {
+    match made {
         Ok(restored) => *machine = restored,
         Err(error) => {
             return stop(replica, format!("a snapshot from the leader cannot be read: {error}"), actions);
         }
     }
+    member.cutting.replaced(meta);
     member.applied = At { index: meta.index, term: meta.term };
+    member.checking.replaced();
     for load in member.proposals.take_covered(meta.index) {
         replica.lose(load, Fate::InDoubt, actions);
     }

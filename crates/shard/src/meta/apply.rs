@@ -28,6 +28,10 @@ impl Turn for Replica {
         Meta::new()
     }
 
+    fn prepared(&mut self) -> Option<Meta> {
+        self.prepared.take()
+    }
+
     fn execute(&mut self, entry: &LogEntry, own: Option<Vec<Ticket>>, actions: &mut Actions) -> Result<(), String> {
         let mut waiting = own.unwrap_or_default().into_iter();
         let applied = self.meta.apply(&entry.data, |reply| {

@@ -13,6 +13,8 @@ use shardine_shard::coord::{
 };
 use shardine_shard::{Message, Restored, Role};
 
+use crate::files::Files;
+
 pub const PATH: &str = "/local/locks";
 const TICK_MS: u64 = 100;
 
@@ -24,6 +26,7 @@ pub struct Cluster {
     heard: BTreeMap<StreamId, Vec<StreamMessage>>,
     replies: BTreeMap<Ticket, NodeReply>,
     installed: u64,
+    files: Files,
 }
 
 impl Cluster {
@@ -44,6 +47,7 @@ impl Cluster {
             heard: BTreeMap::new(),
             replies: BTreeMap::new(),
             installed: 0,
+            files: Files::default(),
         };
         cluster.with(first, |replica, actions| replica.campaign(actions));
         assert!(cluster.replicas[&first].is_serving());
@@ -81,6 +85,9 @@ impl Cluster {
             if replica.is_cutting() {
                 replica.snapshot_step(usize::MAX, &mut actions);
             }
+            for part in actions.snapshot.drain(..) {
+                self.files.write(id, part).into_iter().for_each(|index| replica.snapshot_saved(index));
+            }
             replica.propose_gathered(&mut actions);
             if actions.persists.is_empty() {
                 break;
@@ -92,6 +99,7 @@ impl Cluster {
         self.replies.extend(actions.replies);
         assert_eq!(actions.stop, None);
         actions.messages.reverse();
+        actions.messages.retain_mut(|message| self.files.fill(id, message));
         actions.messages
     }
 

@@ -1,6 +1,8 @@
 //! Coordination groups of three replicas: what clients keep and what they lose when leaders come and go.
 
 mod cluster;
+#[path = "../support/files.rs"]
+mod files;
 
 use cluster::{Cluster, PATH};
 use shardine_shard::coord::{Ask, NodeReply, SessionId, StatusCode, StreamMessage};

@@ -14,6 +14,8 @@ use shardine_shard::{
 
 use shardine_story::words;
 
+use crate::files::Files;
+
 pub const TICK_MS: u64 = 100;
 
 pub struct Cluster {
@@ -43,7 +45,7 @@ pub struct Cluster {
     /// What was to be written to SQL, and by whom.
     pub writes: Vec<(u64, SqlWrite)>,
     pub stops: Vec<String>,
-    cuts: Vec<Option<u64>>,
+    files: Files,
     /// What the snapshots that were cut say of themselves.
     pub cut_metas: Vec<SnapshotMeta>,
 }
@@ -60,12 +62,17 @@ impl Cluster {
 
     /// So many replicas of which node 1 leads.
     pub fn of(nodes: u64, change: impl Fn(&mut Options)) -> Self {
+        Self::beginning_with(nodes, change, Records::new)
+    }
+
+    /// The same, with what each of them has made of a log that is gone.
+    pub fn beginning_with(nodes: u64, change: impl Fn(&mut Options), records: impl Fn(u64) -> Records) -> Self {
         let membership = Membership::of((1..=nodes).map(ReplicaId));
         let replica = |node: u64| {
             let mut options = Options::new(ReplicaId(node), ShardId(1));
             change(&mut options);
             let snapshot = SnapshotMeta { membership: membership.clone(), ..Default::default() };
-            Replica::new(options, Records::new(node), Restored { snapshot, ..Default::default() })
+            Replica::new(options, records(node), Restored { snapshot, ..Default::default() })
         };
         let mut cluster = Self {
             replicas: (1..=nodes).map(replica).collect(),
@@ -85,7 +92,7 @@ impl Cluster {
             loads: Vec::new(),
             writes: Vec::new(),
             stops: Vec::new(),
-            cuts: vec![None; nodes as usize],
+            files: Files::default(),
             cut_metas: Vec::new(),
         };
         cluster.on(1, |replica, actions| replica.campaign(actions));
@@ -94,11 +101,15 @@ impl Cluster {
         cluster
     }
 
+    pub fn compare_every(&mut self, every_ms: u64) {
+        self.replicas.iter_mut().for_each(|replica| replica.compare_every(every_ms));
+    }
+
     pub fn node(&self, node: u64) -> &Replica {
         &self.replicas[node as usize - 1]
     }
 
-    fn nodes(&self) -> RangeInclusive<u64> {
+    pub fn nodes(&self) -> RangeInclusive<u64> {
         1..=self.replicas.len() as u64
     }
 
@@ -114,7 +125,8 @@ impl Cluster {
         act(&mut self.replicas[node as usize - 1], &mut actions);
         actions.refuse_returned();
         self.sent.extend(actions.messages.iter().map(Message::summary));
-        self.network.extend(actions.messages);
+        let sent = actions.messages.into_iter();
+        self.network.extend(sent.filter_map(|mut message| self.files.fill(node, &mut message).then_some(message)));
         self.unconfirmed.extend(actions.persists.iter().map(|persist| (node, persist.number)));
         self.answers.extend(actions.answers);
         self.passed.extend(actions.passed);
@@ -122,16 +134,11 @@ impl Cluster {
         self.writes.extend(actions.writes.into_iter().map(|write| (node, write)));
         self.stops.extend(actions.stop);
         for part in actions.snapshot {
-            match part {
-                SnapshotPart::Begin(meta) => {
-                    self.cuts[node as usize - 1] = Some(meta.index);
-                    self.cut_metas.push(meta);
-                }
-                SnapshotPart::Chunk(_) => {}
-                SnapshotPart::End => {
-                    let index = self.cuts[node as usize - 1].take().expect("a snapshot begins before it ends");
-                    self.replicas[node as usize - 1].snapshot_saved(index);
-                }
+            if let SnapshotPart::Begin(meta) = &part {
+                self.cut_metas.push(meta.clone());
+            }
+            if let Some(index) = self.files.write(node, part) {
+                self.replicas[node as usize - 1].snapshot_saved(index);
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Groups of three replicas in one thread, with a network that can be cut: what one replica alone cannot show.
 
+mod checksums;
 mod cluster;
+mod definitions;
 mod handover;
 mod in_doubt;
 mod leadership;
@@ -9,3 +11,5 @@ mod membership;
 mod reads;
 mod snapshots;
 mod writeback;
+#[path = "../support/files.rs"]
+mod files;

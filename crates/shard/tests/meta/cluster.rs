@@ -15,6 +15,8 @@ use shardine_shard::meta::{
 };
 use shardine_shard::{Message, Restored};
 
+use crate::files::Files;
+
 const TICK_MS: u64 = 50;
 
 pub struct Cluster {
@@ -26,6 +28,7 @@ pub struct Cluster {
     now_ms: u64,
     next: u64,
     pub installed: u64,
+    files: Files,
     /// Every replica number that ever was, with its node.
     pub placed: BTreeSet<(ReplicaId, NodeId)>,
 }
@@ -43,6 +46,7 @@ impl Cluster {
             now_ms: 0,
             next: 0,
             installed: 0,
+            files: Files::default(),
             placed: BTreeSet::new(),
         };
         cluster.with(NodeId(1), |replica, actions| replica.campaign(actions));
@@ -207,6 +211,9 @@ impl Cluster {
             if replica.is_cutting() {
                 replica.snapshot_step(usize::MAX, &mut actions);
             }
+            for part in actions.snapshot.drain(..) {
+                self.files.write(node.0, part).into_iter().for_each(|index| replica.snapshot_saved(index));
+            }
             replica.propose_gathered(&mut actions);
             if actions.persists.is_empty() {
                 break;
@@ -215,6 +222,7 @@ impl Cluster {
         self.replies.extend(actions.replies);
         assert_eq!(actions.stop, None);
         actions.messages.reverse();
+        actions.messages.retain_mut(|message| self.files.fill(node.0, message));
         actions.messages
     }
 }

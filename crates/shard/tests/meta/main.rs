@@ -1,6 +1,8 @@
 //! The group of the map, which changes its own members by its own entries.
 
 mod cluster;
+#[path = "../support/files.rs"]
+mod files;
 
 use std::collections::BTreeSet;
 

@@ -248,6 +248,7 @@ impl Stage {
                 SnapshotPart::Begin(meta) => told.push(format!("snapshot of {} begins", meta.index)),
                 SnapshotPart::Chunk(_) => {}
                 SnapshotPart::End => told.push("snapshot ends".to_owned()),
+                SnapshotPart::Abandon => told.push("snapshot given up".to_owned()),
             }
         }
         told.extend(actions.stop.map(|reason| format!("stops: {reason}")));

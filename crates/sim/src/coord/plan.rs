@@ -59,6 +59,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<
         // Small, so that snapshots, truncation and installs happen in every second run.
         snapshot_log_bytes: chance.pick(&[1_500, 4_000, 12_000, 1 << 20]),
         window_entries: chance.pick(&[2, 10, 40, 1_000]),
+        compare_every_ms: 0,
         skew_ms: chance.pick(&[5, 200, 3_000]),
         lanes: 1,
         log_bytes_soft: chance.pick(&LOG_BYTES_SOFT),

@@ -124,6 +124,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<
         tick_skew_percent,
         snapshot_log_bytes,
         window_entries,
+        compare_every_ms: 0,
         skew_ms,
         lanes,
         log_bytes_soft,

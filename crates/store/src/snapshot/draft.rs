@@ -50,8 +50,8 @@ impl SnapshotReceiver {
         self.draft.push(chunk)
     }
 
-    /// All chunks have come: the snapshot is on disk under a name of its own and waits to be installed. One that waited for the
-    /// same shard is removed; so are all when the process ends.
+    /// All chunks have come: the snapshot is on disk under a name of its own and waits to be installed. Those that nobody takes are
+    /// removed with the next one that is taken, and when the process ends.
     pub fn stage(self) -> Result<(), Error> {
         self.snapshots.stage(self.draft.finish()?);
         Ok(())

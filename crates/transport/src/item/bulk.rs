@@ -13,7 +13,7 @@ use crate::limits::{MAP_BYTES_MAX, PIECE_BYTES_MAX};
 pub struct Begin<'a> {
     /// The sender's number for it, on this link.
     pub transfer: u64,
-    /// Bytes of all pieces together.
+    /// No more than this comes in all pieces together.
     pub bytes: u64,
     pub subject: Subject<'a>,
 }

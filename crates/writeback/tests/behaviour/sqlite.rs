@@ -226,6 +226,24 @@ fn a_deleted_file_takes_no_writes_until_it_is_back() {
     assert_eq!(rig.flush(&users(), vec![at(user("lili"), 2, aged(2))]), [FlushResult::Written]);
 }
 
+/// A node that leads nothing asks nothing of SQL, and says all the same when it is there again.
+#[test]
+fn what_nobody_asks_is_found_to_be_back() {
+    let rig = Rig::sqlite(|options| options.recheck = Duration::from_millis(5));
+    rig.create(&users());
+    rig.direct().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    let away = path(&rig).with_extension("away");
+    fs::rename(path(&rig), &away).unwrap();
+    let error = failure(rig.try_load(&users(), vec![user("lili")]));
+    assert!(!rig.handle.status().connected, "{error}");
+
+    fs::rename(&away, path(&rig)).unwrap();
+
+    while !rig.handle.status().connected {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn names_that_differ_in_case_are_one_table_in_sql() {
     let rig = Rig::sqlite(|_| {});

@@ -1,6 +1,8 @@
 //! The turn with a machine that only remembers what it was told: two toys, a leader and one that learns from it.
 
 use shardine_consensus::{Message, ReadDone, Restored};
+use shardine_model::checksum::Summing;
+use shardine_model::codec::put_bytes;
 use shardine_model::log::{LogEntry, Membership, SnapshotMeta};
 use shardine_model::stream::SnapshotError;
 use shardine_model::{ReplicaId, ShardId};
@@ -30,6 +32,14 @@ impl Machine for Diary {
         (!self.cut.is_empty()).then(|| self.cut.remove(0))
     }
 
+    fn abandon_cut(&mut self) {
+        self.cut.clear();
+    }
+
+    fn summing() -> Box<dyn Summing> {
+        unreachable!("nobody looks at what these toys have")
+    }
+
     fn restored(mut self, chunks: Vec<&[u8]>) -> Result<Self, SnapshotError> {
         if chunks.contains(&POISON) {
             return Err(SnapshotError::Contradiction("a line that nobody can have written"));
@@ -53,6 +63,9 @@ struct Actions {
 struct Toy {
     member: Member<&'static str>,
     diary: Diary,
+    /// Its newest snapshot on disk, and the one that is being written.
+    file: Vec<u8>,
+    writing: (u64, Vec<u8>),
 }
 
 impl Turn for Toy {
@@ -71,6 +84,10 @@ impl Turn for Toy {
 
     fn empty_machine(&mut self) -> Diary {
         Diary::default()
+    }
+
+    fn prepared(&mut self) -> Option<Diary> {
+        None
     }
 
     fn execute(
@@ -119,7 +136,7 @@ impl Toy {
             window_entries: 0,
         };
         let member = Member::new(options, Restored { snapshot, ..Restored::default() });
-        Self { member, diary: Diary::default() }
+        Self { member, diary: Diary::default(), file: Vec::new(), writing: (0, Vec::new()) }
     }
 
     /// One that leads, alone with its disk.
@@ -144,9 +161,22 @@ impl Toy {
             drain(self, &mut actions);
             self.member.cut_if_due(&mut self.diary);
             self.member.snapshot_step(&mut self.diary, usize::MAX, &mut actions.snapshot);
+            actions.snapshot.drain(..).for_each(|part| self.store(part));
             let Some(persist) = actions.persists.get(confirmed) else { return actions };
             confirmed += 1;
             self.member.persisted(persist.number, &mut actions.messages);
+        }
+    }
+
+    fn store(&mut self, part: SnapshotPart) {
+        match part {
+            SnapshotPart::Begin(meta) => self.writing = (meta.index, Vec::new()),
+            SnapshotPart::Chunk(chunk) => put_bytes(&mut self.writing.1, &chunk),
+            SnapshotPart::Abandon => {}
+            SnapshotPart::End => {
+                self.file = std::mem::take(&mut self.writing.1);
+                self.member.snapshot_saved(self.writing.0);
+            }
         }
     }
 
@@ -163,6 +193,8 @@ fn send_snapshot(leader: &mut Toy, learner: &mut Toy) -> Actions {
         leader.member.group.tick();
         messages.extend(leader.run().messages);
         let brings_it = messages.iter().any(Message::is_snapshot);
+        let offers = messages.iter_mut().filter(|message| message.is_snapshot());
+        offers.for_each(|message| message.set_snapshot_data(leader.file.clone().into()));
         let heard = learner.step(std::mem::take(&mut messages));
         if brings_it {
             return heard;
