@@ -12,7 +12,7 @@ What docs/redis.md says is different is not said here, or not compared:
 
 - the order of fields and keys, which ones are drawn, cursors; a second more or less to live (`comparable`, `is_near`)
 - sums of floats whose last digits need more than 64 bits (`FLOATS`)
-- transactions over several partitions, and commands that a transaction does not take (`in_transaction`)
+- transactions and scripts over several partitions, and commands that a transaction does not take (`in_transaction`, `script`)
 - databases but the first, keys above 1,024 bytes, values above 32 MiB, replies above 128 MiB (`hrandfield`), 1,024 commands in a MULTI
 - types and commands that are not there; the words of HELLO, INFO, COMMAND, CONFIG and CLIENT LIST
 - DBSIZE of keys whose time is over, which Redis counts until somebody looks at them (`expire`)
@@ -229,7 +229,21 @@ class Speaker:
         return self.any(
             [self.any(b"DEL", b"UNLINK")] + self.few(lambda: [self.key()]), [self.any(b"EXISTS", b"TOUCH")] + self.few(lambda: [self.key()]),
             [b"TYPE", key], [b"TTL", key], [b"PTTL", key], [self.any(b"EXPIRETIME", b"PEXPIRETIME"), key], self.expire(), self.expire(),
-            [b"PERSIST", key],
+            [b"PERSIST", key], self.of_several_keys(), self.of_several_keys(),
+        )
+
+    def of_several_keys(self):
+        """Commands that look at several keys at one moment: they share a partition."""
+        key = self.any(*TAGGED)
+        bits = self.any(b"u8", b"i8", b"u1", b"i64", b"u63", b"i5", b"u64", b"x")
+        offset = self.any(b"0", b"7", b"#1", b"100", b"-1", b"x", b"#99999999999")
+        return self.any(
+            [self.any(b"RENAME", b"RENAMENX"), key, self.any(*TAGGED)], [b"COPY", key, self.any(*TAGGED)] + self.any([], [b"REPLACE"], [b"BAD"]),
+            [b"BITOP", self.any(b"AND", b"OR", b"XOR", b"BAD"), key] + self.few(lambda: [self.any(*TAGGED)]), [b"BITOP", b"NOT", key, self.any(*TAGGED)],
+            [b"LCS", key, self.any(*TAGGED)] + self.any([], [b"LEN"], [b"IDX"], [b"IDX", b"WITHMATCHLEN", b"MINMATCHLEN", b"2"], [b"LEN", b"IDX"]),
+            [b"BITFIELD", key, b"GET", bits, offset], [b"BITFIELD_RO", key, self.any(b"GET", b"SET"), bits, offset],
+            [b"BITFIELD", key] + self.any([], [b"OVERFLOW", self.any(b"SAT", b"FAIL", b"WRAP", b"BAD")])
+            + [self.any(b"SET", b"INCRBY"), bits, self.any(offset, b"0"), self.number(), b"GET", b"u8", b"0"],
         )
 
     def of_servers(self):
@@ -252,7 +266,7 @@ class Speaker:
 
     def odd(self, command):
         """Now and then a word too many or too few."""
-        if self.chance.random() > 0.03 or command[0] == b"MSETNX":
+        if self.chance.random() > 0.03 or command[0] in (b"MSETNX", b"EVAL", b"EVAL_RO", b"RENAME", b"RENAMENX", b"COPY", b"BITOP", b"LCS"):
             return command
         if self.chance.random() < 0.5 and len(command) > 1:
             at = self.chance.randrange(1, len(command))
@@ -260,8 +274,32 @@ class Speaker:
         return command + [self.any(b"x", b"", b"1")]
 
     def one(self):
-        kinds = [self.strings, self.hashes, self.of_keys, self.of_servers, self.alone]
-        return self.odd(self.chance.choices(kinds, [40, 40, 18, 4, 5])[0]())
+        kinds = [self.strings, self.hashes, self.of_keys, self.of_servers, self.alone, self.script]
+        return self.odd(self.chance.choices(kinds, [40, 40, 18, 4, 5, 8])[0]())
+
+    def script(self):
+        """A small script over keys of one partition, made of the commands that are said one by one as well."""
+        self.keys = TAGGED
+        lines, args = [], []
+        for number in range(self.chance.randint(1, 4)):
+            command = self.chance.choices([self.strings, self.hashes, self.of_keys], [45, 40, 15])[0]()
+            if command[0] in UNORDERED + LEFT + (b"HGETALL", b"HSCAN", b"HRANDFIELD", b"SCAN") or not all(self.may_say(word) for word in command[1:]):
+                command = [b"GET", self.any(*TAGGED)]
+            words = []
+            for word in command:
+                args.append(word)
+                words.append("ARGV[%d]" % len(args))
+            call = self.any("call", "pcall", "pcall")
+            lines.append("t[%d] = redis.%s(%s)" % (number + 1, call, ", ".join(words)))
+        self.keys = KEYS
+        end = self.any("return t", "return t", "return t[1]", "return #t", "return cjson.encode(#t)", "return {type(t[1]), t[#t]}",
+                       "if type(t[1]) == 'table' and t[1].err then return t[1].err end return t", "return tostring(t[1] == false)")
+        text = "local t = {} %s %s" % (self.any(" ", "\n").join(lines), end)
+        return [self.any(b"EVAL", b"EVAL", b"EVAL", b"EVAL_RO"), text.encode(), b"1", b"{t}a"] + args
+
+    def may_say(self, word):
+        """Keys of other partitions are not to be touched by a script here."""
+        return word not in FREE and word not in FLOAT_KEYS
 
     def in_transaction(self):
         """All keys share a partition, and commands that a transaction does not take are not said."""
@@ -269,15 +307,13 @@ class Speaker:
         command = self.odd(self.chance.choices([self.strings, self.hashes, self.of_keys], [45, 40, 15])[0]())
         if self.chance.random() < 0.02:
             command = self.any([b"FOO", b"x"], [b"MULTI"], [b"WATCH", b"{t}a"], [b"PING"], [b"ECHO", b"x"], [b"UNWATCH"], [b"SELECT", b"0"])
-        if command[0] in (b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT"):
-            command = command[:3]
-        if command[0] in (b"SETBIT", b"MSETNX"):
-            command = [b"STRLEN", command[-1]]
+        if command[0] in (b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT") and self.chance.random() < 0.3:
+            command = command[:3] + self.condition()
         if command[0] not in (b"FOO", b"MULTI", b"PING", b"ECHO", b"UNWATCH", b"SELECT") and len(command) > 1 and b"{t}" not in command[1]:
             command = command[:1] + [b"{t}a"] + command[2:]
         if command[0] in (b"MGET", b"DEL", b"UNLINK", b"EXISTS", b"TOUCH", b"WATCH"):
             command = command[:1] + [word if b"{t}" in word else b"{t}b" for word in command[1:]]
-        if command[0] == b"MSET":
+        if command[0] in (b"MSET", b"MSETNX"):
             command[1::2] = [word if b"{t}" in word else b"{t}b" for word in command[1::2]]
         self.keys = KEYS
         return command

@@ -5,6 +5,7 @@ Each function is one claim and works on keys of its own, so that they can be rea
 
 import os
 import sys
+import threading
 import traceback
 
 import redis
@@ -276,6 +277,130 @@ def binary(client):
     return connect(client.get_connection_kwargs()["protocol"], decode=False)
 
 
+def a_script_reads_and_writes_at_one_moment(client, key):
+    release = client.register_script(
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
+    )
+    client.set(key, "mine")
+    assert release(keys=[key], args=["theirs"]) == 0
+    assert release(keys=[key], args=["mine"]) == 1
+    assert client.exists(key) == 0
+    # A node that was not told the script says so, and the library tells it.
+    client.script_flush()
+    client.set(key, "mine")
+    assert release(keys=[key], args=["mine"]) == 1
+    assert client.script_exists(release.sha) == [True]
+    refused(lambda: client.evalsha("f" * 40, 0), "No matching script")
+    refused(lambda: client.eval("return redis.call('set', KEYS[1], 'x')", 2, "{a}", "{b}"), "must share one partition")
+    refused(lambda: client.eval_ro("return redis.call('set', KEYS[1], 'x')", 1, key), "Write commands are not allowed")
+    assert client.exists(key) == 0
+
+
+def scripts_on_one_key_do_not_lose_each_other(client, key):
+    add = "redis.call('set', KEYS[1], (tonumber(redis.call('get', KEYS[1])) or 0) + 1) return redis.call('get', KEYS[1])"
+    problems = []
+
+    def work():
+        try:
+            own = connect(client.get_connection_kwargs()["protocol"], True)
+            for _ in range(25):
+                own.eval(add, 1, key)
+                own.incr(key)
+        except Exception as problem:
+            problems.append(problem)
+
+    workers = [threading.Thread(target=work) for _ in range(8)]
+    [worker.start() for worker in workers]
+    [worker.join() for worker in workers]
+    assert not problems, problems
+    assert int(client.get(key)) == 400
+
+
+def a_script_in_a_transaction_is_part_of_it(client, key):
+    pipeline = client.pipeline(transaction=True)
+    pipeline.set(key, "1")
+    pipeline.eval("return redis.call('incrby', KEYS[1], ARGV[1])", 1, key, 5)
+    pipeline.expire(key, 100, nx=True)
+    pipeline.get(key)
+    assert pipeline.execute() == [True, 6, True, form(client, "6")]
+    with client.pipeline() as pipeline:
+        pipeline.watch(key)
+        client.set(key, "other")
+        pipeline.multi()
+        pipeline.eval("return redis.call('set', KEYS[1], 'mine')", 1, key)
+        try:
+            pipeline.execute()
+            raise AssertionError("the key had changed")
+        except redis.WatchError:
+            pass
+    assert client.get(key) == form(client, "other")
+
+
+def a_key_is_dumped_and_restored(client, key):
+    raw = connect(client.get_connection_kwargs()["protocol"], False)
+    raw.hset(key, mapping={"f": b"\x00\xff", "g": "2"})
+    dump = raw.dump(key)
+    refused(lambda: raw.restore(key, 0, dump), "Target key name already exists")
+    raw.delete(key)
+    assert raw.restore(key, 100_000, dump) == b"OK"
+    assert raw.hgetall(key) == {b"f": b"\x00\xff", b"g": b"2"} and 90 < raw.ttl(key) <= 100
+    refused(lambda: raw.restore(key, 0, dump[:-1] + b"x", replace=True), "checksum")
+    assert raw.dump(key + "-absent") is None
+
+
+def locks_of_the_library_hold(client, key):
+    lock = client.lock(key, timeout=10)
+    other = client.lock(key, timeout=10, blocking=False)
+    assert lock.acquire() and not other.acquire()
+    assert lock.extend(20) and lock.reacquire() and lock.owned()
+    lock.release()
+    assert other.acquire()
+    try:
+        lock.release()
+        raise AssertionError("it was not held")
+    except redis.exceptions.LockError:
+        pass
+    other.release()
+
+
+def what_takes_long_lets_others_in_and_can_be_killed(client, key):
+    other = connect(client.get_connection_kwargs()["protocol"], True)
+    ends = []
+
+    def work():
+        # It may come to its own end before it is killed: then it begins again.
+        while not ends or "too_large" in ends[-1]:
+            try:
+                other.eval("redis.call('set', KEYS[1], '1') while true do end", 1, key)
+            except redis.ResponseError as error:
+                ends.append(str(error))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    while worker.is_alive():
+        # Meanwhile the same key is to be had.
+        assert client.get(key) is None
+        try:
+            client.script_kill()
+        except redis.ResponseError as error:
+            assert "No scripts in execution" in str(error), error
+    worker.join()
+    assert "Script killed by user" in ends[-1], ends
+    assert client.exists(key) == 0
+
+
+def a_key_takes_another_name_with_its_time(client, key):
+    here, there = f"{{{key}}}a", f"{{{key}}}b"
+    client.set(here, "1", ex=1000)
+    assert client.rename(here, there) is True
+    assert client.exists(here) == 0 and 900 < client.ttl(there) <= 1000
+    assert client.copy(there, here) is True and client.copy(there, here) is False
+    assert 900 < client.ttl(here) <= 1000
+    assert client.renamenx(here, there) is False
+    refused(lambda: client.rename("{no}x", "{no}y"), "no such key")
+    refused(lambda: client.rename("{a}x", "{b}y"), "must share one partition")
+
+
 CLAIMS = [
     strings_come_back_as_they_were_set,
     set_obeys_its_conditions,
@@ -295,6 +420,13 @@ CLAIMS = [
     errors_are_the_ones_programs_look_for,
     a_connection_can_be_asked_about_itself,
     records_show_their_versions,
+    a_script_reads_and_writes_at_one_moment,
+    scripts_on_one_key_do_not_lose_each_other,
+    a_script_in_a_transaction_is_part_of_it,
+    a_key_is_dumped_and_restored,
+    locks_of_the_library_hold,
+    what_takes_long_lets_others_in_and_can_be_killed,
+    a_key_takes_another_name_with_its_time,
 ]
 
 

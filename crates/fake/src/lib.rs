@@ -6,6 +6,7 @@ mod shard;
 mod scan;
 mod tables;
 mod looks;
+mod programs;
 mod local;
 mod remote;
 

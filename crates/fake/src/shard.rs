@@ -51,7 +51,7 @@ impl FakeShard {
         self.apply(&Entry::definition(table));
     }
 
-    fn apply(&mut self, entry: &Entry<'_>) {
+    pub(crate) fn apply(&mut self, entry: &Entry<'_>) {
         self.records.apply(&entry.to_bytes(), &mut Nobody).expect("an entry of our own can be applied");
     }
 
@@ -167,6 +167,7 @@ impl FakeShard {
             RowCall::AwaitSql { row, version, .. } => Response::Answer(self.await_sql(row.as_ref(), version)),
             RowCall::RetryDeadLetter { .. } => Response::Answer(Answer::Failed(ErrorCode::BackendUnavailable)),
             RowCall::DiscardDeadLetter { .. } => Response::Answer(Answer::Many(Vec::new())),
+            RowCall::Run(program) => self.run(&program),
             RowCall::Explain { row } => Response::Explanation(Box::new(self.explain(&row))),
             RowCall::Scan(scan) => Response::Page(self.scan(&scan)),
             RowCall::Verify(_) => Response::Verified(Box::new(self.verify())),

@@ -28,6 +28,7 @@ mod scan;
 mod snapshot;
 mod slabs;
 mod split;
+mod rehearsal;
 
 #[cfg(feature = "mutants")]
 mod mutant;

@@ -11,7 +11,7 @@ use crate::command::change::{self, Order};
 use crate::command::read::{self, Ask, Context, Found};
 use crate::command::reply_format::{RenderContext, ReplyFormat, wrong_arity};
 use crate::command::transaction::Transaction;
-use crate::command::{call, look, many, own, record, transaction};
+use crate::command::{call, look, many, own, program, record, transaction};
 use crate::failure::{Failure, NOT_AUTHENTICATED};
 use crate::frame::{self, Args, FrameError, Limits, Line, Parsed};
 use crate::options::{LATE_BYTES_FIRST, Options};
@@ -84,6 +84,8 @@ pub struct RespConnection {
     /// How large a record of theirs is taken to be.
     late_bytes: usize,
     pub(crate) is_closing: bool,
+    /// It executes what programs say.
+    pub(crate) is_inside: bool,
     /// A transaction over several partitions was refused, and the host has not been told.
     pub(crate) has_crossed: bool,
     chance: u64,
@@ -119,6 +121,7 @@ impl RespConnection {
             late_bytes: LATE_BYTES_FIRST,
             is_closing: false,
             has_crossed: false,
+            is_inside: false,
             chance,
         }
     }
@@ -270,7 +273,7 @@ impl RespConnection {
     }
 
     #[inline]
-    fn execute<H: LocalEngine>(&mut self, line: Line<'_>, engine: &mut H, out: &mut Vec<u8>) -> Step {
+    pub(crate) fn execute<H: LocalEngine>(&mut self, line: Line<'_>, engine: &mut H, out: &mut Vec<u8>) -> Step {
         let Some(verb) = Verb::find(line.word(0)) else { return self.refuse_unknown(line, out) };
         if !self.is_authenticated && !verb.is_open_to_strangers() {
             return self.fail(&NOT_AUTHENTICATED, out);
@@ -291,6 +294,7 @@ impl RespConnection {
             Kind::ChangeMany => many::change(self, verb, line, engine, out),
             Kind::Call => call::call(self, verb, line, engine, out),
             Kind::Own => own::run(self, verb, line, engine, out),
+            Kind::Program | Kind::Atomic => program::start(self, verb, line, engine, out),
             Kind::Control => transaction::control(self, verb, line, engine, out),
         }
     }

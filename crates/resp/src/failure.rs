@@ -37,7 +37,17 @@ pub(crate) const CROSS_PARTITION: Failure = redis(
      of one key, or send the commands without MULTI (transaction=False in redis-py's pipeline)",
 );
 
+pub(crate) const CROSS_SCRIPT: Failure = redis(
+    "CROSSSLOT bad_request: the keys of a script, and of a command that changes several at one moment, must share one \
+     partition: give them the same {tag}, or make them rows of one key",
+);
+
 impl Failure {
+    /// A sentence of Redis's, to the byte.
+    pub(crate) const fn of_redis(line: &'static str) -> Self {
+        redis(line)
+    }
+
     /// A sentence with its code under the general prefix.
     pub(crate) fn new(code: ErrorCode, sentence: impl std::fmt::Display) -> Self {
         Self::line(format!("{} {code}: {sentence}", prefix(code)))

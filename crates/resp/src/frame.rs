@@ -157,6 +157,17 @@ pub(crate) struct OwnedLine {
 }
 
 impl OwnedLine {
+    pub(crate) fn of(words: &[&[u8]]) -> Self {
+        let mut bytes = Vec::with_capacity(words.iter().map(|word| word.len()).sum());
+        let mut spans = Vec::with_capacity(words.len());
+        for word in words {
+            let start = bytes.len() as u32;
+            bytes.extend_from_slice(word);
+            spans.push(Span { start, end: bytes.len() as u32 });
+        }
+        Self { bytes: bytes.into_boxed_slice(), spans: spans.into_boxed_slice() }
+    }
+
     pub(crate) fn line(&self) -> Line<'_> {
         Line { source: &self.bytes, spans: &self.spans }
     }

@@ -7,6 +7,8 @@
 // A newcomer reads: connection, frame, verb, command, queue, waiting.
 // In the order in which a newcomer should read them.
 mod options;
+mod book;
+mod inside;
 pub mod frame;
 mod verb;
 mod connection;
@@ -18,10 +20,12 @@ mod queue;
 mod waiting;
 
 mod value;
-mod wire;
+pub mod wire;
 mod glob;
 mod failure;
 
+pub use book::{Book, Header, digest, hex};
 pub use connection::{Flow, Peer, Received, RespConnection};
-pub use options::{Options, Password};
+pub use inside::{Deed, Inside};
+pub use options::{Options, Password, REDIS_VERSION};
 pub use wire::Protocol;

@@ -1,7 +1,10 @@
 //! What the host decides about the door: limits, the password, and what it calls itself. Read from no file here.
 
+use std::sync::Arc;
+
 use shardine_model::limits;
 
+use crate::book::Book;
 use crate::frame::Limits;
 
 /// Replies that one connection may have outstanding (reliability S10). More pipelined commands wait in the input.
@@ -26,6 +29,9 @@ pub const KEYS_ROWS_MAX: usize = 10_000;
 
 /// Bytes of commands that one `MULTI` may queue.
 pub const QUEUE_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of one script. To read one takes time on a lane, and no library has one of a hundredth of this.
+pub(crate) const SCRIPT_BYTES_MAX: usize = 1 << 20;
 
 /// Keys that one connection may watch.
 pub const WATCH_MAX: usize = 1_024;
@@ -81,6 +87,8 @@ pub struct Options {
     pub memory_max: u64,
     /// Clients that the node lets in.
     pub connections_max: usize,
+    /// The scripts that the node was told.
+    pub scripts: Arc<Book>,
     /// Chance, given from outside: `RANDOMKEY` and `HRANDFIELD` begin from it.
     pub seed: u64,
 }
@@ -101,6 +109,7 @@ impl Default for Options {
             port: 7379,
             memory_max: 0,
             connections_max: 10_000,
+            scripts: Arc::default(),
             seed: 0,
         }
     }

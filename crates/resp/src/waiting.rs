@@ -6,9 +6,11 @@ use shardine_model::{ErrorCode, FieldsView, Outcome, Position, Reply, RowView, T
 use shardine_router::{LocalEngine, Response, Ticket};
 
 use crate::address::ResolvedKey;
+use crate::command::atomic;
 use crate::command::call::Asked;
 use crate::command::look::Look;
 use crate::command::many::{self, Elements, Sum};
+use crate::command::program::Running;
 use crate::command::read::{self, Ask, Context, Found};
 use crate::command::reply_format::{RenderContext, ReplyFormat, failure_of, one_reply};
 use crate::command::transaction::{Exec, Watching};
@@ -28,6 +30,11 @@ pub(crate) enum Waiting {
     Watch(Box<Watching>),
     Exec(Box<Exec>),
     Call(Box<Asked>),
+    Program(Box<Running>),
+    /// Changes whose reply is known once they are made.
+    Changed(Vec<u8>),
+    /// For what is not at hand; nobody answers.
+    Never,
 }
 
 /// Where a wait stands after a response.
@@ -66,7 +73,15 @@ impl Waiting {
         match self {
             Self::Read(_) | Self::Elements(_) => true,
             Self::Sum(sum) => sum.counts_rows(),
-            Self::Change(_) | Self::Look(_) | Self::AllOrNone | Self::Watch(_) | Self::Exec(_) | Self::Call(_) => false,
+            Self::Change(_)
+            | Self::Look(_)
+            | Self::AllOrNone
+            | Self::Watch(_)
+            | Self::Exec(_)
+            | Self::Call(_)
+            | Self::Program(_)
+            | Self::Changed(_)
+            | Self::Never => false,
         }
     }
 
@@ -91,6 +106,9 @@ impl Waiting {
             Self::Watch(watching) => watching.advance(part, &response),
             Self::Exec(exec) => exec.finish(response, context, engine.catalogue()),
             Self::Call(asked) => asked.advance(response, context, ticket, engine),
+            Self::Program(running) => running.advance(response, ticket, engine),
+            Self::Changed(reply) => atomic::changed(reply, &response),
+            Self::Never => Progress::Wait,
         }
     }
 }

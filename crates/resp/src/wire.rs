@@ -17,8 +17,19 @@ impl Protocol {
     }
 }
 
-pub(crate) fn ok(out: &mut Vec<u8>) {
+pub fn ok(out: &mut Vec<u8>) {
     out.extend_from_slice(b"+OK\r\n");
+}
+
+/// A status whose text may be anything; line breaks become spaces.
+pub fn status(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(b'+');
+    put_line(out, text);
+}
+
+/// What stands behind a mark: one line.
+pub fn line(out: &mut Vec<u8>, text: &[u8]) {
+    put_line(out, text);
 }
 
 pub(crate) fn simple(out: &mut Vec<u8>, text: &str) {
@@ -27,13 +38,13 @@ pub(crate) fn simple(out: &mut Vec<u8>, text: &str) {
 }
 
 /// An error line. Line breaks in the text would end the reply early, so they become spaces.
-pub(crate) fn error(out: &mut Vec<u8>, text: &[u8]) {
+pub fn error(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'-');
     put_line(out, text);
 }
 
 #[inline]
-pub(crate) fn integer(out: &mut Vec<u8>, value: i64) {
+pub fn integer(out: &mut Vec<u8>, value: i64) {
     // The common counts, without formatting.
     match value {
         0 => out.extend_from_slice(b":0\r\n"),
@@ -43,7 +54,7 @@ pub(crate) fn integer(out: &mut Vec<u8>, value: i64) {
 }
 
 #[inline]
-pub(crate) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     let mut digits = itoa::Buffer::new();
     let length = digits.format(bytes.len());
     out.reserve(bytes.len() + length.len() + 5);
@@ -53,7 +64,7 @@ pub(crate) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 #[inline]
-pub(crate) fn null(out: &mut Vec<u8>, protocol: Protocol) {
+pub fn null(out: &mut Vec<u8>, protocol: Protocol) {
     out.extend_from_slice(match protocol {
         Protocol::Resp2 => b"$-1\r\n",
         Protocol::Resp3 => b"_\r\n",
@@ -61,19 +72,19 @@ pub(crate) fn null(out: &mut Vec<u8>, protocol: Protocol) {
 }
 
 /// The null of a command whose reply is otherwise an array (`EXEC`).
-pub(crate) fn null_array(out: &mut Vec<u8>, protocol: Protocol) {
+pub fn null_array(out: &mut Vec<u8>, protocol: Protocol) {
     out.extend_from_slice(match protocol {
         Protocol::Resp2 => b"*-1\r\n",
         Protocol::Resp3 => b"_\r\n",
     });
 }
 
-pub(crate) fn array(out: &mut Vec<u8>, length: usize) {
+pub fn array(out: &mut Vec<u8>, length: usize) {
     put_header(out, b'*', itoa::Buffer::new().format(length));
 }
 
 /// A map of so many pairs; RESP2 has none and lists keys and values in turn.
-pub(crate) fn map(out: &mut Vec<u8>, pairs: usize, protocol: Protocol) {
+pub fn map(out: &mut Vec<u8>, pairs: usize, protocol: Protocol) {
     match protocol {
         Protocol::Resp2 => array(out, pairs * 2),
         Protocol::Resp3 => put_header(out, b'%', itoa::Buffer::new().format(pairs)),
@@ -81,7 +92,7 @@ pub(crate) fn map(out: &mut Vec<u8>, pairs: usize, protocol: Protocol) {
 }
 
 /// A set of so many members; an array in RESP2.
-pub(crate) fn set(out: &mut Vec<u8>, members: usize, protocol: Protocol) {
+pub fn set(out: &mut Vec<u8>, members: usize, protocol: Protocol) {
     match protocol {
         Protocol::Resp2 => array(out, members),
         Protocol::Resp3 => put_header(out, b'~', itoa::Buffer::new().format(members)),
@@ -92,13 +103,22 @@ pub(crate) fn set(out: &mut Vec<u8>, members: usize, protocol: Protocol) {
 pub(crate) fn text(out: &mut Vec<u8>, text: &str, protocol: Protocol) {
     match protocol {
         Protocol::Resp2 => bulk(out, text.as_bytes()),
-        Protocol::Resp3 => {
-            put_header(out, b'=', itoa::Buffer::new().format(text.len() + 4));
-            out.extend_from_slice(b"txt:");
-            out.extend_from_slice(text.as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
+        Protocol::Resp3 => verbatim(out, b"txt", text.as_bytes(), protocol),
     }
+}
+
+/// Text with the three letters that say what kind it is.
+pub fn verbatim(out: &mut Vec<u8>, format: &[u8], text: &[u8], protocol: Protocol) {
+    if protocol == Protocol::Resp2 {
+        return bulk(out, text);
+    }
+    let mut kind = *b"   ";
+    kind.iter_mut().zip(format).for_each(|(slot, letter)| *slot = *letter);
+    put_header(out, b'=', itoa::Buffer::new().format(text.len() + 4));
+    out.extend_from_slice(&kind);
+    out.push(b':');
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
 }
 
 #[inline]

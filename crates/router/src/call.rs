@@ -10,6 +10,7 @@ use shardine_model::{
 
 use crate::coord::CoordLook;
 use crate::forward::Nature;
+use crate::program::Program;
 
 #[derive(Clone, Debug)]
 pub enum Call {
@@ -77,6 +78,8 @@ pub enum RowCall {
     Scan(ScanCall),
     /// A page of a comparison of memory with SQL; it ends where its shard ends.
     Verify(VerifyCall),
+    /// Commands that happen at one moment: `Response::Written`, or `Response::Elsewhere` of one that wanders.
+    Run(Box<Program>),
 }
 
 /// A call that every shard has a part in.
@@ -159,6 +162,7 @@ impl RowCall {
             Self::Submit { request, .. } => position_of(request),
             Self::Scan(scan) => Ok(scan.position()),
             Self::Verify(verify) => Ok(begin(verify.cursor.as_deref())),
+            Self::Run(program) => Ok(program.home.as_ref().position()),
         }
     }
 }
@@ -179,6 +183,8 @@ impl RowCall {
             | Self::AwaitSql { .. }
             | Self::RetryDeadLetter { .. } => Nature::Read,
             Self::DiscardDeadLetter { .. } => Nature::Change,
+            Self::Run(program) if program.reads_only => Nature::Read,
+            Self::Run(_) => Nature::Change,
             Self::Submit { request, .. } => match Request::decode(&mut Reader::new(request)) {
                 Ok(Request { body: Body::Read(_), .. }) => Nature::Read,
                 Ok(Request { origin: Some(_), .. }) => Nature::Numbered,
@@ -217,6 +223,7 @@ impl RowCall {
             Self::Submit { request, .. } => request.len(),
             Self::Scan(scan) => scan.cursor.as_ref().map_or(0, Vec::len),
             Self::Verify(verify) => verify.cursor.as_ref().map_or(0, Vec::len),
+            Self::Run(program) => program.bytes(),
         };
         size_of::<Self>() + beside
     }

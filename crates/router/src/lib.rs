@@ -6,6 +6,7 @@
 
 // In the order in which a newcomer should read them.
 mod engine;
+mod program;
 mod call;
 mod response;
 mod histogram;
@@ -36,6 +37,7 @@ pub use formation::{Applicant, COORD_GROUPS_MAX, First, Formation, Joined, Made,
 pub use forward::{Forwards, Nature, Refused};
 pub use gate::{Admission, Arrival, Gate, REFUSED_STREAMS_MAX};
 pub use histogram::{HISTOGRAM_BOUNDS_US, Histogram};
+pub use program::{Program, Step};
 pub use response::{
     DeadLetterLine, Difference, DifferenceKind, EngineStatus, Explanation, HistogramStatus, Residence, Response,
     RouteList, ScanPage, ScannedRow, ShardRoute, ShardStatus, SqlError, TableWriteback, VerifiedPage, WritebackReport,

@@ -39,6 +39,10 @@ pub enum Response {
     },
     Done,
     Refused(Refusal),
+    /// A reply as the client is to get it.
+    Written(Vec<u8>),
+    /// Nothing was done: it belongs where this row lives.
+    Elsewhere(RowKeyBuf),
 }
 
 /// A shard of records and who leads it, as one node knows it: for clients that keep the map.
@@ -167,6 +171,8 @@ impl Response {
             | Self::Routes(_)
             | Self::Drain(_)
             | Self::Place { .. }
+            | Self::Written(_)
+            | Self::Elsewhere(_)
             | Self::Done => None,
         }
     }

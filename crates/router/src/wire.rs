@@ -8,12 +8,13 @@ mod responses;
 
 use shardine_model::codec::{DecodeError, Reader};
 use shardine_model::table::SortPart;
-use shardine_model::{Ack, AckAfter, Field, FieldId, NodeId, ShardId, Table, TableId};
+use shardine_model::{Ack, AckAfter, Field, FieldId, NodeId, RowKeyBuf, ShardId, Table, TableId, Version};
 
 use self::forms::Wire;
 use crate::call::{Bound, FieldSpec, RowCall, ScanCall, SortRange, TableCall, TableSpec, VerifyCall};
 use crate::coord::CoordLook;
 use crate::forward::Nature;
+use crate::program::{Program, Step};
 
 /// What one node asks of another.
 #[derive(Clone, Debug)]
@@ -136,6 +137,16 @@ choice!(RowCall, "call of a row" {
     9 => Explain { row },
     10 => Scan(scan),
     11 => Verify(verify),
+    12 => Run(program),
+});
+
+record!(Program { home, wanders, resp3, is_transaction, reads_only, watched, steps });
+listed!(Step, Box<[u8]>, (RowKeyBuf, Version));
+
+choice!(Step, "step of a program" {
+    1 => Command { words },
+    2 => Script { text, keys, args, reads_only },
+    3 => Said { reply },
 });
 
 record!(ScanCall { table, partition, range, descending, limit, cursor, whole_positions });

@@ -46,6 +46,8 @@ pub(crate) struct Exchange {
     pub clock: Clock,
     pub storage: Arc<Storage>,
     pub differences: Differences,
+    /// The scripts that its Redis clients have told.
+    pub scripts: Arc<shardine_resp::Book>,
     /// Set once coordination runs, which it does before any door opens.
     pub coord: OnceLock<Window>,
     /// Absent for a node that is alone.

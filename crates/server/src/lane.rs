@@ -6,6 +6,7 @@ mod connections;
 mod core;
 mod calls;
 mod numbered;
+mod programs;
 
 mod peers;
 mod leaders;
@@ -40,6 +41,7 @@ use self::load::Load;
 pub(crate) use self::members::Nursery;
 use self::memory::Memory;
 pub(crate) use self::peers::{Links, Neighbours};
+pub(crate) use self::programs::lookup;
 pub(crate) use self::sql::lane_of as sql_lane;
 pub(crate) use self::tally::PASSED_KEEP_MS;
 pub(crate) use self::visits::Visit;
@@ -324,6 +326,7 @@ impl Lane {
             LaneMessage::Table { call, done } => self.core.table_call(call, done),
             LaneMessage::ToShard { shard, what, done } => self.core.ask_shard(shard, what, done),
             LaneMessage::Persisted(synced) => self.core.persisted(synced),
+            LaneMessage::Script { number, news } => self.core.script_news(number, news),
             LaneMessage::Snapshot(news) => self.core.snapshot_news(news),
             LaneMessage::SnapshotNow(shard) => self.core.snapshot_now(shard),
             LaneMessage::Sql(done) => self.core.sql_done(done),

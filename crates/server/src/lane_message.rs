@@ -18,6 +18,7 @@ use crate::atlas::Sheet;
 use crate::failover::PeerNews;
 use crate::lane::{Departure, Visit};
 use crate::log_thread::Synced;
+use crate::scripts_thread::ScriptNews;
 use crate::snapshot_thread::SnapshotNews;
 
 pub(crate) type Respond = Box<dyn FnOnce(Response) + Send>;
@@ -111,6 +112,11 @@ pub(crate) enum LaneMessage {
     },
     /// A log write is on disk.
     Persisted(Synced),
+    /// From a program that runs beside the lane.
+    Script {
+        number: u64,
+        news: ScriptNews,
+    },
     /// A snapshot is on disk, or could not be written.
     Snapshot(SnapshotNews),
     /// The log is large and this shard's entries are the oldest in it.

@@ -18,6 +18,7 @@ mod baseline;
 
 mod lane;
 mod lane_message;
+mod scripts_thread;
 mod exchange;
 mod catalogue;
 mod peers;

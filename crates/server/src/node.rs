@@ -136,6 +136,7 @@ impl Node {
         let (sql, schema_sql) = start_sql(sql_options(url, owner, &baseline), &inboxes)?;
         let (requests, request_box) = schema_manager::schema_requests();
         let exchange = Arc::new(Exchange {
+            scripts: Arc::clone(&resp.scripts),
             map: map.clone(),
             inboxes,
             catalogue: SharedCatalogue::new(topology.catalogue()),
@@ -341,6 +342,7 @@ fn resp_options(options: &UpOptions, port: u16) -> RespOptions {
         memory_max: options.memory_max,
         connections_max: options.connections_max,
         seed: rand::random(),
+        scripts: Arc::new(shardine_resp::Book::checking(shardine_script::check)),
         ..RespOptions::default()
     }
 }

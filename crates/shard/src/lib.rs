@@ -19,6 +19,7 @@ mod gather;
 mod early;
 mod apply;
 mod reads;
+mod programs;
 mod stale;
 mod freshness;
 

@@ -112,7 +112,7 @@ impl Replica {
     }
 
     #[inline]
-    fn may_read_at_once(&self) -> bool {
+    pub(crate) fn may_read_at_once(&self) -> bool {
         #[cfg(feature = "mutants")]
         if self.options.mutant == Some(shardine_records::Mutant::LocalReads) {
             return self.is_serving();

@@ -39,6 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     write("peer_message", peer_messages())?;
     write("resp_request", conversations())?;
     write("resp_session", conversations())?;
+    write("script", scripts())?;
     write("state_chunk", state_chunks())?;
     write("stored_answer", answers())?;
     let dir = tempfile::tempdir()?;
@@ -53,6 +54,23 @@ fn write(target: &str, seeds: Seeds) -> Result<(), Box<dyn Error>> {
         fs::write(dir.join(name), bytes)?;
     }
     Ok(())
+}
+
+/// Values and scripts, behind the byte that says what is done with them.
+fn scripts() -> Seeds {
+    let of = |name: &str, kind: u8, bytes: &[u8]| (name.to_owned(), [&[kind], bytes].concat());
+    vec![
+        of("msgpack", 0, b"\x93\x01\xa1a\x82\xa1b\xc3\xa1c\xcb\x3f\xf8\0\0\0\0\0\0"),
+        of("reply", 2, b"*3\r\n$1\r\na\r\n:5\r\n-ERR x\r\n"),
+        of("reply3", 5, b"%1\r\n+a\r\n~2\r\n#t\r\n,1.5\r\n"),
+        of("json", 6, b"{\"a\":[1,2.5,null,true,\"\\u00e9\"]}"),
+        of("struct", 8, b">I2h<i4!8ds>I2h<i4!8ds\0"),
+        of("pattern", 10, b"(%a+)[%d_]-%s*()$%b()"),
+        of("gsub", 12, b"(.)%1*"),
+        of("both", 14, b"\x93\x01[1]"),
+        of("text", 16, b"local t = {} for i = 1, 9 do t[i] = {ok = i .. ''} end return t"),
+        of("map", 17, b"redis.setresp(3) return {map = {a = {set = {b = true}}, c = {double = 1.5}}}"),
+    ]
 }
 
 const ROW: RowKey<'static> = RowKey { table: TableId(2), key: b"{lili}:1", sort: b"" };

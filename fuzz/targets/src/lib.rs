@@ -6,6 +6,7 @@ mod door;
 mod link;
 mod map;
 mod peer;
+mod script;
 
 use shardine_model::codec::Reader;
 use shardine_model::{Answer, Entry, Request};
@@ -15,6 +16,7 @@ pub use door::{resp_request, resp_session};
 pub use link::peer_link;
 pub use map::{begun, first_map, map};
 pub use peer::peer_message;
+pub use script::script;
 
 /// A function under its name, which is also that of its program and of its folder of inputs.
 pub struct Target {
@@ -23,7 +25,7 @@ pub struct Target {
 }
 
 /// All targets, for the tests that replay the stored inputs.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     Target { name: "commands", run: commands },
     Target { name: "log_entry", run: log_entry },
     Target { name: "log_segment", run: log_segment },
@@ -32,6 +34,7 @@ pub const TARGETS: [Target; 11] = [
     Target { name: "peer_message", run: peer_message },
     Target { name: "resp_request", run: resp_request },
     Target { name: "resp_session", run: resp_session },
+    Target { name: "script", run: script },
     Target { name: "snapshot", run: snapshot },
     Target { name: "state_chunk", run: state_chunk },
     Target { name: "stored_answer", run: stored_answer },

@@ -59,8 +59,10 @@ fn write_one(verb: Verb, protocol: Protocol, out: &mut Vec<u8>) {
     wire::bulk(out, verb.name().to_ascii_lowercase().as_bytes());
     wire::integer(out, verb.arity());
     let flag = match verb.kind() {
+        Kind::Atomic if verb.only_looks() => "readonly",
         Kind::Read | Kind::ReadMany => "readonly",
-        Kind::Change | Kind::ChangeMany => "write",
+        Kind::Change | Kind::ChangeMany | Kind::Atomic => "write",
+        Kind::Program => "noscript",
         Kind::Call => "admin",
         Kind::Own | Kind::Control => "fast",
     };

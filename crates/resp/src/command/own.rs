@@ -2,7 +2,7 @@
 
 use shardine_router::LocalEngine;
 
-use crate::command::{client, config, describe};
+use crate::command::{client, config, describe, scripts};
 use crate::connection::{RespConnection, Step};
 use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX, WRONG_PASSWORD};
 use crate::frame::Line;
@@ -71,6 +71,7 @@ fn answer<H: LocalEngine>(
         Verb::Client => client::answer(connection, line, out),
         Verb::Command => describe::command(connection, line, out),
         Verb::Config => config::config(connection, line, out),
+        Verb::Script => scripts::answer(connection, line, out),
         Verb::Object | Verb::Memory => Err(describe::no_subcommand(verb, line)),
         Verb::RecCall => Err(Failure::unsupported("REC.CALL is not offered: Shardine runs no stored functions yet")),
         other => Err(Failure::unsupported(other.name())),

@@ -6,6 +6,8 @@ mod hash;
 mod key;
 mod string;
 
+pub(crate) use string::string_of;
+
 use shardine_model::{FieldsView, RowView, Table, Timestamp, Version};
 
 use crate::command::record;

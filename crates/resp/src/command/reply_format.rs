@@ -176,6 +176,8 @@ pub(crate) fn failure_of(response: &Response) -> Failure {
         | Response::Verified(_)
         | Response::DeadLetters(_)
         | Response::Explanation(_)
+        | Response::Written(_)
+        | Response::Elsewhere(_)
         | Response::Done => Failure::new(ErrorCode::Internal, "the answer is of another kind than the question"),
     }
 }

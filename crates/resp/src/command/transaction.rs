@@ -5,8 +5,8 @@ mod exec;
 use shardine_model::{ErrorCode, Version, limits};
 use shardine_router::{LocalEngine, Read, Response};
 
-use crate::command::many;
 use crate::command::read::Found;
+use crate::command::{change, many};
 use crate::connection::{RespConnection, Step, Watched};
 use crate::failure::Failure;
 use crate::frame::{Line, OwnedLine};
@@ -42,6 +42,16 @@ impl Queued {
     fn kind(&self) -> Kind {
         self.verb.kind_of(self.line.line())
     }
+
+    /// Whether it looks at what is there before it changes something: a batch of changes cannot do that.
+    fn looks(&self) -> bool {
+        match self.kind() {
+            Kind::Program | Kind::Atomic => true,
+            Kind::Change => change::looks_first(self.verb, self.line.line()),
+            Kind::ChangeMany => self.verb == Verb::Msetnx,
+            Kind::Read | Kind::ReadMany | Kind::Call | Kind::Own | Kind::Control => false,
+        }
+    }
 }
 
 /// Puts a command aside until `EXEC`.
@@ -69,12 +79,8 @@ pub(crate) fn enqueue(connection: &mut RespConnection, verb: Verb, line: Line<'_
 
 /// Why a command cannot be part of a batch, if it cannot.
 fn unfit(verb: Verb, line: Line<'_>) -> Option<Failure> {
-    let looks = matches!(verb, Verb::Expire | Verb::Pexpire | Verb::Expireat | Verb::Pexpireat) && line.len() > 3;
     let waits_for_sql = verb.name().starts_with("REC.") && line.words(2).any(|word| is(word, "ACK"));
-    let needs_more = verb.kind() == Kind::Call
-        || matches!(verb, Verb::Hello | Verb::Auth | Verb::Setbit | Verb::Msetnx)
-        || looks
-        || waits_for_sql;
+    let needs_more = verb.kind() == Kind::Call || matches!(verb, Verb::Hello | Verb::Auth) || waits_for_sql;
     let sentence = || format!("{} cannot be part of a transaction: send it before MULTI or after EXEC", verb.name());
     needs_more.then(|| Failure::unsupported(sentence()))
 }

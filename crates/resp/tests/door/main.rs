@@ -10,5 +10,6 @@ mod order;
 mod own;
 mod records;
 mod scans;
+mod scripts;
 mod strings;
 mod transactions;

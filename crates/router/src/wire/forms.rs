@@ -228,6 +228,17 @@ impl Wire for ErrorCode {
     }
 }
 
+impl<A: Wire, B: Wire> Wire for (A, B) {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+        self.1.put(out);
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok((A::get(reader)?, B::get(reader)?))
+    }
+}
+
 record!(Refusal { code, message });
 record!(RowKeyBuf { table, key, sort });
 record!(RowImage { packed });

@@ -25,6 +25,8 @@ const TAG_REFUSED: u8 = 11;
 const TAG_STATUS: u8 = 12;
 const TAG_COORD: u8 = 13;
 const TAG_PLACE: u8 = 14;
+const TAG_WRITTEN: u8 = 15;
+const TAG_ELSEWHERE: u8 = 16;
 
 impl Response {
     /// `None` for one that is about this node alone.
@@ -59,6 +61,8 @@ impl Response {
                 put(TAG_PLACE, group, &mut out);
                 placed.put(&mut out);
             }
+            Self::Written(bytes) => put(TAG_WRITTEN, bytes, &mut out),
+            Self::Elsewhere(row) => put(TAG_ELSEWHERE, row, &mut out),
             Self::Routes(_) | Self::Moved(_) | Self::Drain(_) => return None,
         }
         Some(out)
@@ -93,6 +97,8 @@ fn read(reader: &mut Reader<'_>) -> Result<Response, DecodeError> {
         TAG_STATUS => Response::Status(Wire::get(reader)?),
         TAG_COORD => Response::Coord(Wire::get(reader)?),
         TAG_PLACE => Response::Place { group: Wire::get(reader)?, placed: Wire::get(reader)? },
+        TAG_WRITTEN => Response::Written(Wire::get(reader)?),
+        TAG_ELSEWHERE => Response::Elsewhere(Wire::get(reader)?),
         other => return Err(DecodeError::Unknown { what: "response", value: u64::from(other) }),
     })
 }

@@ -46,6 +46,10 @@ impl Core {
         if self.host.replica(seat).is_none() && !matches!(call, RowCall::Explain { .. }) {
             return Some(self.stopped(position));
         }
+        if self.programs.hold_at(position) && matches!(call, RowCall::Read { .. } | RowCall::Submit { .. }) {
+            self.programs.hold(position, caller, call);
+            return None;
+        }
         match call {
             RowCall::Read { row } => {
                 self.host.act(seat, |replica, actions| replica.read(caller, row.as_ref(), actions));
@@ -87,6 +91,7 @@ impl Core {
             RowCall::Scan(scan) => return self.look(seat, Look::Scan(scan), caller),
             RowCall::Verify(verify) => return self.look(seat, Look::Verify(verify), caller),
             RowCall::Explain { row } => return Some(self.explain(seat, &row)),
+            RowCall::Run(program) => return self.run_program(seat, *program, caller),
         }
         None
     }

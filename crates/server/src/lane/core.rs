@@ -21,6 +21,7 @@ use super::forward::{Departure, Way};
 use super::looks::Look;
 use super::members::Nursery;
 use super::numbered::Numbered;
+use super::programs::Programs;
 use super::questions::Questions;
 use super::sql::SqlJobs;
 use super::stale;
@@ -47,6 +48,8 @@ pub(crate) enum Outside {
     Foreign(Foreign),
     /// A request of this node's own that was held.
     Attempt(Attempt),
+    /// A program of this lane.
+    Program(u64),
 }
 
 /// Those outside who wait. An answer that comes twice, or after its caller was answered, finds nobody.
@@ -132,6 +135,7 @@ pub(crate) struct Core {
     pub(super) draws: Draws,
     pub(super) definitions: Definitions,
     pub names: Names,
+    pub(super) programs: Programs,
 }
 
 /// What a lane is made from.
@@ -183,6 +187,7 @@ impl Core {
             draws,
             definitions: Definitions::default(),
             names: Names::NotYet,
+            programs: Programs::default(),
         }
     }
 
@@ -342,6 +347,7 @@ impl Core {
             }),
             Some(Outside::Foreign(foreign)) => self.answer_foreign(foreign, response),
             Some(Outside::Attempt(attempt)) => self.attempted(attempt, response),
+            Some(Outside::Program(number)) => self.answer_program(number, answer_of(&response)),
             None => {}
         }
     }
@@ -362,6 +368,7 @@ impl Core {
             }),
             Some(Outside::Foreign(foreign)) => self.answer_foreign(foreign, response(answer)),
             Some(Outside::Attempt(attempt)) => self.attempted(attempt, response(answer)),
+            Some(Outside::Program(number)) => self.answer_program(number, answer),
             None => {}
         }
     }
@@ -530,6 +537,11 @@ fn response(answer: Answer) -> Response {
     }
 }
 
+/// What a program is told that is answered by nobody of the shard.
+fn answer_of(response: &Response) -> Answer {
+    Answer::Failed(response.code().unwrap_or(ErrorCode::Internal))
+}
+
 impl LocalEngine for Core {
     fn catalogue(&self) -> &Catalogue {
         &self.catalogue
@@ -553,6 +565,9 @@ impl LocalEngine for Core {
     fn read(&mut self, row: RowKey<'_>) -> Read<'_> {
         self.counters.reads += 1;
         let position = row.position();
+        if self.programs.hold_at(position) {
+            return Read::Later;
+        }
         let Some(seat) = self.seat_of(position) else { return Read::Later };
         let Some(replica) = self.host.look(seat) else { return Read::Later };
         match replica.read_now(position, row) {
@@ -584,6 +599,7 @@ impl LocalEngine for Core {
         let caller = caller_of(ticket);
         let epoch = self.epoch(self.catalogue.version());
         if let Some(seat) = self.seat_of(position)
+            && !self.programs.hold_at(position)
             && self.is_for_here(caller.source, position)
         {
             if self

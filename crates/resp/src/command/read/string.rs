@@ -10,7 +10,7 @@ use crate::wire;
 
 /// The string of a record. A hash of the dynamic table is none.
 #[inline]
-pub(super) fn string_of<'a>(ask: Ask<'a>, found: &Found<'a>) -> Result<Option<ValueRef<'a>>, Failure> {
+pub(crate) fn string_of<'a>(ask: Ask<'a>, found: &Found<'a>) -> Result<Option<ValueRef<'a>>, Failure> {
     let slot = Slot::of_string(ask.table)?;
     let Some(fields) = found.fields() else { return Ok(None) };
     match slot.read(fields) {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use shardine_model::command::{Batch, BatchItem, BatchMode, Body};
 use shardine_model::key::partition_key;
-use shardine_model::{Answer, Catalogue, ErrorCode, Outcome, Position, Reply, Request, RowKey, Table, limits};
-use shardine_router::{LocalEngine, Response};
+use shardine_model::{
+    Answer, Catalogue, ErrorCode, Outcome, Position, Reply, Request, RowKey, RowKeyBuf, Table, limits,
+};
+use shardine_router::{LocalEngine, Program, Response};
 use smallvec::SmallVec;
 
 use super::Queued;
@@ -13,6 +15,7 @@ use crate::address::ResolvedKey;
 use crate::command::change::Order;
 use crate::command::many;
 use crate::command::own;
+use crate::command::program;
 use crate::command::read::{self, Ask, Context, Found};
 use crate::command::reply_format::{RenderContext, ReplyFormat, failure_of};
 use crate::connection::{RespConnection, Step, Watched};
@@ -57,6 +60,18 @@ pub(super) fn exec<H: LocalEngine>(connection: &mut RespConnection, engine: &mut
         return connection.fail(&ABORTED, out);
     }
     let queued = transaction.queued;
+    if queued.iter().any(Queued::looks) {
+        return match as_program(connection, &queued, watched, engine) {
+            Err(failure) => {
+                connection.has_crossed |= failure == CROSS_PARTITION;
+                connection.fail(&failure, out)
+            }
+            Ok(program) => {
+                program::send(connection, program, engine);
+                Step::Taken
+            }
+        };
+    }
     match submit(connection, &queued, &watched, engine) {
         Err(failure) => {
             connection.has_crossed |= failure == CROSS_PARTITION;
@@ -73,6 +88,39 @@ pub(super) fn exec<H: LocalEngine>(connection: &mut RespConnection, engine: &mut
             Step::Taken
         }
     }
+}
+
+/// A transaction with commands in it that look before they change: whoever leads the rows executes it, step by step, at one moment.
+fn as_program<H: LocalEngine>(
+    connection: &mut RespConnection,
+    queued: &[Queued],
+    watched: Vec<Watched>,
+    engine: &H,
+) -> Result<Program, Failure> {
+    let (mut steps, mut rows) = (Vec::with_capacity(queued.len()), Vec::new());
+    for item in queued {
+        let line = item.line.line();
+        let planned = match item.kind() {
+            Kind::Own => Ok((own::bytes(connection, item.verb, line, engine), Vec::new()))
+                .map(|(reply, rows)| (program::said(reply), rows)),
+            _ => program::step(connection, item.verb, line, engine),
+        };
+        let (step, named) = planned.unwrap_or_else(|failure| (program::said(failure.to_bytes()), Vec::new()));
+        steps.push(step);
+        rows.extend(named);
+    }
+    let watched: Vec<_> = watched.into_iter().map(|watched| (watched.row, watched.version)).collect();
+    let all = rows.iter().chain(watched.iter().map(|(row, _)| row)).map(RowKeyBuf::as_ref);
+    let home = program::one_partition(all, &CROSS_PARTITION)?;
+    Ok(Program {
+        wanders: home.is_none(),
+        home: home.unwrap_or_else(program::anywhere),
+        resp3: connection.protocol == wire::Protocol::Resp3,
+        is_transaction: true,
+        reads_only: false,
+        watched,
+        steps,
+    })
 }
 
 struct Submitted {
@@ -118,7 +166,8 @@ fn places_of<'a, H: LocalEngine>(item: &'a Queued, engine: &H) -> Result<SmallVe
             let place = crate::address::parse(item.line.line().word(item.verb.key_place()), engine.catalogue())?;
             Ok(SmallVec::from_iter([place]))
         }
-        Kind::Call | Kind::Own | Kind::Control => Ok(SmallVec::new()),
+        // Whoever has one of these is sent as a program.
+        Kind::Call | Kind::Own | Kind::Control | Kind::Atomic | Kind::Program => Ok(SmallVec::new()),
     }
 }
 
