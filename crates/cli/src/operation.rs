@@ -12,7 +12,7 @@ Operations:
   FIELD&=V  FIELD|=V  FIELD^=V      and, or, xor of bits
   FIELD<=V        at most V (min)   FIELD>=V             at least V (max)
   FIELD.=TEXT     append            FIELD[AT,CUT]=TEXT   replace CUT bytes from AT
-  !FIELD          back to the default
+  !FIELD          back to the default   FIELD:NULL       assign NULL
 
 Example:
   shardine update users:lili age+=1 'name.= the first'";
@@ -21,6 +21,10 @@ pub fn parse(table: &v1::Table, typed: &str) -> Result<v1::Operation, Complaint>
     if let Some(field) = typed.strip_prefix('!') {
         value::type_of(table, field)?;
         return Ok(v1::Operation { field: field.to_owned(), operator: Some(Operator::Unset(true)) });
+    }
+    if let Some(field) = value::nulled(typed) {
+        value::type_of(table, field)?;
+        return Ok(v1::Operation { field: field.to_owned(), operator: Some(Operator::Assign(value::null())) });
     }
     let Some((left, given)) = typed.split_once('=') else { return Err(malformed(typed)) };
     if let Some((field, range)) = left.strip_suffix(']').and_then(|left| left.split_once('[')) {
@@ -68,7 +72,7 @@ mod tests {
         let field = |name: &str, kind: v1::FieldType| v1::FieldDefinition {
             name: name.into(),
             r#type: kind.into(),
-            default: None,
+            ..Default::default()
         };
         let fields = vec![field("age", v1::FieldType::Int64), field("name", v1::FieldType::String)];
         v1::Table { name: "users".into(), fields, ..Default::default() }

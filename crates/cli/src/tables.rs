@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value as Json, json};
 use shardine_proto::v1;
-use shardine_service::text;
+use shardine_service::text::{self, TypedField};
 
 use crate::args::ServerArgs;
 use crate::complaint::Complaint;
@@ -135,14 +135,16 @@ pub async fn run(args: TableArgs, output: Output) -> Result<(), Complaint> {
 }
 
 fn field(typed: &str) -> Result<v1::FieldDefinition, Complaint> {
-    let (name, kind, default) = text::parse_field(typed).map_err(Complaint::from_usage)?;
-    Ok(v1::FieldDefinition { name, r#type: value::field_type_out(kind), default: default.map(value::from_model) })
+    let TypedField { name, kind, nullable, default } = text::parse_field(typed).map_err(Complaint::from_usage)?;
+    let default = default.map(value::from_model);
+    let parameters = value::parameters_out(kind);
+    Ok(v1::FieldDefinition { name, r#type: value::field_type_out(kind), default, nullable, parameters })
 }
 
 fn sort_part(typed: &str) -> Result<v1::SortPart, Complaint> {
-    let (name, kind, default) = text::parse_field(typed).map_err(Complaint::from_usage)?;
-    if default.is_some() {
-        let what = format!("sort part {typed:?} has a default");
+    let TypedField { name, kind, nullable, default } = text::parse_field(typed).map_err(Complaint::from_usage)?;
+    if default.is_some() || nullable {
+        let what = format!("sort part {typed:?} has a default, or may be NULL");
         return Err(Complaint::misused(what, "a sort key is always given", "NAME:TYPE"));
     }
     Ok(v1::SortPart { name, r#type: value::field_type_out(kind) })
@@ -161,9 +163,10 @@ fn backing(table: &v1::Table) -> &'static str {
 
 fn list_text(tables: &[v1::Table]) -> String {
     let rows = tables.iter().map(|table| {
-        let typed = |name: &str, kind: i32| format!("{name}:{}", value::field_type(kind).name());
-        let fields: Vec<String> = table.fields.iter().map(|field| typed(&field.name, field.r#type)).collect();
-        let sort: Vec<String> = table.sort.iter().map(|part| typed(&part.name, part.r#type)).collect();
+        let sorted = |part: &v1::SortPart| format!("{}:{}", part.name, value::field_type(part.r#type).name());
+        let typed = |field: &v1::FieldDefinition| format!("{}:{}", field.name, value::type_text(field));
+        let fields: Vec<String> = table.fields.iter().map(typed).collect();
+        let sort: Vec<String> = table.sort.iter().map(sorted).collect();
         let fields = if table.dynamic { "any".to_owned() } else { fields.join(" ") };
         [table.name.clone(), backing(table).to_owned(), sort.join(" "), fields]
     });
@@ -173,11 +176,10 @@ fn list_text(tables: &[v1::Table]) -> String {
 fn text_of(table: &v1::Table) -> String {
     let mut rows: Vec<[String; 3]> = Vec::new();
     for part in &table.sort {
-        rows.push([part.name.clone(), value::field_type(part.r#type).name().to_owned(), "(sort key)".to_owned()]);
+        rows.push([part.name.clone(), value::field_type(part.r#type).name().into_owned(), "(sort key)".to_owned()]);
     }
     for field in &table.fields {
-        let kind = value::field_type(field.r#type).name().to_owned();
-        rows.push([field.name.clone(), kind, value::text(field.default.as_ref())]);
+        rows.push([field.name.clone(), value::type_text(field), value::text(field.default.as_ref())]);
     }
     let sql = table.sql.as_ref().map(|sql| format!("\n{}", sql_args::text_of(sql))).unwrap_or_default();
     let head =
@@ -195,7 +197,7 @@ fn json_of(table: &v1::Table) -> Json {
         .fields
         .iter()
         .map(|field| {
-            json!({ "name": field.name, "type": value::field_type(field.r#type).name(), "default": value::json(field.default.as_ref()) })
+            json!({ "name": field.name, "type": value::type_text(field), "default": value::json(field.default.as_ref()) })
         })
         .collect();
     let sort: Vec<Json> = table

@@ -68,7 +68,7 @@ impl TermsArgs {
 pub struct FieldsArgs {
     /// table:key, or table:key@sort
     key: String,
-    /// FIELD=VALUE
+    /// FIELD=VALUE, or FIELD:NULL
     fields: Vec<String>,
     #[command(flatten)]
     terms: TermsArgs,
@@ -159,6 +159,8 @@ pub async fn incr(args: IncrArgs, output: Output) -> Result<(), Complaint> {
     let kind = value::type_of(&table, &args.field)?;
     // An unsigned field takes a negative amount, too; only what no number can spell is left to the server to refuse.
     let kinds = [FieldType::Int64, FieldType::Uint64, FieldType::Float64];
+    // A decimal is read as one first, so that no digit gets lost.
+    let kinds = matches!(kind, FieldType::Decimal { .. }).then_some(kind).into_iter().chain(kinds);
     let by = kinds.into_iter().find_map(|kind| shardine_service::text::parse(kind, &args.by).ok());
     let by = by.map_or_else(|| shardine_service::text::parse(kind, &args.by), Ok).map_err(Complaint::from_usage)?;
     let request = v1::IncrRequest {
@@ -185,12 +187,15 @@ pub struct CasArgs {
     /// table:key, or table:key@sort
     key: String,
     field: String,
-    /// What the field must hold
-    #[arg(allow_negative_numbers = true)]
-    old: String,
-    /// What it shall hold then
-    #[arg(allow_negative_numbers = true)]
-    new: String,
+    /// What the field must hold, and what it shall hold then
+    #[arg(value_names = ["OLD", "NEW"], num_args = 0..=2, allow_negative_numbers = true)]
+    values: Vec<String>,
+    /// It must hold NULL; OLD is left out
+    #[arg(long)]
+    old_null: bool,
+    /// It shall hold NULL; NEW is left out
+    #[arg(long)]
+    new_null: bool,
     /// Create an absent record with the new value
     #[arg(long)]
     create: bool,
@@ -200,13 +205,34 @@ pub struct CasArgs {
     server: ServerArgs,
 }
 
+impl CasArgs {
+    fn values(&self, table: &v1::Table) -> Result<(v1::Value, v1::Value), Complaint> {
+        let wanted = 2 - usize::from(self.old_null) - usize::from(self.new_null);
+        if self.values.len() != wanted {
+            let what = format!("cas takes {wanted} values here, not {}", self.values.len());
+            return Err(Complaint::misused(
+                what,
+                "NULL is said by --old-null and --new-null",
+                "shardine cas KEY FIELD OLD NEW",
+            ));
+        }
+        let mut texts = self.values.iter();
+        let mut next = |is_null: bool| match if is_null { None } else { texts.next() } {
+            Some(text) => value::parse(table, &self.field, text),
+            None => Ok(value::null()),
+        };
+        Ok((next(self.old_null)?, next(self.new_null)?))
+    }
+}
+
 pub async fn cas(args: CasArgs, output: Output) -> Result<(), Complaint> {
     let mut connection = Connection::open(&args.server).await?;
     let (table, row) = address::row(&mut connection, &args.key).await?;
+    let (old, new) = args.values(&table)?;
     let request = v1::CasRequest {
         row: Some(row),
-        old: Some(value::parse(&table, &args.field, &args.old)?),
-        new: Some(value::parse(&table, &args.field, &args.new)?),
+        old: Some(old),
+        new: Some(new),
         field: args.field,
         create: args.create,
         terms: args.terms.terms(),

@@ -58,5 +58,5 @@ impl FakeShard {
 }
 
 fn field_of(id: FieldId, spec: FieldSpec) -> Field {
-    Field { id, name: spec.name, kind: spec.kind, default: spec.default.unwrap_or_else(|| spec.kind.zero()) }
+    spec.into_field(id)
 }

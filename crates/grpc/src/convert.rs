@@ -1,7 +1,8 @@
 //! Protobuf to the service's words and back. Refuses what protobuf lets through and the service has no word for.
 
 use shardine_model::command::{Existence, Give};
-use shardine_model::{AckAfter, ErrorCode, FieldType, Refusal, Value, Version};
+use shardine_model::value::{DECIMAL_DIGITS_MAX, SECOND_DIGITS_MAX};
+use shardine_model::{AckAfter, Decimal, ErrorCode, FieldType, Refusal, SqlValue, Value, Version};
 use shardine_proto::v1;
 use shardine_router::ShardRoute;
 use shardine_service::{
@@ -19,8 +20,29 @@ pub(crate) fn value(value: Option<v1::Value>, what: &str) -> Result<Value, Refus
         Some(v1::value::Kind::Float64(number)) => Ok(Value::Float(number)),
         Some(v1::value::Kind::String(text)) => Ok(Value::Str(text)),
         Some(v1::value::Kind::Blob(bytes)) => Ok(Value::Blob(bytes)),
+        Some(v1::value::Kind::Null(v1::Null {})) => Ok(Value::Null),
+        Some(v1::value::Kind::Bool(truth)) => Ok(Value::Bool(truth)),
+        // Whether it is a JSON text is looked at with the field.
+        Some(v1::value::Kind::Json(text)) => Ok(Value::Json(text)),
+        Some(v1::value::Kind::Decimal(text)) => match Decimal::parse(&text) {
+            Some(decimal) => Ok(Value::Sql(SqlValue::Decimal(decimal))),
+            None => Err(no_text(what, FieldType::Decimal { precision: DECIMAL_DIGITS_MAX, scale: 0 }, &text)),
+        },
+        Some(v1::value::Kind::Timestamp(text)) => sql(what, FieldType::Timestamp { digits: SECOND_DIGITS_MAX }, &text),
+        Some(v1::value::Kind::Date(text)) => sql(what, FieldType::Date, &text),
+        Some(v1::value::Kind::Time(text)) => sql(what, FieldType::Time { digits: SECOND_DIGITS_MAX }, &text),
+        Some(v1::value::Kind::Uuid(text)) => sql(what, FieldType::Uuid, &text),
         None => Err(missing(&format!("the value of {what}"))),
     }
+}
+
+/// A text of one of the types of SQL; how much of it the field keeps is looked at with the field.
+fn sql(what: &str, kind: FieldType, text: &str) -> Result<Value, Refusal> {
+    SqlValue::parse(kind, text).map(Value::Sql).ok_or_else(|| no_text(what, kind, text))
+}
+
+fn no_text(what: &str, kind: FieldType, text: &str) -> Refusal {
+    Refusal::new(ErrorCode::WrongType, format!("{text:?} for {what} is not {}", shardine_service::text::rule(kind)))
 }
 
 pub(crate) fn value_out(value: Value) -> v1::Value {
@@ -30,17 +52,43 @@ pub(crate) fn value_out(value: Value) -> v1::Value {
         Value::Float(number) => v1::value::Kind::Float64(number),
         Value::Str(text) => v1::value::Kind::String(text),
         Value::Blob(bytes) => v1::value::Kind::Blob(bytes),
+        Value::Null => v1::value::Kind::Null(v1::Null {}),
+        Value::Bool(truth) => v1::value::Kind::Bool(truth),
+        Value::Json(text) => v1::value::Kind::Json(text),
+        Value::Sql(value @ SqlValue::Decimal(_)) => v1::value::Kind::Decimal(value.to_string()),
+        Value::Sql(value @ SqlValue::Timestamp(_)) => v1::value::Kind::Timestamp(value.to_string()),
+        Value::Sql(value @ SqlValue::Date(_)) => v1::value::Kind::Date(value.to_string()),
+        Value::Sql(value @ SqlValue::Time(_)) => v1::value::Kind::Time(value.to_string()),
+        Value::Sql(value @ SqlValue::Uuid(_)) => v1::value::Kind::Uuid(value.to_string()),
     };
     v1::Value { kind: Some(kind) }
 }
 
-pub(crate) fn kind(kind: i32) -> Result<FieldType, Refusal> {
+/// A type without parameters: of sort keys and of the keys of mapped tables.
+pub(crate) fn plain_kind(number: i32) -> Result<FieldType, Refusal> {
+    kind(number, &[])
+}
+
+pub(crate) fn kind(kind: i32, parameters: &[u32]) -> Result<FieldType, Refusal> {
+    let small = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
+    let digits = parameters.first().map_or(SECOND_DIGITS_MAX, |digits| small(*digits));
     match v1::FieldType::try_from(kind) {
         Ok(v1::FieldType::Int64) => Ok(FieldType::Int64),
         Ok(v1::FieldType::Uint64) => Ok(FieldType::Uint64),
         Ok(v1::FieldType::Float64) => Ok(FieldType::Float64),
         Ok(v1::FieldType::String) => Ok(FieldType::String),
         Ok(v1::FieldType::Blob) => Ok(FieldType::Blob),
+        Ok(v1::FieldType::Bool) => Ok(FieldType::Bool),
+        Ok(v1::FieldType::Decimal) => match *parameters {
+            [precision] => Ok(FieldType::Decimal { precision: small(precision), scale: 0 }),
+            [precision, scale] => Ok(FieldType::Decimal { precision: small(precision), scale: small(scale) }),
+            _ => Err(missing("how many digits a decimal has")),
+        },
+        Ok(v1::FieldType::Timestamp) => Ok(FieldType::Timestamp { digits }),
+        Ok(v1::FieldType::Date) => Ok(FieldType::Date),
+        Ok(v1::FieldType::Time) => Ok(FieldType::Time { digits }),
+        Ok(v1::FieldType::Uuid) => Ok(FieldType::Uuid),
+        Ok(v1::FieldType::Json) => Ok(FieldType::Json),
         Ok(v1::FieldType::Unspecified) | Err(_) => Err(missing("the type of a field")),
     }
 }
@@ -52,6 +100,22 @@ pub(crate) fn kind_out(kind: FieldType) -> v1::FieldType {
         FieldType::Float64 => v1::FieldType::Float64,
         FieldType::String => v1::FieldType::String,
         FieldType::Blob => v1::FieldType::Blob,
+        FieldType::Bool => v1::FieldType::Bool,
+        FieldType::Decimal { .. } => v1::FieldType::Decimal,
+        FieldType::Timestamp { .. } => v1::FieldType::Timestamp,
+        FieldType::Date => v1::FieldType::Date,
+        FieldType::Time { .. } => v1::FieldType::Time,
+        FieldType::Uuid => v1::FieldType::Uuid,
+        FieldType::Json => v1::FieldType::Json,
+    }
+}
+
+pub(crate) fn parameters_out(kind: FieldType) -> Vec<u32> {
+    match kind {
+        FieldType::Decimal { precision, scale } => vec![u32::from(precision), u32::from(scale)],
+        FieldType::Timestamp { digits } | FieldType::Time { digits } => vec![u32::from(digits)],
+        FieldType::Int64 | FieldType::Uint64 | FieldType::Float64 | FieldType::String | FieldType::Blob => Vec::new(),
+        FieldType::Bool | FieldType::Date | FieldType::Uuid | FieldType::Json => Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The service `Tables`.
 
-use shardine_model::{Backing, Conflict, ErrorCode, Mapping, Refusal, SqlOptions, Table, WriteMode, limits};
+use shardine_model::{Backing, Conflict, ErrorCode, Mapping, Refusal, SqlOptions, Table, Value, WriteMode, limits};
 use shardine_proto::v1;
 use shardine_router::{FieldSpec, TableSpec};
 use shardine_service::{Failure, RecordService, Warm};
@@ -81,7 +81,7 @@ fn spec(create: v1::CreateTableRequest) -> Result<TableSpec, Refusal> {
         Ok(v1::Backing::None) => Backing::None,
         Err(_) => return Err(Refusal::new(ErrorCode::BadRequest, "backing has an unknown value")),
     };
-    let sort = create.sort.into_iter().map(|part| Ok((part.name, convert::kind(part.r#type)?)));
+    let sort = create.sort.into_iter().map(|part| Ok((part.name, convert::plain_kind(part.r#type)?)));
     Ok(TableSpec {
         name: create.name,
         fields: create.fields.into_iter().map(field).collect::<Result<_, _>>()?,
@@ -121,7 +121,7 @@ fn mapping(given: v1::Mapping) -> Result<Mapping, Refusal> {
     Ok(Mapping {
         table: given.table,
         key: given.key,
-        key_type: convert::kind(given.key_type)?,
+        key_type: convert::plain_kind(given.key_type)?,
         version: Some(given.version).filter(|version| !version.is_empty()),
         columns: given.columns,
     })
@@ -161,7 +161,13 @@ fn field(field: v1::FieldDefinition) -> Result<FieldSpec, Refusal> {
         None => None,
         given => Some(convert::value(given, "the default")?),
     };
-    Ok(FieldSpec { name: field.name, kind: convert::kind(field.r#type)?, default })
+    let kind = convert::kind(field.r#type, &field.parameters)?;
+    // A decimal gets the digits behind the point that the field has.
+    let default = default.map(|default| match default {
+        Value::Sql(value) => Value::Sql(value.fitted(kind).unwrap_or(value)),
+        other => other,
+    });
+    Ok(FieldSpec { name: field.name, kind, nullable: field.nullable, default })
 }
 
 fn table_out(table: &Table) -> v1::Table {
@@ -169,6 +175,8 @@ fn table_out(table: &Table) -> v1::Table {
         name: field.name.clone(),
         r#type: convert::kind_out(field.kind).into(),
         default: Some(convert::value_out(field.default.clone())),
+        nullable: field.nullable,
+        parameters: convert::parameters_out(field.kind),
     });
     let sort = table
         .sort

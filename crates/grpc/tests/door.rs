@@ -48,8 +48,11 @@ async fn open(gate: GateOptions) -> Door {
 
 async fn with_users() -> Door {
     let mut door = open(GateOptions::default()).await;
-    let field =
-        |name: &str, kind: v1::FieldType| v1::FieldDefinition { name: name.into(), r#type: kind.into(), default: None };
+    let field = |name: &str, kind: v1::FieldType| v1::FieldDefinition {
+        name: name.into(),
+        r#type: kind.into(),
+        ..Default::default()
+    };
     let create = v1::CreateTableRequest {
         name: "users".into(),
         fields: vec![
@@ -316,7 +319,12 @@ async fn a_full_house_sheds_load() {
 async fn tables_come_and_go() {
     let Door { mut tables, mut records, .. } = with_users().await;
     let kind = v1::FieldType::Float64.into();
-    let field = v1::FieldDefinition { name: "height".into(), r#type: kind, default: value(Kind::Float64(1.5)) };
+    let field = v1::FieldDefinition {
+        name: "height".into(),
+        r#type: kind,
+        default: value(Kind::Float64(1.5)),
+        ..Default::default()
+    };
 
     let table = tables.add_field(v1::AddFieldRequest { table: "users".into(), field: Some(field) }).await.unwrap();
     assert_eq!(table.into_inner().fields.len(), 4);

@@ -114,9 +114,15 @@ pub(crate) struct Operation {
     op: String,
     field: String,
     #[schema(value_type = Option<schemas::FieldValue>)]
+    #[serde(default, deserialize_with = "given")]
     value: Option<Json>,
     at: Option<i64>,
     cut: Option<u64>,
+}
+
+/// A `null` that is there is a value, and not the lack of one.
+fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(deserializer).map(Some)
 }
 
 fn step(table: &Table, given: &Json) -> Result<Step, Refusal> {
@@ -155,7 +161,7 @@ fn bytes(table: &Table, field: &str, given: &Json) -> Result<Vec<u8>, Refusal> {
         Value::Str(text) => Ok(text.into_bytes()),
         Value::Blob(bytes) => Ok(bytes),
         other => {
-            let kind = other.as_ref().field_type().name();
+            let kind = other.as_ref().kind_name();
             Err(Refusal::new(ErrorCode::WrongType, format!("field {field} is {kind}: it has no bytes to append to")))
         }
     }

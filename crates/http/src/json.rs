@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value as Json, json};
-use shardine_model::{ErrorCode, FieldType, Refusal, Table, Value};
+use shardine_model::{ErrorCode, FieldType, Refusal, Table, Value, text};
 use shardine_service::Record;
 
 const EXACT_MAX: u64 = 1 << 53;
@@ -24,6 +24,11 @@ pub(crate) fn value(value: &Value) -> Json {
         Value::Float(number) => json!(number),
         Value::Str(text) => json!(text),
         Value::Blob(bytes) => json!(STANDARD.encode(bytes)),
+        Value::Null => Json::Null,
+        Value::Bool(truth) => json!(truth),
+        // The text, so that not a blank of it changes on its way through parsers.
+        Value::Json(text) => json!(text),
+        Value::Sql(value) => json!(value.to_string()),
     }
 }
 
@@ -37,6 +42,10 @@ pub(crate) fn parse(kind: FieldType, name: &str, given: &Json) -> Result<Value, 
         (FieldType::Float64, Json::Number(number)) => number.as_f64().map(Value::Float),
         (FieldType::String, Json::String(text)) => Some(Value::Str(text.clone())),
         (FieldType::Blob, Json::String(text)) => STANDARD.decode(text).ok().map(Value::Blob),
+        (FieldType::Bool, Json::Bool(truth)) => Some(Value::Bool(*truth)),
+        (FieldType::Decimal { .. }, Json::Number(number)) => text::parse(kind, &number.to_string()),
+        (FieldType::Decimal { .. } | FieldType::Timestamp { .. } | FieldType::Date, Json::String(given))
+        | (FieldType::Time { .. } | FieldType::Uuid | FieldType::Json, Json::String(given)) => text::parse(kind, given),
         (_, _) => None,
     };
     parsed.ok_or_else(|| {
@@ -44,6 +53,10 @@ pub(crate) fn parse(kind: FieldType, name: &str, given: &Json) -> Result<Value, 
             FieldType::Int64 => "a whole number (as a string beyond 2^53)",
             FieldType::Uint64 => "a whole number from 0 (as a string beyond 2^53)",
             FieldType::Float64 => "a number",
+            FieldType::Bool => "true or false",
+            FieldType::Json => "a string that is a JSON text",
+            FieldType::Decimal { .. } | FieldType::Timestamp { .. } | FieldType::Date => text::rule(kind),
+            FieldType::Time { .. } | FieldType::Uuid => text::rule(kind),
             FieldType::String => "a string",
             FieldType::Blob => "a string of base64",
         };
@@ -53,9 +66,13 @@ pub(crate) fn parse(kind: FieldType, name: &str, given: &Json) -> Result<Value, 
 
 /// The value of a named field of a table.
 pub(crate) fn parse_field(table: &Table, name: &str, given: &Json) -> Result<Value, Refusal> {
-    let kind = if table.dynamic { Some(FieldType::Blob) } else { table.field(name.as_bytes()).map(|field| field.kind) };
-    match kind {
-        Some(kind) => parse(kind, name, given),
+    if table.dynamic {
+        return parse(FieldType::Blob, name, given);
+    }
+    match table.field(name.as_bytes()) {
+        // Whether the field may be NULL is looked at with all other rules of the table.
+        Some(_) if given.is_null() => Ok(Value::Null),
+        Some(field) => parse(field.kind, name, given),
         None => {
             let known: Vec<&str> = table.fields.iter().map(|field| field.name.as_str()).collect();
             let message = format!("table {} has no field {name:?}; it has {}", table.name, known.join(", "));
@@ -115,8 +132,13 @@ mod tests {
             Value::Float(0.1),
             Value::Str("é\"".into()),
             Value::Blob(vec![0, 255]),
+            Value::Bool(true),
+            Value::Json("{\"a\":  1}".into()),
+            text::parse(FieldType::Decimal { precision: 38, scale: 2 }, "-0.10").unwrap(),
+            text::parse(FieldType::Timestamp { digits: 6 }, "2026-11-19T19:47:45.000001Z").unwrap(),
+            text::parse(FieldType::Uuid, "00112233-4455-6677-8899-aabbccddeeff").unwrap(),
         ] {
-            let kind = original.as_ref().field_type();
+            let kind = original.as_ref().field_type().unwrap();
 
             assert_eq!(parse(kind, "field", &value(&original)), Ok(original));
         }

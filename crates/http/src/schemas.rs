@@ -16,12 +16,15 @@ pub(crate) enum Number {
     Text(String),
 }
 
-/// A number or text. Blobs are base64, and so is everything in tables without a definition.
+/// A number, a truth, NULL, or text, in which everything else is written. Blobs are base64, and so is everything in tables
+/// without a definition.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 pub(crate) enum FieldValue {
     Number(f64),
+    Truth(bool),
     Text(String),
+    Null(()),
 }
 
 /// Fields by name.

@@ -169,9 +169,9 @@ fn sql_options(body: SqlBody, names: Vec<String>) -> Result<SqlOptions, Refusal>
 }
 
 fn field(body: FieldBody) -> Result<FieldSpec, Refusal> {
-    let kind = text::parse_type(&body.kind)?;
+    let (kind, nullable) = text::parse_nullable_type(&body.kind)?;
     let default = body.default.map(|default| json::parse(kind, &body.name, &default)).transpose()?;
-    Ok(FieldSpec { name: body.name, kind, default })
+    Ok(FieldSpec { name: body.name, kind, nullable, default })
 }
 
 fn table_out(table: &Table) -> Json {
@@ -180,14 +180,14 @@ fn table_out(table: &Table) -> Json {
         .iter()
         .map(|field| FieldBody {
             name: field.name.clone(),
-            kind: field.kind.name().to_owned(),
+            kind: field.type_text(),
             default: Some(json::value(&field.default)),
         })
         .collect();
     let sort: Vec<FieldBody> = table
         .sort
         .iter()
-        .map(|part| FieldBody { name: part.name.clone(), kind: part.kind.name().to_owned(), default: None })
+        .map(|part| FieldBody { name: part.name.clone(), kind: part.kind.name().into_owned(), default: None })
         .collect();
     json!({
         "name": table.name,

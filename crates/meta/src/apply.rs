@@ -52,7 +52,7 @@ impl Meta {
             Command::CaughtUp { operation, replica } => self.caught_up(operation, replica),
             Command::Cancel { operation } => self.cancel(operation),
             Command::CreateTable { table } => self.create_table(table),
-            Command::AddField { table, name, default } => self.add_field(&table, name, default),
+            Command::AddField { table, field } => self.add_field(&table, field),
             Command::DropTable { table } => self.drop_table(&table),
             Command::PlacePath { path, instead_of, group } => self.place_path(path, instead_of, group),
             Command::ForgetPath { path, placed } => Ok(self.forget_path(path, placed)),

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
 use shardine_model::{
-    ClusterMap, ConfVersion, DoorAddresses, NodeId, NodeMode as Mode, ReplicaId, ShardId, Table, Value, ValueRef,
+    ClusterMap, ConfVersion, DoorAddresses, Field, FieldId, NodeId, NodeMode as Mode, ReplicaId, ShardId, Table,
+    ValueRef,
 };
 
 use crate::codec::{
@@ -41,6 +42,8 @@ const TAG_MARK: u8 = 19;
 const TAG_PLACE_PATH: u8 = 20;
 const TAG_FORGET_PATH: u8 = 21;
 const TAG_FIND_PATH: u8 = 22;
+/// A field of a type, or that may be NULL, which tag 13 cannot say.
+const TAG_ADD_TYPED_FIELD: u8 = 40;
 
 /// What a node says of itself when it joins, and at each of its starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,10 +128,10 @@ pub enum Command {
     CreateTable {
         table: Table,
     },
+    /// The field's id is given when it is applied.
     AddField {
         table: String,
-        name: String,
-        default: Value,
+        field: Field,
     },
     DropTable {
         table: String,
@@ -273,11 +276,13 @@ impl Command {
                 out.push(TAG_CREATE_TABLE);
                 table.encode(out);
             }
-            Self::AddField { table, name, default } => {
-                out.push(TAG_ADD_FIELD);
-                put_text(out, table);
-                put_text(out, name);
-                default.as_ref().encode(out);
+            Self::AddField { table, field } if field.is_plain() => {
+                put_texts(out, TAG_ADD_FIELD, &[table, &field.name]);
+                field.default.as_ref().encode(out);
+            }
+            Self::AddField { table, field } => {
+                put_texts(out, TAG_ADD_TYPED_FIELD, &[table, &field.name]);
+                field.encode_type(out);
             }
             Self::DropTable { table } => put_texts(out, TAG_DROP_TABLE, &[table]),
             Self::PlacePath { path, instead_of, group } => {
@@ -343,11 +348,14 @@ impl Command {
             TAG_CAUGHT_UP => Self::CaughtUp { operation: operation(reader)?, replica: replica(reader)? },
             TAG_CANCEL => Self::Cancel { operation: operation(reader)? },
             TAG_CREATE_TABLE => Self::CreateTable { table: Table::decode(reader)? },
-            TAG_ADD_FIELD => Self::AddField {
-                table: text(reader, "table")?,
-                name: text(reader, "field")?,
-                default: ValueRef::decode(reader)?.to_owned(),
-            },
+            TAG_ADD_FIELD => {
+                let (table, name) = (text(reader, "table")?, text(reader, "field")?);
+                Self::AddField { table, field: Field::of(FieldId(0), name, ValueRef::decode(reader)?.to_owned()) }
+            }
+            TAG_ADD_TYPED_FIELD => {
+                let (table, name) = (text(reader, "table")?, text(reader, "field")?);
+                Self::AddField { table, field: Field::decode_type(FieldId(0), name, reader)? }
+            }
             TAG_DROP_TABLE => Self::DropTable { table: text(reader, "table")? },
             TAG_PLACE_PATH => Self::PlacePath {
                 path: text(reader, "path")?,

@@ -7,8 +7,8 @@ use shardine_meta::{
     Replaced, Stage,
 };
 use shardine_model::{
-    Bounds, CatalogueVersion, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, Generation, NodeEntry, NodeId,
-    Placement, RangeVersion, ReplicaId, ShardId, ShardState, Table, Value,
+    Bounds, CatalogueVersion, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, Field, FieldId, Generation,
+    NodeEntry, NodeId, Placement, RangeVersion, ReplicaId, ShardId, ShardState, Table, Value,
 };
 
 fn addresses() -> DoorAddresses {
@@ -98,8 +98,15 @@ fn commands() -> Vec<(Command, Vec<u8>)> {
         (Command::Cancel { operation }, vec![11, 5]),
         (Command::CreateTable { table: Table::kv() }, [&[12], &table_bytes()[..]].concat()),
         (
-            Command::AddField { table: text("users"), name: text("age"), default: Value::Int(-7) },
+            Command::AddField { table: text("users"), field: Field::of(FieldId(0), "age", Value::Int(-7)) },
             b"\x0d\x05users\x03age\x01\x0d".to_vec(),
+        ),
+        (
+            Command::AddField {
+                table: text("users"),
+                field: Field { nullable: true, ..Field::of(FieldId(0), "age", Value::Bool(true)) },
+            },
+            b"\x28\x05users\x03age\x07\x01\x07\x01".to_vec(),
         ),
         (Command::DropTable { table: text("users") }, b"\x0e\x05users".to_vec()),
         (Command::Set { name: text("x"), value: Some(text("y")) }, b"\x11\x01x\x01\x01y".to_vec()),

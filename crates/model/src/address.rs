@@ -60,7 +60,16 @@ fn parse_part(text: &[u8], kind: FieldType) -> Option<Value> {
         FieldType::Int64 => plain.parse().ok().map(Value::Int),
         FieldType::String => Some(Value::Str(plain)),
         // A definition lets no other type into a sort key.
-        FieldType::Uint64 | FieldType::Float64 | FieldType::Blob => None,
+        FieldType::Uint64
+        | FieldType::Float64
+        | FieldType::Blob
+        | FieldType::Bool
+        | FieldType::Decimal { .. }
+        | FieldType::Timestamp { .. }
+        | FieldType::Date
+        | FieldType::Time { .. }
+        | FieldType::Uuid
+        | FieldType::Json => None,
     }
 }
 
@@ -130,6 +139,7 @@ pub fn print_sort(parts: &[Value], out: &mut Vec<u8>) {
             }),
             // Nothing else orders rows.
             Value::Uint(_) | Value::Float(_) | Value::Blob(_) => {}
+            Value::Null | Value::Bool(_) | Value::Json(_) | Value::Sql(_) => {}
         }
     }
 }

@@ -126,7 +126,8 @@ impl SqlOptions {
         self.mapping.as_ref().is_some_and(|mapping| mapping.version.is_none())
     }
 
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    /// `has_order`: whether the form of the definition knows of tables that come before this one.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>, has_order: bool) {
         out.push(self.mode.tag());
         put_varint(out, u64::from(self.delay_ms));
         put_varint(out, u64::from(self.batch));
@@ -136,13 +137,12 @@ impl SqlOptions {
             None => out.push(0),
             Some(mapping) => mapping.encode(out),
         }
-        if !self.after.is_empty() {
+        if has_order {
             put_varint(out, self.after.len() as u64);
             self.after.iter().for_each(|parent| put_bytes(out, parent.as_bytes()));
         }
     }
 
-    /// `has_order`: whether the form of the definition knows of tables that come before this one.
     pub(crate) fn decode(reader: &mut Reader<'_>, has_order: bool) -> Result<Self, DecodeError> {
         let small =
             |value: u64, what: &'static str| u32::try_from(value).map_err(|_| DecodeError::Unknown { what, value });

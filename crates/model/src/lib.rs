@@ -13,6 +13,9 @@ pub mod cluster_map;
 pub mod address;
 
 pub mod value;
+pub mod sql_value;
+pub mod json;
+pub mod text;
 pub mod number;
 pub mod version;
 pub mod table;
@@ -47,6 +50,7 @@ pub use key::{Position, RowKey, RowKeyBuf};
 pub use reply::{Answer, Outcome, Reply};
 pub use row::{FieldRef, FieldValue, FieldsView, RowImage, RowView};
 pub use slot::Slot;
+pub use sql_value::{Decimal, SqlValue};
 pub use table::{Catalogue, Field, Table};
 pub use value::{FieldType, Value, ValueRef};
 pub use version::Version;

@@ -23,7 +23,13 @@ pub fn encode_part(part: ValueRef<'_>, out: &mut Vec<u8>) {
             }
             out.extend_from_slice(&STRING_END);
         }
-        ValueRef::Uint(_) | ValueRef::Float(_) | ValueRef::Blob(_) => {
+        ValueRef::Uint(_)
+        | ValueRef::Float(_)
+        | ValueRef::Blob(_)
+        | ValueRef::Null
+        | ValueRef::Bool(_)
+        | ValueRef::Json(_)
+        | ValueRef::Sql(_) => {
             panic!("a sort part is an int64 or a string")
         }
     }
@@ -45,7 +51,16 @@ pub fn decode(types: &[FieldType], mut bytes: &[u8]) -> Result<Vec<Value>, Decod
         let (part, rest) = match kind {
             FieldType::Int64 => decode_int(bytes)?,
             FieldType::String => decode_string(bytes)?,
-            FieldType::Uint64 | FieldType::Float64 | FieldType::Blob => {
+            FieldType::Uint64
+            | FieldType::Float64
+            | FieldType::Blob
+            | FieldType::Bool
+            | FieldType::Decimal { .. }
+            | FieldType::Timestamp { .. }
+            | FieldType::Date
+            | FieldType::Time { .. }
+            | FieldType::Uuid
+            | FieldType::Json => {
                 return Err(DecodeError::Unknown { what: "sort part type", value: u64::from(kind.tag()) });
             }
         };

@@ -18,7 +18,62 @@ pub struct Field {
     pub id: FieldId,
     pub name: String,
     pub kind: FieldType,
+    /// Whether it may hold NULL, which is a value of its own.
+    pub nullable: bool,
     pub default: Value,
+}
+
+impl Field {
+    /// A field that is never NULL, of the type of its default.
+    #[must_use]
+    pub fn of(id: FieldId, name: impl Into<String>, default: Value) -> Self {
+        let kind = default.as_ref().field_type().unwrap_or(FieldType::Blob);
+        Self { id, name: name.into(), kind, nullable: false, default }
+    }
+
+    /// What a field holds for which nobody named a default: NULL where it may.
+    #[must_use]
+    pub fn unnamed_default(kind: FieldType, nullable: bool) -> Value {
+        if nullable { Value::Null } else { kind.zero() }
+    }
+
+    /// Whether it may hold a value, as it is.
+    #[must_use]
+    pub fn holds(&self, value: ValueRef<'_>) -> bool {
+        match value {
+            ValueRef::Null => self.nullable,
+            value => self.kind.holds(value),
+        }
+    }
+
+    /// Its type and, with a `?`, that it may be NULL: as `table create` takes it.
+    #[must_use]
+    pub fn type_text(&self) -> String {
+        format!("{}{}", self.kind.name(), if self.nullable { "?" } else { "" })
+    }
+
+    /// Whether the first forms of definitions can say what it is: the type follows from the default then.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.kind.is_plain() && !self.nullable
+    }
+
+    /// The type, whether it may be NULL, and the default: what stands behind the name in a definition.
+    pub fn encode_type(&self, out: &mut Vec<u8>) {
+        self.kind.encode(out);
+        out.push(u8::from(self.nullable));
+        self.default.as_ref().encode(out);
+    }
+
+    pub fn decode_type(id: FieldId, name: String, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let kind = FieldType::decode(reader)?;
+        let nullable = match reader.u8("field flags")? {
+            flags @ (0 | 1) => flags == 1,
+            flags => return Err(DecodeError::Unknown { what: "field flags", value: u64::from(flags) }),
+        };
+        let default = ValueRef::decode(reader)?.to_owned();
+        Ok(Self { id, name, kind, nullable, default })
+    }
 }
 
 /// One part of a sort key.
@@ -131,8 +186,11 @@ impl Table {
             names.push(folded);
         }
         for field in &self.fields {
-            if field.default.as_ref().field_type() != field.kind {
-                return bad(format!("the default of {} is not a {}", field.name, field.kind.name()));
+            if !field.kind.is_within_limits() {
+                return bad(format!("{} has a type that is not: {}", field.name, field.kind.name()));
+            }
+            if !field.holds(field.default.as_ref()) {
+                return bad(format!("the default of {} is not a {}", field.name, field.type_text()));
             }
         }
         for part in &self.sort {
@@ -186,7 +244,8 @@ impl Table {
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.push(if self.sql.after.is_empty() { UNORDERED_DEFINITION_FORMAT } else { DEFINITION_FORMAT });
+        let format = self.format();
+        out.push(format);
         put_varint(out, u64::from(self.id.0));
         put_bytes(out, self.name.as_bytes());
         put_varint(out, self.version);
@@ -196,14 +255,27 @@ impl Table {
         for field in &self.fields {
             put_varint(out, u64::from(field.id.0));
             put_bytes(out, field.name.as_bytes());
-            field.default.as_ref().encode(out);
+            if format == DEFINITION_FORMAT {
+                field.encode_type(out);
+            } else {
+                field.default.as_ref().encode(out);
+            }
         }
         put_varint(out, self.sort.len() as u64);
         for part in &self.sort {
             put_bytes(out, part.name.as_bytes());
             out.push(part.kind.tag());
         }
-        self.sql.encode(out);
+        self.sql.encode(out, format > UNORDERED_DEFINITION_FORMAT);
+    }
+
+    /// The oldest form that can say it, so that what could be said before is said as before.
+    fn format(&self) -> u8 {
+        match () {
+            () if !self.fields.iter().all(Field::is_plain) => DEFINITION_FORMAT,
+            () if self.sql.after.is_empty() => UNORDERED_DEFINITION_FORMAT,
+            () => PLAIN_DEFINITION_FORMAT,
+        }
     }
 
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -223,8 +295,14 @@ impl Table {
         for _ in 0..reader.count("field count")? {
             let id = FieldId(narrow(reader.varint("field id")?, "field id")?);
             let name = reader.text("field name")?.to_owned();
-            let default = ValueRef::decode(reader)?.to_owned();
-            fields.push(Field { id, name, kind: default.as_ref().field_type(), default });
+            fields.push(if format == DEFINITION_FORMAT {
+                Field::decode_type(id, name, reader)?
+            } else {
+                let default = ValueRef::decode(reader)?;
+                let unknown = DecodeError::Unknown { what: "default of this form", value: u64::from(format) };
+                default.field_type().filter(|kind| kind.is_plain()).ok_or(unknown)?;
+                Field::of(id, name, default.to_owned())
+            });
         }
         let mut sort = Vec::new();
         for _ in 0..reader.count("sort part count")? {
@@ -245,7 +323,9 @@ impl Table {
 const FIRST_DEFINITION_FORMAT: u8 = 1;
 /// Ends before the tables that come before this one. Where there are none it is written still.
 const UNORDERED_DEFINITION_FORMAT: u8 = 2;
-const DEFINITION_FORMAT: u8 = 3;
+/// Its fields are never NULL and of plain types.
+const PLAIN_DEFINITION_FORMAT: u8 = 3;
+const DEFINITION_FORMAT: u8 = 4;
 /// Backed by SQL, dynamic, dropped.
 const DEFINITION_FLAGS: u8 = 0b111;
 

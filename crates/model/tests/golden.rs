@@ -214,10 +214,7 @@ fn golden_bytes_of_each_kind_of_entry() {
 }
 
 fn users() -> Table {
-    let field = |id, name: &str, default: Value| {
-        let kind = default.as_ref().field_type();
-        Field { id: FieldId(id), name: name.to_owned(), kind, default }
-    };
+    let field = |id, name: &str, default: Value| Field::of(FieldId(id), name, default);
     Table {
         id: TableId(2),
         name: "users".to_owned(),
@@ -267,6 +264,29 @@ fn golden_bytes_of_definitions() {
         assert_eq!(Table::decode(&mut Reader::new(&out)).unwrap(), table);
         assert_eq!(Table::decode(&mut Reader::new(bytes(first))).unwrap(), table, "the first form of {table:?}");
     }
+}
+
+/// Fields that may be NULL, or are of a type with parameters, are told by a form of their own; all others keep theirs.
+#[test]
+fn golden_bytes_of_typed_definitions() {
+    let nullable =
+        |id, name: &str, kind| Field { id: FieldId(id), name: name.into(), kind, nullable: true, default: Value::Null };
+    let decimal = FieldType::Decimal { precision: 10, scale: 2 };
+    let fields = vec![
+        nullable(1, "s", FieldType::String),
+        Field::of(FieldId(2), "b", Value::Bool(true)),
+        Field { kind: decimal, nullable: true, ..Field::of(FieldId(3), "d", decimal.zero()) },
+        nullable(4, "t", FieldType::Timestamp { digits: 3 }),
+        Field::of(FieldId(5), "i", Value::Int(-1)),
+    ];
+    let table = Table { fields, sort: Vec::new(), ..users() };
+    let golden = "0402057573657273ac02010705 01017304 0106 020162070007 01 0301 64080a02010802 0100 0401 7409030106 0501 6901000101 00 0000e807008088b2a0020000";
+
+    let mut out = Vec::new();
+    table.encode(&mut out);
+
+    assert_eq!(hex(&out), hex(bytes(&golden.replace(' ', ""))));
+    assert_eq!(Table::decode(&mut Reader::new(&out)).unwrap(), table);
 }
 
 #[test]
@@ -351,7 +371,7 @@ fn golden_bytes_of_sort_keys() {
         (vec![Value::Int(7), text("a")], "8000000000000007610001"),
         (vec![text("a"), Value::Int(7)], "6100018000000000000007"),
     ] {
-        let types: Vec<FieldType> = parts.iter().map(|part| part.as_ref().field_type()).collect();
+        let types: Vec<FieldType> = parts.iter().filter_map(|part| part.as_ref().field_type()).collect();
 
         assert_eq!(hex(&sort::encode(&parts)), hex(bytes(golden)), "{parts:?}");
         assert_eq!(sort::decode(&types, bytes(golden)).unwrap(), parts);
@@ -382,7 +402,7 @@ fn records_73_unknown_numbers_are_refused() {
     assert_eq!(entry("04 01 00"), "entry format holds 4, which has no meaning");
     assert_eq!(entry("03 01 0000000000000000 01 01"), "bytes end inside catalogue version");
     assert_eq!(entry("03 0a"), "entry kind holds 10, which has no meaning");
-    assert_eq!(entry("03 06 01 04"), "definition format holds 4, which has no meaning");
+    assert_eq!(entry("03 06 01 05"), "definition format holds 5, which has no meaning");
     assert_eq!(entry("03 04 01 01"), "bytes end inside lease length");
     assert_eq!(entry("03 09 01 00"), "1 bytes are left over after entry");
     assert_eq!(entry("03 06 01 01 02 01 61 01 08"), "definition flags holds 8, which has no meaning");

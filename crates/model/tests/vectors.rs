@@ -2,7 +2,7 @@
 
 use shardine_model::codec::Reader;
 use shardine_model::key::{Interval, partition_key};
-use shardine_model::{FieldType, Position, RequestEpoch, Slot, Value, ValueRef, sort};
+use shardine_model::{Position, RequestEpoch, Slot, Value, ValueRef, sort};
 
 const PAGE: &str = include_str!("../../../docs/encoding.md");
 
@@ -96,7 +96,7 @@ fn published_kinds_are_those_of_the_code() {
     assert_eq!(listed.into_iter().map(|row| (row[0].clone(), row[1].clone())).collect::<Vec<_>>(), written);
 }
 
-/// Types that are not served yet have their bytes all the same: what reads them one day must read these.
+/// Arrays are not served yet and have their bytes all the same: what reads them one day must read these.
 #[test]
 fn published_values_are_those_of_the_code() {
     for row in table("| type | name | what follows | value | bytes |") {
@@ -106,16 +106,17 @@ fn published_values_are_those_of_the_code() {
         assert_eq!(shown(&mut reader), plain(&row[3]), "{row:?}");
         assert!(reader.is_empty(), "{row:?}");
         assert_eq!(tag, bytes[0]);
-        match FieldType::from_name(plain(&row[1])) {
-            Some(kind) => {
-                assert_eq!(kind.tag(), tag);
-                assert_eq!(ValueRef::decode(&mut Reader::new(&bytes)).unwrap().field_type(), kind);
-            }
-            None => {
-                let refusal = ValueRef::decode(&mut Reader::new(&bytes)).unwrap_err().to_string();
-                assert_eq!(refusal, format!("value type holds {tag}, which has no meaning"));
-            }
+        if plain(&row[1]) == "array" {
+            let refusal = ValueRef::decode(&mut Reader::new(&bytes)).unwrap_err().to_string();
+            assert_eq!(refusal, format!("value type holds {tag}, which has no meaning"));
+            continue;
         }
+        let value = ValueRef::decode(&mut Reader::new(&bytes)).unwrap();
+        assert_eq!(value.kind_name().to_lowercase(), plain(&row[1]));
+        assert!(value.field_type().is_none_or(|kind| kind.tag() == tag && kind.holds(value)));
+        let mut again = Vec::new();
+        value.encode(&mut again);
+        assert_eq!(again, bytes);
     }
 }
 

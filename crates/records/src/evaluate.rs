@@ -2,7 +2,7 @@
 
 use shardine_model::command::{Action, Command, Existence, Kind, Operation, Operator};
 use shardine_model::table::STRING_FIELD;
-use shardine_model::{ErrorCode, FieldRef, FieldType, RowView, Table, Value, ValueRef};
+use shardine_model::{Decimal, ErrorCode, Field, FieldRef, FieldType, RowView, SqlValue, Table, Value, ValueRef};
 use smallvec::SmallVec;
 
 pub(crate) type Changes<'a> = SmallVec<[(FieldRef<'a>, NewValue<'a>); 4]>;
@@ -114,20 +114,14 @@ fn given<'a>(table: &Table, fields: &[shardine_model::FieldValue<'a>]) -> Result
 #[inline]
 fn check_field(table: &Table, field: FieldRef<'_>, value: ValueRef<'_>) -> Result<(), ErrorCode> {
     match field {
-        FieldRef::Name(_) | STRING_FIELD if table.dynamic => match value {
-            ValueRef::Blob(_) => Ok(()),
-            ValueRef::Int(_) | ValueRef::Uint(_) | ValueRef::Float(_) | ValueRef::Str(_) => Err(ErrorCode::WrongType),
+        FieldRef::Name(_) | STRING_FIELD if table.dynamic => match FieldType::Blob.holds(value) {
+            true => Ok(()),
+            false => Err(ErrorCode::WrongType),
         },
         FieldRef::Name(_) => Err(ErrorCode::UnknownField),
         FieldRef::Id(id) => {
             let defined = table.field_by_id(id).ok_or(ErrorCode::UnknownField)?;
-            if defined.kind != value.field_type() {
-                return Err(ErrorCode::WrongType);
-            }
-            match value {
-                ValueRef::Float(number) if !number.is_finite() => Err(ErrorCode::WrongType),
-                _ => Ok(()),
-            }
+            if defined.holds(value) { Ok(()) } else { Err(ErrorCode::WrongType) }
         }
     }
 }
@@ -163,13 +157,16 @@ fn plan_update<'a>(
                 (stored.map(ValueRef::to_owned).or_else(|| default(table, field)), stored.is_some())
             }
         };
-        let kind = field_kind(table, field)?;
+        let defined = definition(table, field)?;
+        // What is NULL was never set, whoever made it so.
+        let is_null = matches!(before, Some(Value::Null));
         if let Operator::AssignIfUnset(_) = operation.operator
+            && !is_null
             && (is_set || (current.is_some() && !table.dynamic))
         {
             continue;
         }
-        let new = operate(kind, before.as_ref().map(Value::as_ref), operation.operator)?;
+        let new = operate(defined, before.as_ref().map(Value::as_ref), operation.operator)?;
         if let NewValue::Made(Value::Float(number)) = &new
             && !number.is_finite()
         {
@@ -190,23 +187,24 @@ fn default(table: &Table, field: FieldRef<'_>) -> Option<Value> {
     }
 }
 
-/// The type of a field; `None` in a dynamic table, where text that reads as a number may be counted with.
-fn field_kind(table: &Table, field: FieldRef<'_>) -> Result<Option<FieldType>, ErrorCode> {
+/// The definition of a field; `None` in a dynamic table, where text that reads as a number may be counted with.
+fn definition<'t>(table: &'t Table, field: FieldRef<'_>) -> Result<Option<&'t Field>, ErrorCode> {
     match field {
         FieldRef::Name(_) | STRING_FIELD if table.dynamic => Ok(None),
         FieldRef::Name(_) => Err(ErrorCode::UnknownField),
-        FieldRef::Id(id) => table.field_by_id(id).map(|field| Some(field.kind)).ok_or(ErrorCode::UnknownField),
+        FieldRef::Id(id) => table.field_by_id(id).map(Some).ok_or(ErrorCode::UnknownField),
     }
 }
 
 fn operate<'a>(
-    kind: Option<FieldType>,
+    defined: Option<&Field>,
     before: Option<ValueRef<'_>>,
     operator: Operator<'a>,
 ) -> Result<NewValue<'a>, ErrorCode> {
+    let kind = defined.map(|field| field.kind);
     match operator {
         Operator::Assign(value) | Operator::AssignIfUnset(value) => {
-            let fits = kind.unwrap_or(FieldType::Blob) == value.field_type();
+            let fits = defined.map_or_else(|| FieldType::Blob.holds(value), |field| field.holds(value));
             if fits { Ok(NewValue::Given(value)) } else { Err(ErrorCode::WrongType) }
         }
         Operator::Unset => Ok(NewValue::Unset),
@@ -269,9 +267,38 @@ fn arithmetic<'a>(
             Some(ValueRef::Float(before)) => Value::Float(float(before, operand, operator)?),
             _ => return Err(ErrorCode::WrongType),
         },
+        (Some(kind), ValueRef::Sql(operand)) => match before {
+            Some(ValueRef::Sql(before)) => Value::Sql(sql_value(kind, before, operand, operator)?),
+            _ => return Err(ErrorCode::WrongType),
+        },
+        // NULL among them: nothing can be added to what is not known, and nothing is the larger of the two.
         _ => return Err(ErrorCode::WrongType),
     };
     Ok(NewValue::Made(made))
+}
+
+/// Decimals are counted with exactly; what has an order has a smaller and a larger one.
+fn sql_value(
+    kind: FieldType,
+    before: SqlValue,
+    operand: SqlValue,
+    operator: Arithmetic,
+) -> Result<SqlValue, ErrorCode> {
+    if !operand.is_of(kind) {
+        return Err(ErrorCode::WrongType);
+    }
+    let made = match (operator, before, operand) {
+        (Arithmetic::Add, SqlValue::Decimal(before), SqlValue::Decimal(operand)) => {
+            before.units.checked_add(operand.units).map(|units| SqlValue::Decimal(Decimal { units, ..before }))
+        }
+        (Arithmetic::Subtract, SqlValue::Decimal(before), SqlValue::Decimal(operand)) => {
+            before.units.checked_sub(operand.units).map(|units| SqlValue::Decimal(Decimal { units, ..before }))
+        }
+        (Arithmetic::Min, _, _) => Some(before.smaller(operand).ok_or(ErrorCode::WrongType)?),
+        (Arithmetic::Max, _, _) => Some(before.larger(operand).ok_or(ErrorCode::WrongType)?),
+        (_, _, _) => return Err(ErrorCode::WrongType),
+    };
+    made.filter(|made| made.is_of(kind)).ok_or(ErrorCode::Overflow)
 }
 
 /// Never wraps (records 22).
@@ -336,6 +363,7 @@ fn blob_text(value: ValueRef<'_>) -> Result<&str, ErrorCode> {
         ValueRef::Blob(bytes) => std::str::from_utf8(bytes).map_err(|_| ErrorCode::WrongType),
         ValueRef::Str(text) => Ok(text),
         ValueRef::Int(_) | ValueRef::Uint(_) | ValueRef::Float(_) => Err(ErrorCode::WrongType),
+        ValueRef::Null | ValueRef::Bool(_) | ValueRef::Json(_) | ValueRef::Sql(_) => Err(ErrorCode::WrongType),
     }
 }
 
@@ -358,6 +386,9 @@ fn splice(
         Some(ValueRef::Blob(bytes)) => bytes,
         Some(ValueRef::Str(text)) => text.as_bytes(),
         Some(ValueRef::Int(_) | ValueRef::Uint(_) | ValueRef::Float(_)) => return Err(ErrorCode::WrongType),
+        Some(ValueRef::Null | ValueRef::Bool(_) | ValueRef::Json(_) | ValueRef::Sql(_)) => {
+            return Err(ErrorCode::WrongType);
+        }
     };
     let length = before.len();
     let start = if at == i64::MAX {
@@ -381,6 +412,7 @@ fn splice(
     match kind {
         None | Some(FieldType::Blob) => Ok(Value::Blob(made)),
         Some(FieldType::String) => String::from_utf8(made).map(Value::Str).map_err(|_| ErrorCode::WrongType),
-        Some(FieldType::Int64 | FieldType::Uint64 | FieldType::Float64) => Err(ErrorCode::WrongType),
+        // A part of a JSON text is none.
+        Some(_) => Err(ErrorCode::WrongType),
     }
 }

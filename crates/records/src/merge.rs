@@ -130,5 +130,6 @@ fn blob(value: ValueRef<'_>) -> Option<Box<[u8]>> {
     match value {
         ValueRef::Blob(bytes) => Some(bytes.into()),
         ValueRef::Int(_) | ValueRef::Uint(_) | ValueRef::Float(_) | ValueRef::Str(_) => None,
+        ValueRef::Null | ValueRef::Bool(_) | ValueRef::Json(_) | ValueRef::Sql(_) => None,
     }
 }

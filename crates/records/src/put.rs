@@ -7,7 +7,7 @@ use shardine_model::{
 };
 
 use crate::apply::Sink;
-use crate::evaluate::{Changes, value_of};
+use crate::evaluate::{Changes, NewValue, value_of};
 use crate::index::SlotHandle;
 use crate::merge::{Merged, merge_packed, merge_wide, needs_wide, widen};
 use crate::record::{Big, Slot, Versions, Wide, open_packed};
@@ -39,6 +39,7 @@ enum Made<'s> {
 struct Next {
     versions: Versions,
     merged: Merged,
+    filled: u32,
     /// The record as it was, if somebody asked for it.
     old: Option<RowImage>,
     /// The record as it was, in numbers.
@@ -78,16 +79,35 @@ impl Put<'_, '_> {
         let reply = if self.touches_nothing(merged, versions) {
             self.unchanged(records, old)
         } else {
-            self.file(records, made, Next { versions, merged, old, measured }, sink)
+            let filled = if self.table.dynamic { 0 } else { self.filled(fields) };
+            self.file(records, made, Next { versions, merged, filled, old, measured }, sink)
         };
         records.scratch = scratch;
         reply
     }
 
+    /// Fields that were NULL and are not any longer: as if they had not been there.
+    fn filled(&self, fields: FieldsView<'_>) -> u32 {
+        let is_filled = |field: FieldRef<'_>, new: &NewValue<'_>| {
+            let FieldRef::Id(id) = field else { return false };
+            let Some(field) = self.table.field_by_id(id).filter(|field| field.nullable) else { return false };
+            let before = fields.get(FieldRef::Id(id)).unwrap_or(field.default.as_ref());
+            before == ValueRef::Null && new.as_value().is_some_and(|value| value != ValueRef::Null)
+        };
+        let is_last =
+            |place: usize, field: FieldRef<'_>| self.changes[place + 1..].iter().all(|(later, _)| *later != field);
+        let filled = self
+            .changes
+            .iter()
+            .enumerate()
+            .filter(|(place, (field, new))| is_filled(*field, new) && is_last(*place, *field));
+        u32::try_from(filled.count()).unwrap_or(u32::MAX)
+    }
+
     /// Lets what was made take the place of what is there.
     #[inline]
     fn file(&self, records: &mut Records, made: Made<'_>, next: Next, sink: &mut impl Sink) -> Reply {
-        let Next { versions, merged, old, measured } = next;
+        let Next { versions, merged, filled, old, measured } = next;
         let (bytes, content) = match made {
             Made::Nothing => return self.empty(records, merged, old, sink),
             Made::Packed(bytes) => (bytes, None),
@@ -107,7 +127,7 @@ impl Put<'_, '_> {
         if self.table.backing == Backing::Sql {
             sink.dirty(self.row());
         }
-        let created = if self.table.dynamic || !self.before.version.is_live() { merged.created } else { 0 };
+        let created = if self.table.dynamic || !self.before.version.is_live() { merged.created } else { filled };
         self.done(records, versions, Merged { created, ..merged }, old)
     }
 

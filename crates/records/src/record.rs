@@ -251,9 +251,9 @@ mod tests {
     }
 
     #[test]
-    fn a_row_with_a_null_is_refused_until_it_is_known() {
-        let null_in_field_1 = [0b11, 2, 4, b'l', b'i', b'l', b'i', 6, 1, 0xac, 2, 1, 6];
+    fn a_row_with_an_array_is_refused_until_it_is_known() {
+        let array_in_field_1 = [0b11, 2, 4, b'l', b'i', b'l', b'i', 6, 1, 0xac, 2, 1, 14, 0];
 
-        assert_eq!(read(&null_in_field_1).unwrap_err(), DecodeError::Unknown { what: "value type", value: 6 });
+        assert_eq!(read(&array_in_field_1).unwrap_err(), DecodeError::Unknown { what: "value type", value: 14 });
     }
 }

@@ -66,8 +66,7 @@ fn many_keys_of_120_kb() {
 fn one_partition_of_many_rows() {
     let mut records = Records::new(1);
     let sort = vec![SortPart { name: "at".to_owned(), kind: FieldType::Int64 }];
-    let text =
-        Field { id: FieldId(1), name: "text".to_owned(), kind: FieldType::Blob, default: FieldType::Blob.zero() };
+    let text = Field::of(FieldId(1), "text", FieldType::Blob.zero());
     let table = Table {
         id: TableId(2),
         name: "chat".to_owned(),

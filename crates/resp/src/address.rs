@@ -141,7 +141,7 @@ mod tests {
     fn table(id: u32, name: &str, sort: &[(&str, FieldType)]) -> Table {
         let sort = sort.iter().map(|(name, kind)| SortPart { name: (*name).to_owned(), kind: *kind }).collect();
         let default = FieldType::Int64.zero();
-        let field = Field { id: FieldId(1), name: "age".into(), kind: FieldType::Int64, default };
+        let field = Field::of(FieldId(1), "age", default);
         let (id, name) = (TableId(id), name.to_owned());
         let (backing, next_field) = (Backing::None, FieldId(2));
         let fields = vec![field];

@@ -2,13 +2,14 @@
 //!
 //! Reads and writes no record.
 
+use shardine_model::json::is_json;
 use shardine_model::number::float;
 use shardine_model::row::FieldRef;
 use shardine_model::table::{STRING_FIELD, VALUE_FIELD};
-use shardine_model::{ErrorCode, Field, FieldType, FieldsView, Table, ValueRef, limits};
+use shardine_model::{ErrorCode, Field, FieldType, FieldsView, SqlValue, Table, ValueRef, limits, text as model_text};
 
 use crate::failure::Failure;
-use crate::wire;
+use crate::wire::{self, Protocol};
 
 /// A field as commands name it. In tables with a definition it always has a value, at least its default.
 #[derive(Clone, Copy, Debug)]
@@ -39,12 +40,14 @@ impl<'a> Slot<'a> {
         })
     }
 
+    /// The value; NULL is none, as a field that is not there has none in Redis.
     #[inline]
     pub(crate) fn read<'r>(&self, fields: &FieldsView<'r>) -> Option<ValueRef<'r>>
     where
         'a: 'r,
     {
-        fields.get(self.reference).or_else(|| self.field.map(|field| field.default.as_ref()))
+        let value = fields.get(self.reference).or_else(|| self.field.map(|field| field.default.as_ref()));
+        value.filter(|value| *value != ValueRef::Null)
     }
 
     /// A word as a value of this field.
@@ -63,14 +66,29 @@ impl<'a> Slot<'a> {
             FieldType::Uint64 => unsigned(text).map(ValueRef::Uint),
             // `nan` and `inf` would poison every sum that they enter.
             FieldType::Float64 => float(text).filter(|number| number.is_finite()).map(ValueRef::Float),
-            FieldType::String => std::str::from_utf8(text).ok().map(ValueRef::Str),
+            FieldType::String => plain(text).map(ValueRef::Str),
             FieldType::Blob => Some(ValueRef::Blob(text)),
+            FieldType::Bool => plain(text).and_then(model_text::truth).map(ValueRef::Bool),
+            FieldType::Json => plain(text).filter(|text| is_json(text)).map(ValueRef::Json),
+            kind @ (FieldType::Decimal { .. } | FieldType::Timestamp { .. } | FieldType::Date)
+            | kind @ (FieldType::Time { .. } | FieldType::Uuid) => {
+                plain(text).and_then(|text| SqlValue::parse(kind, text)).map(ValueRef::Sql)
+            }
         };
         value.ok_or_else(|| {
             let (name, kind) = (&field.name, field.kind.name());
-            Failure::new(ErrorCode::WrongType, format!("field {name} is {kind}, and {} is none", quote(text)))
+            let rule = if field.kind.is_plain() {
+                String::new()
+            } else {
+                format!(": it wants {}", model_text::rule(field.kind))
+            };
+            Failure::new(ErrorCode::WrongType, format!("field {name} is {kind}, and {} is none{rule}", quote(text)))
         })
     }
+}
+
+fn plain(text: &[u8]) -> Option<&str> {
+    std::str::from_utf8(text).ok()
 }
 
 fn unknown_field(table: &Table, name: &[u8]) -> Failure {
@@ -88,6 +106,15 @@ pub(crate) fn quote(text: &[u8]) -> String {
     format!("'{}{dots}'", shown.escape_ascii())
 }
 
+/// A value where NULL may be one.
+pub(crate) fn write_value(out: &mut Vec<u8>, value: ValueRef<'_>, protocol: Protocol) {
+    match value {
+        ValueRef::Null => wire::null(out, protocol),
+        value => write_bulk(out, value),
+    }
+}
+
+/// A value that is not NULL, which whoever writes it has seen to.
 #[inline]
 pub(crate) fn write_bulk(out: &mut Vec<u8>, value: ValueRef<'_>) {
     match value {
@@ -96,6 +123,7 @@ pub(crate) fn write_bulk(out: &mut Vec<u8>, value: ValueRef<'_>) {
         ValueRef::Int(number) => wire::bulk(out, itoa::Buffer::new().format(number).as_bytes()),
         ValueRef::Uint(number) => wire::bulk(out, itoa::Buffer::new().format(number).as_bytes()),
         ValueRef::Float(number) => wire::bulk(out, number.to_string().as_bytes()),
+        value => with_text(value, |text| wire::bulk(out, text)),
     }
 }
 
@@ -107,6 +135,10 @@ pub(crate) fn with_text<T>(value: ValueRef<'_>, look: impl FnOnce(&[u8]) -> T) -
         ValueRef::Int(number) => look(itoa::Buffer::new().format(number).as_bytes()),
         ValueRef::Uint(number) => look(itoa::Buffer::new().format(number).as_bytes()),
         ValueRef::Float(number) => look(number.to_string().as_bytes()),
+        ValueRef::Null => look(b""),
+        ValueRef::Bool(truth) => look(if truth { b"true" } else { b"false" }),
+        ValueRef::Json(text) => look(text.as_bytes()),
+        ValueRef::Sql(value) => look(value.to_string().as_bytes()),
     }
 }
 

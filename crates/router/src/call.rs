@@ -4,8 +4,8 @@
 use shardine_model::codec::Reader;
 use shardine_model::command::{Attempt, Body, Origin};
 use shardine_model::{
-    Ack, Backing, CatalogueVersion, ErrorCode, FieldType, NodeMode, Position, Refusal, Request, RowKeyBuf, ShardId,
-    SqlOptions, TableId, Value, Version,
+    Ack, Backing, CatalogueVersion, ErrorCode, Field, FieldId, FieldType, NodeMode, Position, Refusal, Request,
+    RowKeyBuf, ShardId, SqlOptions, TableId, Value, Version,
 };
 
 use crate::coord::CoordLook;
@@ -351,7 +351,18 @@ pub struct TableSpec {
 pub struct FieldSpec {
     pub name: String,
     pub kind: FieldType,
+    /// Whether it may be NULL, which it is then if nobody says otherwise.
+    pub nullable: bool,
     pub default: Option<Value>,
+}
+
+impl FieldSpec {
+    #[must_use]
+    pub fn into_field(self, id: FieldId) -> Field {
+        let Self { name, kind, nullable, default } = self;
+        let default = default.unwrap_or_else(|| Field::unnamed_default(kind, nullable));
+        Field { id, name, kind, nullable, default }
+    }
 }
 
 #[cfg(test)]

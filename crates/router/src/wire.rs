@@ -207,12 +207,7 @@ impl Wire for TableCall {
 }
 
 fn draft(spec: &TableSpec) -> Table {
-    let field = |(field, id): (&FieldSpec, u16)| Field {
-        id: FieldId(id),
-        name: field.name.clone(),
-        kind: field.kind,
-        default: field.default.clone().unwrap_or_else(|| field.kind.zero()),
-    };
+    let field = |(field, id): (&FieldSpec, u16)| field.clone().into_field(FieldId(id));
     let sort = spec.sort.iter().map(|(name, kind)| SortPart { name: name.clone(), kind: *kind });
     Table {
         id: TableId(0),
@@ -229,7 +224,12 @@ fn draft(spec: &TableSpec) -> Table {
 }
 
 fn spec(table: Table) -> TableSpec {
-    let field = |field: Field| FieldSpec { name: field.name, kind: field.kind, default: Some(field.default) };
+    let field = |field: Field| FieldSpec {
+        name: field.name,
+        kind: field.kind,
+        nullable: field.nullable,
+        default: Some(field.default),
+    };
     TableSpec {
         name: table.name,
         fields: table.fields.into_iter().map(field).collect(),

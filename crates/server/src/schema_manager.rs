@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use shardine_model::{Backing, Catalogue, Entry, ErrorCode, Field, FieldId, Refusal, ShardId, Table, limits};
+use shardine_model::{Backing, Catalogue, Entry, ErrorCode, FieldId, Refusal, ShardId, Table, limits};
 use shardine_router::{FieldSpec, Response, ShardAsk, TableCall, TableSpec};
 use shardine_shard::meta::{Command, Reply};
 use shardine_writeback::{Change, Drift, Job, JobId, JobOutcome, TableJob, Why};
@@ -169,8 +169,8 @@ impl SchemaManager {
 
     fn add_field(&mut self, name: &str, field: FieldSpec) -> Result<Arc<Table>, Refusal> {
         let mut table = self.known(name)?;
-        let default = field.default.clone().unwrap_or_else(|| field.kind.zero());
-        let command = Command::AddField { table: name.to_owned(), name: field.name.clone(), default };
+        // The meta group gives it its number.
+        let command = Command::AddField { table: name.to_owned(), field: field.clone().into_field(FieldId(0)) };
         if table.dynamic {
             return Err(Refusal::new(ErrorCode::Unsupported, format!("table {name} takes any field already")));
         }
@@ -332,8 +332,7 @@ fn push_field(table: &mut Table, spec: FieldSpec) -> Result<(), Refusal> {
     let id = table.next_field;
     let next = id.0.checked_add(1).ok_or_else(|| Refusal::new(ErrorCode::TooLarge, "a table has too many fields"))?;
     table.next_field = FieldId(next);
-    let default = spec.default.unwrap_or_else(|| spec.kind.zero());
-    table.fields.push(Field { id, name: spec.name, kind: spec.kind, default });
+    table.fields.push(spec.into_field(id));
     Ok(())
 }
 

@@ -1,8 +1,11 @@
 //! Holds names and values against a table's definition: unknown fields, wrong types and sizes end here.
 
-use shardine_model::{ErrorCode, FieldRef, FieldType, Refusal, Table, Value, limits, sort, table};
+use shardine_model::{
+    Decimal, ErrorCode, FieldRef, FieldType, Refusal, SqlValue, Table, Value, json, limits, sort, table,
+};
 
 use crate::order::{NamedValues, Step, StepOperator};
+use crate::text;
 
 /// The field as commands name it: by id in typed tables, by name in dynamic ones. There, `value` among no other names
 /// is the string that Redis clients know.
@@ -44,13 +47,46 @@ pub(crate) fn named_values(table: &Table, fields: NamedValues) -> Result<NamedVa
 
 /// A value for a field of the table. Nothing is converted, but for text into the blobs of a dynamic table.
 pub(crate) fn value(table: &Table, name: &[u8], given: Value) -> Result<Value, Refusal> {
-    let kind = kind_of(table, name)?;
-    let given = match given {
-        Value::Str(plain) if table.dynamic => Value::Blob(plain.into_bytes()),
-        other => other,
-    };
+    if table.dynamic {
+        let given = match given {
+            Value::Str(plain) => Value::Blob(plain.into_bytes()),
+            other => other,
+        };
+        check_value(&given)?;
+        let fits = FieldType::Blob.holds(given.as_ref());
+        return if fits { Ok(given) } else { Err(wrong_type(table, name, FieldType::Blob, &given)) };
+    }
+    field_ref(table, name, [name])?;
+    let Some(field) = table.field(name) else { return Ok(given) };
     check_value(&given)?;
-    if given.as_ref().field_type() == kind { Ok(given) } else { Err(wrong_type(table, name, kind, &given)) }
+    // A decimal gets the digits behind the point that the field has; no number changes by that.
+    let fitted = match given {
+        Value::Sql(value) => value.fitted(field.kind).map(Value::Sql).ok_or(Value::Sql(value)),
+        Value::Json(ref text) if !json::is_json(text) => {
+            return Err(Refusal::new(ErrorCode::WrongType, format!("the value for {} is no JSON text", show(name))));
+        }
+        other => Ok(other),
+    };
+    match fitted {
+        Ok(value) if field.holds(value.as_ref()) => Ok(value),
+        Ok(Value::Null) => {
+            let message = format!("field {} of table {} is never NULL: {}", show(name), table.name, field.kind.name());
+            Err(Refusal::new(ErrorCode::WrongType, message))
+        }
+        Ok(value) => Err(wrong_type(table, name, field.kind, &value)),
+        Err(value) => Err(changed(table, name, field.kind, &value)),
+    }
+}
+
+/// A value of the right kind that the field could only keep by changing it, or one of another kind.
+fn changed(table: &Table, name: &[u8], kind: FieldType, given: &Value) -> Refusal {
+    let is_same_kind = given.as_ref().field_type().is_some_and(|given| given.tag() == kind.tag());
+    if !is_same_kind {
+        return wrong_type(table, name, kind, given);
+    }
+    let (shown, rule) = (text::print(given.as_ref()).unwrap_or_default(), text::rule(kind));
+    let message = format!("field {} of table {} is {}: {shown} is not {rule}", show(name), table.name, kind.name());
+    Refusal::new(ErrorCode::WrongType, message)
 }
 
 pub(crate) fn steps(table: &Table, steps: Vec<Step>) -> Result<Vec<Step>, Refusal> {
@@ -62,8 +98,10 @@ pub(crate) fn steps(table: &Table, steps: Vec<Step>) -> Result<Vec<Step>, Refusa
 
 fn step(table: &Table, step: Step) -> Result<Step, Refusal> {
     let kind = kind_of(table, &step.field)?;
-    let number =
-        |given: Value| operand(table, &step.field, given, &[FieldType::Int64, FieldType::Uint64, FieldType::Float64]);
+    let number = |given: Value| match given {
+        Value::Sql(SqlValue::Decimal(_)) => value(table, &step.field, given),
+        given => operand(table, &step.field, given, &[FieldType::Int64, FieldType::Uint64, FieldType::Float64]),
+    };
     let bits = |given: Value| operand(table, &step.field, given, &[FieldType::Int64, FieldType::Uint64]);
     let bytes = |given: Vec<u8>| {
         check_value(&Value::Blob(given.clone()))?;
@@ -93,8 +131,8 @@ fn step(table: &Table, step: Step) -> Result<Step, Refusal> {
 fn operand(table: &Table, name: &[u8], given: Value, allowed: &[FieldType]) -> Result<Value, Refusal> {
     let kind = kind_of(table, name)?;
     check_value(&given)?;
-    let given_kind = given.as_ref().field_type();
-    let fits = allowed.contains(&given_kind) && (table.dynamic || given_kind == kind);
+    let fits =
+        given.as_ref().field_type().is_some_and(|given| allowed.contains(&given) && (table.dynamic || given == kind));
     if fits { Ok(given) } else { Err(wrong_type(table, name, kind, &given)) }
 }
 
@@ -126,6 +164,14 @@ pub(crate) fn amount(table: &Table, name: &[u8], by: Value) -> Result<StepOperat
         }
         (FieldType::Float64, Value::Int(amount)) => StepOperator::Add(Value::Float(*amount as f64)),
         (FieldType::Float64, Value::Uint(amount)) => StepOperator::Add(Value::Float(*amount as f64)),
+        (FieldType::Decimal { .. }, Value::Int(amount)) => whole(table, name, i128::from(*amount))?,
+        (FieldType::Decimal { .. }, Value::Uint(amount)) => whole(table, name, i128::from(*amount))?,
+        // `0.1` is no float that is exactly so; its shortest text is what was meant.
+        (FieldType::Decimal { .. }, Value::Float(amount)) => match Decimal::parse(&amount.to_string()) {
+            Some(amount) => StepOperator::Add(value(table, name, Value::Sql(SqlValue::Decimal(amount)))?),
+            None => return Err(overflow(name)),
+        },
+        (FieldType::Decimal { .. }, Value::Sql(SqlValue::Decimal(_))) => StepOperator::Add(value(table, name, by)?),
         (_, _) => return Err(wrong_type(table, name, kind, &by)),
     };
     if kind == FieldType::Blob && !table.dynamic {
@@ -141,9 +187,9 @@ pub(crate) fn sort_key(table: &Table, parts: &[Value]) -> Result<Vec<u8>, Refusa
         return Err(Refusal::new(ErrorCode::BadRequest, message));
     }
     for (part, wanted) in parts.iter().zip(&table.sort) {
-        let given = part.as_ref().field_type();
-        if given != wanted.kind {
-            let message = format!("sort part {} is {}, not {}", wanted.name, wanted.kind.name(), given.name());
+        if !wanted.kind.holds(part.as_ref()) {
+            let given = part.as_ref().kind_name();
+            let message = format!("sort part {} is {}, not {given}", wanted.name, wanted.kind.name());
             return Err(Refusal::new(ErrorCode::WrongType, message));
         }
     }
@@ -153,6 +199,10 @@ pub(crate) fn sort_key(table: &Table, parts: &[Value]) -> Result<Vec<u8>, Refusa
         return Err(Refusal::new(ErrorCode::TooLarge, message));
     }
     Ok(encoded)
+}
+
+fn whole(table: &Table, name: &[u8], units: i128) -> Result<StepOperator, Refusal> {
+    value(table, name, Value::Sql(SqlValue::Decimal(Decimal { units, scale: 0 }))).map(StepOperator::Add)
 }
 
 fn kind_of(table: &Table, name: &[u8]) -> Result<FieldType, Refusal> {
@@ -179,7 +229,7 @@ fn check_value(value: &Value) -> Result<(), Refusal> {
 }
 
 fn wrong_type(table: &Table, name: &[u8], kind: FieldType, given: &Value) -> Refusal {
-    let given = given.as_ref().field_type().name();
+    let given = given.as_ref().kind_name();
     let message = format!("field {} of table {} is {}, not {given}", show(name), table.name, kind.name());
     Refusal::new(ErrorCode::WrongType, message)
 }

@@ -21,7 +21,7 @@ fn soon() -> Instant {
 async fn record_service() -> (Arc<FakeEngine>, RecordService) {
     let engine = FakeEngine::new();
     let record_service = RecordService::new(engine.clone());
-    let field = |name: &str, kind, default| FieldSpec { name: name.to_owned(), kind, default };
+    let field = |name: &str, kind, default| FieldSpec { name: name.to_owned(), kind, nullable: false, default };
     let users = TableSpec {
         name: "users".into(),
         fields: vec![

@@ -1,27 +1,27 @@
 //! Values as people write and read them.
 
-use shardine_model::{Conflict, ErrorCode, FieldType, Refusal, Value, WriteMode};
+pub use shardine_model::text::{print, rule};
+use shardine_model::{Conflict, ErrorCode, FieldType, Refusal, Value, WriteMode, text as model_text};
 
 /// Reads a value of a known type. A blob is the bytes of the text itself.
 pub fn parse(kind: FieldType, text: &str) -> Result<Value, Refusal> {
-    let wrong = |rule: &str| {
-        let message = format!("{text:?} is not {rule} ({})", kind.name());
-        Err(Refusal::new(ErrorCode::WrongType, message))
-    };
-    match kind {
-        FieldType::Int64 => text.parse().map(Value::Int).or_else(|_| wrong("a whole number from -2^63 to 2^63-1")),
-        FieldType::Uint64 => text.parse().map(Value::Uint).or_else(|_| wrong("a whole number from 0 to 2^64-1")),
-        FieldType::Float64 => match text.parse::<f64>() {
-            Ok(number) if number.is_finite() => Ok(Value::Float(number)),
-            Ok(_) | Err(_) => wrong("a finite number"),
-        },
-        FieldType::String => Ok(Value::Str(text.to_owned())),
-        FieldType::Blob => Ok(Value::Blob(text.as_bytes().to_vec())),
-    }
+    model_text::parse(kind, text).ok_or_else(|| {
+        let message = format!("{text:?} is not {} ({})", rule(kind), kind.name());
+        Refusal::new(ErrorCode::WrongType, message)
+    })
 }
 
-/// Reads `NAME:TYPE` or `NAME:TYPE=DEFAULT`, as `table create` writes fields.
-pub fn parse_field(text: &str) -> Result<(String, FieldType, Option<Value>), Refusal> {
+/// A field as `table create` writes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypedField {
+    pub name: String,
+    pub kind: FieldType,
+    pub nullable: bool,
+    pub default: Option<Value>,
+}
+
+/// Reads `NAME:TYPE` or `NAME:TYPE=DEFAULT`; a `?` behind the type lets the field be NULL, which is its default then.
+pub fn parse_field(text: &str) -> Result<TypedField, Refusal> {
     let (definition, default) = match text.split_once('=') {
         Some((definition, default)) => (definition, Some(default)),
         None => (text, None),
@@ -29,15 +29,22 @@ pub fn parse_field(text: &str) -> Result<(String, FieldType, Option<Value>), Ref
     let (name, kind) = definition.split_once(':').ok_or_else(|| {
         Refusal::new(ErrorCode::BadRequest, format!("field {text:?} lacks its type: write NAME:TYPE, like age:int64"))
     })?;
-    let kind = parse_type(kind)?;
+    let (kind, nullable) = parse_nullable_type(kind)?;
     let default = default.map(|text| parse(kind, text)).transpose()?;
-    Ok((name.to_owned(), kind, default))
+    Ok(TypedField { name: name.to_owned(), kind, nullable, default })
+}
+
+/// Reads `TYPE`, or `TYPE?` for one that may be NULL.
+pub fn parse_nullable_type(name: &str) -> Result<(FieldType, bool), Refusal> {
+    match name.strip_suffix('?') {
+        Some(name) => Ok((parse_type(name)?, true)),
+        None => Ok((parse_type(name)?, false)),
+    }
 }
 
 pub fn parse_type(name: &str) -> Result<FieldType, Refusal> {
     FieldType::from_name(name).ok_or_else(|| {
-        let known = FieldType::ALL.map(FieldType::name).join(", ");
-        Refusal::new(ErrorCode::BadRequest, format!("{name:?} is not a type: use one of {known}"))
+        Refusal::new(ErrorCode::BadRequest, format!("{name:?} is not a type: use one of {}", FieldType::NAMES))
     })
 }
 
@@ -87,12 +94,14 @@ mod tests {
 
     #[test]
     fn a_field_may_bring_its_default() {
-        assert_eq!(parse_field("age:int64=7"), Ok(("age".into(), FieldType::Int64, Some(Value::Int(7)))));
-        assert_eq!(
-            parse_field("name:string=a=b"),
-            Ok(("name".into(), FieldType::String, Some(Value::Str("a=b".into()))))
-        );
-        assert_eq!(parse_field("photo:blob"), Ok(("photo".into(), FieldType::Blob, None)));
+        let field = |name: &str, kind, nullable, default| Ok(TypedField { name: name.into(), kind, nullable, default });
+        let (text, money) = (FieldType::String, FieldType::Decimal { precision: 10, scale: 2 });
+        assert_eq!(parse_field("age:int64=7"), field("age", FieldType::Int64, false, Some(Value::Int(7))));
+        assert_eq!(parse_field("name:string=a=b"), field("name", text, false, Some(Value::Str("a=b".into()))));
+        assert_eq!(parse_field("name:string?"), field("name", text, true, None));
+        assert_eq!(parse_field("name:string?="), field("name", text, true, Some(Value::Str(String::new()))));
+        assert_eq!(parse_field("photo:blob"), field("photo", FieldType::Blob, false, None));
+        assert_eq!(parse_field("price:decimal(10,2)?=1.5").unwrap().kind, money);
         assert!(parse_field("age").is_err());
         assert!(parse_field("age:number").is_err());
     }

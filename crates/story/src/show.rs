@@ -101,6 +101,10 @@ fn value(value: ValueRef<'_>) -> String {
             String::from_utf8_lossy(bytes).into_owned()
         }
         ValueRef::Blob(bytes) => bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect(),
+        ValueRef::Null => "NULL".to_owned(),
+        ValueRef::Bool(truth) => truth.to_string(),
+        ValueRef::Json(text) => text.to_owned(),
+        ValueRef::Sql(value) => value.to_string(),
     }
 }
 

@@ -9,7 +9,8 @@ use shardine_model::command::{
 use shardine_model::table::STRING_FIELD;
 use shardine_model::{
     Action, Backing, Catalogue, ClientId, Command, Conflict, Field, FieldId, FieldRef, FieldType, FieldValue, Request,
-    RowKey, SqlOptions, Table, TableId, Timestamp, Value, ValueRef, Version, WriteMode, sort, table::SortPart,
+    RowKey, SqlOptions, SqlValue, Table, TableId, Timestamp, Value, ValueRef, Version, WriteMode, sort,
+    table::SortPart,
 };
 
 fn leak(text: &str) -> &'static str {
@@ -51,13 +52,24 @@ pub fn address(catalogue: &Catalogue, text: &str) -> RowKey<'static> {
 
 pub fn value(kind: FieldType, text: &str) -> Value {
     let wrong = || panic!("{text:?} is not a {}", kind.name());
+    if text == "NULL" {
+        return Value::Null;
+    }
     match kind {
         FieldType::Int64 => text.parse().map(Value::Int).unwrap_or_else(|_| wrong()),
         FieldType::Uint64 => text.parse().map(Value::Uint).unwrap_or_else(|_| wrong()),
         FieldType::Float64 => text.parse().map(Value::Float).unwrap_or_else(|_| wrong()),
         FieldType::String => Value::Str(text.to_owned()),
         FieldType::Blob => Value::Blob(text.as_bytes().to_vec()),
+        FieldType::Bool => text.parse().map(Value::Bool).unwrap_or_else(|_| wrong()),
+        FieldType::Json => Value::Json(text.to_owned()),
+        FieldType::Decimal { .. } | FieldType::Timestamp { .. } | FieldType::Time { .. } => sql_value(kind, text),
+        FieldType::Date | FieldType::Uuid => sql_value(kind, text),
     }
+}
+
+fn sql_value(kind: FieldType, text: &str) -> Value {
+    Value::Sql(SqlValue::parse(kind, text).unwrap_or_else(|| panic!("{text:?} is not a {}", kind.name())))
 }
 
 /// `table users age:int64 name:string=anon sort=at:int64,tag:string version=2 sql|none dropped`
@@ -120,9 +132,10 @@ fn sort_part(text: &str) -> SortPart {
 
 fn field(id: FieldId, name: &str, rest: &str) -> Field {
     let (kind, default) = rest.split_once('=').map_or((rest, None), |(kind, default)| (kind, Some(default)));
+    let (kind, nullable) = kind.strip_suffix('?').map_or((kind, false), |kind| (kind, true));
     let kind = FieldType::from_name(kind).unwrap_or_else(|| panic!("no type {kind}"));
-    let default = default.map_or(kind.zero(), |text| value(kind, text));
-    Field { id, name: name.to_owned(), kind, default }
+    let default = default.map_or_else(|| Field::unnamed_default(kind, nullable), |text| value(kind, text));
+    Field { id, name: name.to_owned(), kind, nullable, default }
 }
 
 /// A request: one command, or `batch all|each [when ADDRESS=vN …]: COMMAND ; COMMAND ; read ADDRESS`. A word

@@ -1,6 +1,8 @@
 //! Pieces of statements that all databases share, and the few words that each spells its own way. Values never pass
 //! through here except as defaults of columns, which SQL allows only as text.
 
+use std::borrow::Cow;
+
 use shardine_model::{FieldType, Table, Value};
 
 use crate::columns::{self, Column, Part};
@@ -14,13 +16,13 @@ pub(crate) trait Dialect {
     fn mark(&self, number: usize) -> String;
 
     /// The type of a column, spelled as the database itself spells it when asked.
-    fn type_of(&self, column: &Column<'_>) -> &'static str;
+    fn type_of(&self, column: &Column<'_>) -> Cow<'static, str>;
 
     /// Whether a column that was there before, of the type that the database tells, can hold every value of a field of
     /// this type exactly.
     fn holds(&self, kind: FieldType, declared: &str) -> bool;
 
-    /// What goes behind `DEFAULT`, or why nothing can.
+    /// What goes behind `DEFAULT`, or why nothing can. The types of SQL are read from their texts everywhere.
     fn default(&self, value: &Value) -> Result<String, &'static str>;
 
     /// Whether a row lies behind another in the order of these columns. `first` is the number of the first mark. Gives
@@ -65,11 +67,28 @@ pub(crate) trait Dialect {
                 let default = self
                     .default(&field.default)
                     .map_err(|fault| Error::definition(format!("the default of {} {fault}", field.name)))?;
-                format!("{name} {kind} NOT NULL DEFAULT {default}")
+                let nullable = if field.nullable { "" } else { " NOT NULL" };
+                format!("{name} {kind}{nullable} DEFAULT {default}")
             }
             Part::Key | Part::Sort | Part::Position | Part::Sorted(_) => format!("{name} {kind} NOT NULL"),
         })
     }
+}
+
+/// What a column of somebody else's holds, as far as texts tell: the digits in `decimal(10,2)`.
+pub(crate) fn parameters(declared: &str) -> Vec<u32> {
+    let inside = declared.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+    inside.map_or_else(Vec::new, |(inside, _)| inside.split(',').filter_map(|one| one.trim().parse().ok()).collect())
+}
+
+/// Whether every decimal of so many digits fits a column of these parameters, digit by digit.
+pub(crate) fn holds_decimal(parameters: &[u32], precision: u8, scale: u8) -> bool {
+    let (digits, behind) = match *parameters {
+        [digits] => (digits, 0),
+        [digits, behind] => (digits, behind),
+        _ => return false,
+    };
+    behind >= u32::from(scale) && digits.saturating_sub(behind) >= u32::from(precision - scale)
 }
 
 /// A text in single quotes, with those inside doubled.

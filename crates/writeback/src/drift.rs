@@ -26,7 +26,10 @@ pub(crate) fn compare(dialect: &dyn Dialect, table: &Table, existing: &[Existing
     for column in &wanted {
         match existing.iter().find(|found| found.name.eq_ignore_ascii_case(column.name)) {
             None => drift.push(missing(dialect, table, column)?),
-            Some(found) => drift.extend(compare_type(dialect, table, column, found)),
+            Some(found) => {
+                drift.extend(compare_type(dialect, table, column, found));
+                drift.extend(compare_null(table, column, found));
+            }
         }
     }
     drift.extend(compare_key(table, existing));
@@ -116,12 +119,19 @@ pub(crate) fn compare_type(
         return compare_mapped(dialect, table, column, found);
     }
     let expected = dialect.type_of(column);
-    (!found.declared_type.eq_ignore_ascii_case(expected)).then(|| Drift::OtherType {
+    (!found.declared_type.eq_ignore_ascii_case(&expected)).then(|| Drift::OtherType {
         table: table.name.clone(),
         column: found.name.clone(),
-        expected: expected.to_owned(),
+        expected: expected.into_owned(),
         found: found.declared_type.clone(),
     })
+}
+
+/// A field may be NULL only where SQL takes it.
+fn compare_null(table: &Table, column: &Column<'_>, found: &Existing) -> Option<Drift> {
+    let may_be_null = matches!(column.part, Part::Field(field) if field.nullable);
+    (may_be_null && found.not_null)
+        .then(|| Drift::NotNull { table: columns::table_name(table).to_owned(), column: found.name.clone() })
 }
 
 /// A column of somebody else's may have another name for its type, as long as every value comes back as it was.

@@ -190,6 +190,8 @@ pub enum Drift {
     NoColumn { table: String, column: String, remedy: String },
     #[error("column {table}.{column} is {found} in SQL, the definition needs {expected}")]
     OtherType { table: String, column: String, expected: String, found: String },
+    #[error("column {table}.{column} is NOT NULL in SQL, and the field may be NULL: define it without the ?")]
+    NotNull { table: String, column: String },
     #[error("the primary key of table {table} is ({found}) in SQL, Shardine needs ({expected})")]
     OtherPrimaryKey { table: String, expected: String, found: String },
     #[error(

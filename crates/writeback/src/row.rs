@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use shardine_model::codec::DecodeError;
 use shardine_model::sql::FlushRow;
 use shardine_model::{
-    Field, FieldRef, FieldValue, Position, RowImage, RowKey, RowKeyBuf, Table, Value, ValueRef, Version, row, sort,
+    Field, FieldRef, FieldType, FieldValue, Position, RowImage, RowKey, RowKeyBuf, SqlValue, Table, Value, ValueRef,
+    Version, row, sort, text,
 };
 
 use crate::error::Error;
@@ -54,16 +55,26 @@ fn field_index(table: &Table, wanted: FieldRef<'_>) -> Result<Option<usize>, Err
 }
 
 fn check_type(field: &Field, value: ValueRef<'_>) -> Result<(), String> {
-    if value.field_type() == field.kind {
+    if field.holds(value) {
         return Ok(());
     }
-    Err(format!("field {} is {}, the value is {}", field.name, field.kind.name(), value.field_type().name()))
+    let shown = text::print(value).unwrap_or_default();
+    Err(format!("field {} is {}, the value is {} {shown}", field.name, field.type_text(), value.kind_name()))
 }
 
 /// The parts of a row's sort key, for the columns that people read.
 pub(crate) fn sort_parts(table: &Table, row: &RowKeyBuf) -> Result<Vec<Value>, Error> {
     let refuse = |error: DecodeError| Error::row(format!("sort key does not fit table {}: {error}", table.name));
     sort::decode(&table.sort_types(), &row.sort).map_err(refuse)
+}
+
+/// A text that a database has made of a value of one of the types of SQL.
+pub(crate) fn sql_cell<'a>(kind: FieldType, stored: Option<&str>) -> Cell<'a> {
+    let Some(stored) = stored else { return Ok(None) };
+    match SqlValue::parse(kind, stored) {
+        Some(value) => Ok(Some(ValueRef::Sql(value))),
+        None => Err(format!("{stored} is not {}", text::rule(kind))),
+    }
 }
 
 /// What one column of one SQL row was: a value, NULL, or something that its field cannot hold.
@@ -186,9 +197,13 @@ impl Found {
         }
         let mut packed = Vec::new();
         for (field, cell) in table.fields.iter().zip(cells) {
-            let Some(value) = cell.map_err(|fault| format!("column {}: {fault}", field.name))? else {
-                self.nulls += 1;
-                continue;
+            let value = match cell.map_err(|fault| format!("column {}: {fault}", field.name))? {
+                Some(value) => value,
+                None if field.nullable => ValueRef::Null,
+                None => {
+                    self.nulls += 1;
+                    continue;
+                }
             };
             check_type(field, value)?;
             if !is_same(value, field.default.as_ref()) {

@@ -17,9 +17,9 @@ use shardine_model::command::{
 use shardine_model::entry::{LoadedRow, RaisedRow, RefusedRow, SettledRow};
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, LogWrite, Membership, SnapshotMeta};
 use shardine_model::{
-    Action, Answer, ClientId, Command, ConfVersion, DoorAddresses, Entry, ErrorCode, FieldId, FieldRef, FieldValue,
-    NodeId, Outcome, ReplicaId, Reply, Request, RequestEpoch, RowImage, RowKey, ShardId, Table, TableId, Timestamp,
-    Value, ValueRef, Version,
+    Action, Answer, ClientId, Command, ConfVersion, DoorAddresses, Entry, ErrorCode, Field, FieldId, FieldRef,
+    FieldValue, NodeId, Outcome, ReplicaId, Reply, Request, RequestEpoch, RowImage, RowKey, ShardId, Table, TableId,
+    Timestamp, Value, ValueRef, Version,
 };
 use shardine_records::Nobody;
 use shardine_store::log::{Change, Start};
@@ -353,7 +353,7 @@ fn maps() -> Seeds {
         MapCommand::Cancel { operation: OperationId(1) },
     ];
     let keyspace = [
-        MapCommand::AddField { table: "kv".to_owned(), name: "x".to_owned(), default: Value::Int(1) },
+        MapCommand::AddField { table: "kv".to_owned(), field: Field::of(FieldId(0), "x", Value::Int(1)) },
         MapCommand::PlacePath { path: "/a".to_owned(), instead_of: 0, group: None },
         MapCommand::Set { name: "x".to_owned(), value: Some("y".to_owned()) },
         MapCommand::SetSql { sql: "sqlite".to_owned() },

@@ -61,8 +61,7 @@ fn sorted() -> Table {
 
 fn table(id: u32, name: &str, sort: Vec<SortPart>) -> Table {
     let kinds = [FieldType::Int64, FieldType::Float64, FieldType::Uint64, FieldType::String, FieldType::Blob];
-    let field =
-        |(id, kind): (u16, FieldType)| Field { id: FieldId(id), name: format!("f{id}"), kind, default: kind.zero() };
+    let field = |(id, kind): (u16, FieldType)| Field::of(FieldId(id), format!("f{id}"), kind.zero());
     let fields: Vec<Field> = (1..).zip(kinds).map(field).collect();
     Table {
         id: TableId(id),

@@ -17,13 +17,34 @@ pub enum FieldType {
     String,
     /// Bytes.
     Blob,
+    /// True or false.
+    Bool,
+    /// So many digits, of which so many behind the point; exact.
+    Decimal(u8, u8),
+    /// A moment in UTC, with so many digits of a second, 6 at most.
+    Timestamp(u8),
+    /// A day.
+    Date,
+    /// A time of day, with so many digits of a second, 6 at most.
+    Time(u8),
+    /// A UUID.
+    Uuid,
+    /// A JSON text, kept as it was written.
+    Json,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TableField {
+    name: String,
+    holds: FieldType,
+    nullable: bool,
 }
 
 /// A table as a program defines it. Fields have their types' zeros as defaults, and rows go to SQL behind the answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     pub(super) name: String,
-    fields: Vec<(String, FieldType)>,
+    fields: Vec<TableField>,
     sort: Vec<(String, FieldType)>,
     is_in_sql: bool,
 }
@@ -37,7 +58,14 @@ impl Table {
     /// With a field more.
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, holds: FieldType) -> Self {
-        self.fields.push((name.into(), holds));
+        self.fields.push(TableField { name: name.into(), holds, nullable: false });
+        self
+    }
+
+    /// With a field more that may be NULL, and is until it is set.
+    #[must_use]
+    pub fn nullable(mut self, name: impl Into<String>, holds: FieldType) -> Self {
+        self.fields.push(TableField { name: name.into(), holds, nullable: true });
         self
     }
 
@@ -69,10 +97,12 @@ impl Table {
     }
 
     pub(super) fn to_message(&self) -> v1::CreateTableRequest {
-        let field = |(name, holds): &(String, FieldType)| v1::FieldDefinition {
-            name: name.clone(),
-            r#type: holds.to_message().into(),
+        let field = |field: &TableField| v1::FieldDefinition {
+            name: field.name.clone(),
+            r#type: field.holds.to_message().into(),
             default: None,
+            nullable: field.nullable,
+            parameters: field.holds.parameters(),
         };
         let part = |(name, holds): &(String, FieldType)| v1::SortPart {
             name: name.clone(),
@@ -91,8 +121,11 @@ impl Table {
     /// What this version knows of it: a field of a type that is not known here is left out.
     pub(super) fn from_message(table: v1::Table) -> Self {
         let is_in_sql = table.backing() == v1::Backing::Sql;
-        let fields = table.fields.into_iter().filter_map(|field| Some((field.name, FieldType::read(field.r#type)?)));
-        let sort = table.sort.into_iter().filter_map(|part| Some((part.name, FieldType::read(part.r#type)?)));
+        let fields = table.fields.into_iter().filter_map(|field| {
+            let holds = FieldType::read(field.r#type, &field.parameters)?;
+            Some(TableField { name: field.name, holds, nullable: field.nullable })
+        });
+        let sort = table.sort.into_iter().filter_map(|part| Some((part.name, FieldType::read(part.r#type, &[])?)));
         Self { name: table.name, fields: fields.collect(), sort: sort.collect(), is_in_sql }
     }
 }
@@ -105,16 +138,40 @@ impl FieldType {
             Self::Float64 => v1::FieldType::Float64,
             Self::String => v1::FieldType::String,
             Self::Blob => v1::FieldType::Blob,
+            Self::Bool => v1::FieldType::Bool,
+            Self::Decimal(..) => v1::FieldType::Decimal,
+            Self::Timestamp(_) => v1::FieldType::Timestamp,
+            Self::Date => v1::FieldType::Date,
+            Self::Time(_) => v1::FieldType::Time,
+            Self::Uuid => v1::FieldType::Uuid,
+            Self::Json => v1::FieldType::Json,
         }
     }
 
-    fn read(number: i32) -> Option<Self> {
+    fn parameters(self) -> Vec<u32> {
+        match self {
+            Self::Decimal(digits, scale) => vec![u32::from(digits), u32::from(scale)],
+            Self::Timestamp(digits) | Self::Time(digits) => vec![u32::from(digits)],
+            Self::Int64 | Self::Uint64 | Self::Float64 | Self::String | Self::Blob => Vec::new(),
+            Self::Bool | Self::Date | Self::Uuid | Self::Json => Vec::new(),
+        }
+    }
+
+    fn read(number: i32, parameters: &[u32]) -> Option<Self> {
+        let parameter = |at: usize| parameters.get(at).and_then(|number| u8::try_from(*number).ok());
         Some(match v1::FieldType::try_from(number).ok()? {
             v1::FieldType::Int64 => Self::Int64,
             v1::FieldType::Uint64 => Self::Uint64,
             v1::FieldType::Float64 => Self::Float64,
             v1::FieldType::String => Self::String,
             v1::FieldType::Blob => Self::Blob,
+            v1::FieldType::Bool => Self::Bool,
+            v1::FieldType::Decimal => Self::Decimal(parameter(0)?, parameter(1).unwrap_or(0)),
+            v1::FieldType::Timestamp => Self::Timestamp(parameter(0).unwrap_or(6)),
+            v1::FieldType::Date => Self::Date,
+            v1::FieldType::Time => Self::Time(parameter(0).unwrap_or(6)),
+            v1::FieldType::Uuid => Self::Uuid,
+            v1::FieldType::Json => Self::Json,
             v1::FieldType::Unspecified => return None,
         })
     }

@@ -18,6 +18,22 @@ pub enum Value {
     Text(String),
     /// Of a `blob` field, and of every field of a table without a definition, as `kv` is.
     Blob(Vec<u8>),
+    /// In a field that may be NULL.
+    Null,
+    /// Of a `bool` field.
+    Bool(bool),
+    /// Of a `decimal` field: `12.50`.
+    Decimal(String),
+    /// Of a `timestamp` field, in UTC: `2026-11-19T19:47:45.5Z`.
+    Timestamp(String),
+    /// Of a `date` field: `2026-11-19`.
+    Date(String),
+    /// Of a `time` field: `19:47:45.5`.
+    Time(String),
+    /// Of a `uuid` field.
+    Uuid(String),
+    /// Of a `json` field, as it was written.
+    Json(String),
 }
 
 macro_rules! value_of {
@@ -30,7 +46,7 @@ macro_rules! value_of {
     };
 }
 
-value_of!(i32 => Int, i64 => Int, u64 => Uint, f64 => Float, &str => Text, String => Text, Vec<u8> => Blob, &[u8] => Blob);
+value_of!(i32 => Int, i64 => Int, u64 => Uint, f64 => Float, &str => Text, String => Text, Vec<u8> => Blob, &[u8] => Blob, bool => Bool);
 
 /// What a field can be read as.
 pub trait FromValue<'a>: Sized {
@@ -57,6 +73,7 @@ read_as! {
     Float(found) => f64, *found;
     Text(found) => &'a str, found;
     Blob(found) => &'a [u8], found;
+    Bool(found) => bool, *found;
 }
 
 impl Value {
@@ -67,6 +84,14 @@ impl Value {
             Self::Float(number) => Kind::Float64(*number),
             Self::Text(text) => Kind::String(text.clone()),
             Self::Blob(bytes) => Kind::Blob(bytes.clone()),
+            Self::Null => Kind::Null(v1::Null {}),
+            Self::Bool(truth) => Kind::Bool(*truth),
+            Self::Decimal(text) => Kind::Decimal(text.clone()),
+            Self::Timestamp(text) => Kind::Timestamp(text.clone()),
+            Self::Date(text) => Kind::Date(text.clone()),
+            Self::Time(text) => Kind::Time(text.clone()),
+            Self::Uuid(text) => Kind::Uuid(text.clone()),
+            Self::Json(text) => Kind::Json(text.clone()),
         };
         v1::Value { kind: Some(kind) }
     }
@@ -79,6 +104,14 @@ impl Value {
             Kind::Float64(number) => Self::Float(number),
             Kind::String(text) => Self::Text(text),
             Kind::Blob(bytes) => Self::Blob(bytes),
+            Kind::Null(v1::Null {}) => Self::Null,
+            Kind::Bool(truth) => Self::Bool(truth),
+            Kind::Decimal(text) => Self::Decimal(text),
+            Kind::Timestamp(text) => Self::Timestamp(text),
+            Kind::Date(text) => Self::Date(text),
+            Kind::Time(text) => Self::Time(text),
+            Kind::Uuid(text) => Self::Uuid(text),
+            Kind::Json(text) => Self::Json(text),
         })
     }
 }

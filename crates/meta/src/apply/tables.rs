@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardine_model::table::KV;
-use shardine_model::{Backing, CatalogueVersion, ErrorCode, Field, FieldId, Refusal, Table, Value, limits};
+use shardine_model::{Backing, CatalogueVersion, ErrorCode, Field, FieldId, Refusal, Table, limits};
 
 use crate::change::Change;
 use crate::reply::Reply;
@@ -45,7 +45,7 @@ impl Meta {
         }
     }
 
-    pub(super) fn add_field(&mut self, name: &str, field: String, default: Value) -> Result<Reply, Refusal> {
+    pub(super) fn add_field(&mut self, name: &str, field: Field) -> Result<Reply, Refusal> {
         let mut table = self.table(name)?;
         if table.dynamic {
             return refused(ErrorCode::Unsupported, format!("table {name} takes any field already"));
@@ -54,8 +54,8 @@ impl Meta {
             let message = format!("table {name} is mapped to an SQL table of others: drop it here and map it again");
             return refused(ErrorCode::Unsupported, message);
         }
-        let (id, kind) = (take_field_id(&mut table)?, default.as_ref().field_type());
-        table.fields.push(Field { id, name: field, kind, default });
+        let id = take_field_id(&mut table)?;
+        table.fields.push(Field { id, ..field });
         table.version += 1;
         table.check()?;
         self.define(table, Names::Unchanged)

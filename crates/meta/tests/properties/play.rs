@@ -105,7 +105,7 @@ impl Stage {
                 1 => Command::DropTable { table: format!("t{}", other % 5) },
                 _ => {
                     let (table, name) = (format!("t{}", other % 5), format!("f{}", one % 6));
-                    Command::AddField { table, name, default: FieldType::Int64.zero() }
+                    Command::AddField { table, field: Field::of(FieldId(0), name, FieldType::Int64.zero()) }
                 }
             },
             _ => match one % 3 {
@@ -186,8 +186,7 @@ fn first_map() -> ClusterMap {
 }
 
 fn table(number: u64) -> Table {
-    let field =
-        Field { id: FieldId(0), name: "f0".to_owned(), kind: FieldType::Int64, default: FieldType::Int64.zero() };
+    let field = Field::of(FieldId(0), "f0", FieldType::Int64.zero());
     Table {
         id: TableId(0),
         name: format!("t{}", number % 5),

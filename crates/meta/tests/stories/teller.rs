@@ -104,7 +104,7 @@ impl Stage {
             "create" => Command::CreateTable { table: table(line) },
             "add" => {
                 let field = field(line.word(1));
-                Command::AddField { table: line.word(0).to_owned(), name: field.name, default: field.default }
+                Command::AddField { table: line.word(0).to_owned(), field }
             }
             "drop" => Command::DropTable { table: line.word(0).to_owned() },
             "place" => {
@@ -285,7 +285,7 @@ fn replaced(line: &Line<'_>) -> Option<Replaced> {
 fn field(word: &str) -> Field {
     let (name, kind) = word.split_once(':').expect("a name and a type");
     let kind = FieldType::from_name(kind).expect("a type");
-    Field { id: FieldId(0), name: name.to_owned(), kind, default: kind.zero() }
+    Field::of(FieldId(0), name, kind.zero())
 }
 
 fn table(line: &Line<'_>) -> Table {

@@ -34,6 +34,8 @@ stories! {
     increments
     delete
     update
+    nulls
+    sql_types
     dynamic_records
     sorted_rows
     addresses_that_do_not_fit

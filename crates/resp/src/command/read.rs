@@ -17,7 +17,6 @@ use crate::verb::Verb;
 use crate::wire::Protocol;
 
 pub(crate) use bits::{bit, offset};
-pub(crate) use hash::{field_count, for_each_field};
 pub(crate) use key::kind_of;
 
 /// A row as a read found it.

@@ -9,14 +9,16 @@ use std::sync::Arc;
 use shardine_model::command::{Action, Command, Existence, Fields, Give, Operations};
 use shardine_model::row::FieldValue;
 use shardine_model::table::{STRING_FIELD, VALUE_FIELD};
-use shardine_model::{AckAfter, Backing, ErrorCode, FieldRef, FieldsView, Outcome, Reply, Table, TableId, Version};
+use shardine_model::{
+    AckAfter, Backing, ErrorCode, FieldRef, FieldsView, Outcome, Reply, Table, TableId, ValueRef, Version,
+};
 
 use crate::command::change::{Order, Plan};
-use crate::command::read::{Ask, Context, Found, field_count, for_each_field};
+use crate::command::read::{Ask, Context, Found};
 use crate::command::reply_format::{Gives, RenderContext, ReplyFormat};
 use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX};
 use crate::frame::Line;
-use crate::value::{Slot, integer, is, quote, with_text, write_bulk};
+use crate::value::{Slot, integer, is, quote, with_text, write_bulk, write_value};
 use crate::verb::Verb;
 use crate::wire::{self, Protocol};
 
@@ -123,11 +125,20 @@ fn write_found(
 }
 
 fn write_view(fields: &FieldsView<'_>, table: Option<&Table>, protocol: Protocol, out: &mut Vec<u8>) {
-    wire::map(out, field_count(table, fields), protocol);
-    for_each_field(table, fields, |name, value| {
-        wire::bulk(out, name);
-        write_bulk(out, value);
-    });
+    let Some(table) = table else {
+        wire::map(out, fields.count(), protocol);
+        for entry in fields.iter() {
+            let FieldValue { field, value } = entry;
+            wire::bulk(out, if let FieldRef::Name(name) = field { name } else { VALUE_FIELD.as_bytes() });
+            write_bulk(out, value);
+        }
+        return;
+    };
+    wire::map(out, table.fields.len(), protocol);
+    for field in &table.fields {
+        wire::bulk(out, field.name.as_bytes());
+        write_value(out, fields.get(FieldRef::Id(field.id)).unwrap_or(field.default.as_ref()), protocol);
+    }
 }
 
 /// All fields of a record by name, whichever kind of table it is of.
@@ -137,19 +148,24 @@ pub(crate) fn write_fields(fields: &FieldsView<'_>, table: Option<&Arc<Table>>, 
 
 /// What may stand behind the fields of a write.
 #[derive(Default)]
-struct Tail {
+struct Tail<'a> {
     if_version: Option<Version>,
     ack: AckAfter,
     create: bool,
     returns: bool,
+    /// Fields to become NULL, which no word among the values can say.
+    nulls: Vec<&'a [u8]>,
+    /// In the place of the old value of `REC.CAS`, and of the new one.
+    was_null: bool,
+    to_null: bool,
 }
 
-impl Tail {
+impl<'a> Tail<'a> {
     fn begins(word: &[u8]) -> bool {
-        matches!(word, b"IFVERSION" | b"ACK" | b"CREATE" | b"NX" | b"RETURN")
+        matches!(word, b"IFVERSION" | b"ACK" | b"CREATE" | b"NX" | b"RETURN" | b"NULL")
     }
 
-    fn parse(verb: Verb, line: Line<'_>, from: usize) -> Result<Self, Failure> {
+    fn parse(verb: Verb, line: Line<'a>, from: usize) -> Result<Self, Failure> {
         let mut tail = Tail::default();
         let mut words = line.words(from);
         while let Some(word) = words.next() {
@@ -168,6 +184,11 @@ impl Tail {
                 }
                 b"CREATE" if verb == Verb::RecUpdate => tail.create = true,
                 b"NX" if verb == Verb::RecCas => tail.create = true,
+                b"WASNULL" if verb == Verb::RecCas => tail.was_null = true,
+                b"TONULL" if verb == Verb::RecCas => tail.to_null = true,
+                b"NULL" if matches!(verb, Verb::RecSet | Verb::RecInsert | Verb::RecReplace) => {
+                    tail.nulls.push(words.next().ok_or(SYNTAX)?);
+                }
                 b"RETURN" if verb == Verb::RecDel => tail.returns = true,
                 other => {
                     let name = verb.name();
@@ -179,7 +200,7 @@ impl Tail {
         Ok(tail)
     }
 
-    fn plan<'a>(&self, order: Order<'a>, action: Action<'a>, give: Give, gives: Gives) -> Result<Plan<'a>, Failure> {
+    fn plan(&self, order: Order<'a>, action: Action<'a>, give: Give, gives: Gives) -> Result<Plan<'a>, Failure> {
         let is_in_sql = order.place.table.as_ref().is_some_and(|table| table.backing == Backing::Sql);
         if self.ack == AckAfter::Sql && !is_in_sql {
             return Err(Failure::bad_request("the table has no SQL behind it to wait for"));
@@ -194,7 +215,7 @@ fn is_value(field: FieldRef<'_>) -> bool {
     field == FieldRef::Name(VALUE_FIELD.as_bytes())
 }
 
-/// `REC.SET|INSERT|REPLACE key [field value …] [IFVERSION v] [ACK raft|sql]`.
+/// `REC.SET|INSERT|REPLACE key [field value …] [NULL field …] [IFVERSION v] [ACK raft|sql]`.
 pub(crate) fn set(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let mut fields = Fields::new();
     let mut index = 2;
@@ -210,6 +231,10 @@ pub(crate) fn set(order: Order<'_>) -> Result<Plan<'_>, Failure> {
         fields.iter_mut().for_each(|entry| entry.field = STRING_FIELD);
     }
     let tail = Tail::parse(order.verb, order.line, index)?;
+    for name in &tail.nulls {
+        let slot = Slot::find(order.place.typed(), name)?;
+        fields.push(FieldValue { field: slot.reference, value: ValueRef::Null });
+    }
     if order.verb == Verb::RecSet && fields.is_empty() {
         return Err(Failure::bad_request("REC.SET names no field"));
     }
@@ -241,11 +266,13 @@ pub(crate) fn update(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     tail.plan(order, action, Give::Touched, Gives::Values)
 }
 
-/// `REC.CAS key field old new [NX] [IFVERSION v] [ACK raft|sql]`.
+/// `REC.CAS key field old new [NX] [WASNULL] [TONULL] [IFVERSION v] [ACK raft|sql]`. With `WASNULL` nobody looks at `old`, with
+/// `TONULL` at `new`.
 pub(crate) fn cas(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     let slot = Slot::find(order.place.typed(), order.line.word(2))?;
-    let (old, new) = (slot.parse(order.line.word(3))?, slot.parse(order.line.word(4))?);
     let tail = Tail::parse(order.verb, order.line, 5)?;
+    let value = |is_null: bool, index| if is_null { Ok(ValueRef::Null) } else { slot.parse(order.line.word(index)) };
+    let (old, new) = (value(tail.was_null, 3)?, value(tail.to_null, 4)?);
     let is_string = order.place.typed().is_none() && is_value(slot.reference);
     let field = if is_string { STRING_FIELD } else { slot.reference };
     let action = Action::Cas { create: tail.create, field, old, new };
@@ -301,8 +328,12 @@ fn write_given(fields: &FieldsView<'_>, table: TableId, render: RenderContext<'_
                 wire::bulk(out, field.map_or(b"?", |field| field.name.as_bytes()));
             }
         }
-        write_bulk(out, entry.value);
+        write_value(out, entry.value, render.protocol);
     }
+}
+
+fn shown(value: ValueRef<'_>) -> String {
+    if value == ValueRef::Null { "NULL".to_owned() } else { with_text(value, quote) }
 }
 
 /// A refusal with the version that stands, so that the client can go on from it (records 15, 17, 19).
@@ -314,7 +345,7 @@ fn refusal(code: ErrorCode, reply: &Reply) -> Failure {
         }
         ErrorCode::NotFound => Failure::new(code, format!("the record does not exist, its version is {version}")),
         ErrorCode::CasMismatch => {
-            let held = reply.row().and_then(|row| row.view().iter().next().map(|entry| with_text(entry.value, quote)));
+            let held = reply.row().and_then(|row| row.view().iter().next().map(|entry| shown(entry.value)));
             let held = held.map_or(String::new(), |held| format!(", the field holds {held}"));
             Failure::new(code, format!("the record is at version {version}{held}"))
         }

@@ -200,6 +200,8 @@ fn touched<T>(row: Option<&RowImage>, look: impl FnOnce(ValueRef<'_>) -> T) -> O
 fn write_counter(counter: Counter, row: Option<&RowImage>, out: &mut Vec<u8>) {
     let written = touched(row, |value| match (counter, value) {
         (Counter::Float | Counter::HashFloat, value) => write_bulk(out, value),
+        // A decimal that was counted with whole numbers may have a part behind its point all the same.
+        (Counter::Integer | Counter::HashInteger, value @ ValueRef::Sql(_)) => write_bulk(out, value),
         (Counter::Integer | Counter::HashInteger, ValueRef::Uint(number)) => {
             // Above the signed range, the digits still stand; clients with big integers read them.
             out.extend_from_slice(format!(":{number}\r\n").as_bytes());

@@ -6,7 +6,11 @@ use shardine_model::{Backing, Field, FieldId, FieldType, Table, TableId, Value};
 use shardine_records::Records;
 
 fn field(id: u16, name: &str, kind: FieldType, default: Option<Value>) -> Field {
-    Field { id: FieldId(id), name: name.into(), kind, default: default.unwrap_or_else(|| kind.zero()) }
+    Field::of(FieldId(id), name, default.unwrap_or_else(|| kind.zero()))
+}
+
+fn typed(id: u16, name: &str, kind: FieldType, nullable: bool) -> Field {
+    Field { id: FieldId(id), name: name.into(), kind, nullable, default: Field::unnamed_default(kind, nullable) }
 }
 
 fn table(id: u32, name: &str, fields: Vec<Field>, sort: Vec<SortPart>) -> Table {
@@ -37,5 +41,13 @@ pub fn engine() -> LocalFake {
     shard.define(table(2, "users", users, Vec::new()));
     shard.define(table(3, "messages", vec![field(1, "text", FieldType::String, None)], messages));
     shard.define(table(4, "notes", vec![field(1, "value", FieldType::String, None)], Vec::new()));
+    let bills = vec![
+        typed(1, "nick", FieldType::String, true),
+        typed(2, "paid", FieldType::Bool, false),
+        typed(3, "sum", FieldType::Decimal { precision: 6, scale: 2 }, false),
+        typed(4, "at", FieldType::Timestamp { digits: 0 }, true),
+        typed(5, "doc", FieldType::Json, false),
+    ];
+    shard.define(table(5, "bills", bills, Vec::new()));
     LocalFake::new(shard)
 }

@@ -7,6 +7,7 @@ mod hashes;
 mod keys;
 mod limits;
 mod order;
+mod nulls;
 mod own;
 mod records;
 mod scans;

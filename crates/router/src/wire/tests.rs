@@ -37,7 +37,7 @@ fn views() -> Vec<CoordView> {
 
 fn calls() -> Vec<RemoteCall> {
     let scan = ScanCall { limit: 10, cursor: Some(vec![1]), ..ScanCall::default() };
-    let field = FieldSpec { name: "age".into(), kind: FieldType::Int64, default: Some(Value::Int(7)) };
+    let field = FieldSpec { name: "age".into(), kind: FieldType::Int64, nullable: true, default: Some(Value::Int(7)) };
     let spec = TableSpec {
         name: "users".into(),
         fields: vec![field.clone()],

@@ -121,12 +121,7 @@ impl Universe {
 /// The tables that are made through the log when a run begins.
 #[must_use]
 pub fn tables(plan: &TablePlan) -> Vec<Table> {
-    let field = |id, name: &[u8]| Field {
-        id,
-        name: String::from_utf8_lossy(name).into_owned(),
-        kind: FieldType::Int64,
-        default: Value::Int(0),
-    };
+    let field = |id, name: &[u8]| Field::of(id, String::from_utf8_lossy(name), Value::Int(0));
     let table = |id, name: &str, sort: Vec<shardine_model::table::SortPart>| Table {
         id,
         name: name.to_owned(),
@@ -159,6 +154,7 @@ pub fn content_of(fields: FieldsView<'_>) -> Content {
             ValueRef::Int(number) => number,
             ValueRef::Blob(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(-1),
             ValueRef::Uint(_) | ValueRef::Float(_) | ValueRef::Str(_) => -1,
+            ValueRef::Null | ValueRef::Bool(_) | ValueRef::Json(_) | ValueRef::Sql(_) => -1,
         })
     };
     Content { value: number(VALUE, VALUE_NAME), count: number(COUNT, COUNT_NAME) }

@@ -92,6 +92,8 @@ fn settings(flavour: Flavour, statement_timeout: Duration, role: Role) -> Vec<St
             Flavour::Mysql => format!("SET SESSION max_execution_time = {}", statement_timeout.as_millis()),
         },
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED".to_owned(),
+        // `timestamp` columns are told in this zone, and moments are in UTC.
+        "SET SESSION time_zone = '+00:00'".to_owned(),
         // A statement alone is a transaction, whatever the server's own setting says.
         "SET SESSION autocommit = 1".to_owned(),
     ];

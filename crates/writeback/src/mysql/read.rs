@@ -106,13 +106,44 @@ fn cell<'a>(field: &Field, stored: Option<&'a Stored>) -> Cell<'a> {
         (FieldType::Uint64, Some(Stored::UInt(value))) => ValueRef::Uint(*value),
         (FieldType::Uint64, Some(Stored::Int(value))) if *value >= 0 => ValueRef::Uint(value.unsigned_abs()),
         (FieldType::Float64, Some(Stored::Double(value))) => ValueRef::Float(*value),
-        (FieldType::String, Some(Stored::Bytes(bytes))) => {
-            ValueRef::Str(std::str::from_utf8(bytes).map_err(|_| "text that is not UTF-8".to_owned())?)
-        }
+        (FieldType::String, Some(Stored::Bytes(bytes))) => ValueRef::Str(text(bytes)?),
         (FieldType::Blob, Some(Stored::Bytes(bytes))) => ValueRef::Blob(bytes),
+        (FieldType::Bool, Some(Stored::Int(value @ (0 | 1)))) => ValueRef::Bool(*value == 1),
+        (FieldType::Json, Some(Stored::Bytes(bytes))) => ValueRef::Json(text(bytes)?),
+        (FieldType::Decimal { .. } | FieldType::Uuid, Some(Stored::Bytes(bytes))) => {
+            return row::sql_cell(field.kind, Some(text(bytes)?));
+        }
+        (
+            FieldType::Timestamp { .. } | FieldType::Date | FieldType::Time { .. },
+            Some(stored @ (Stored::Date(..) | Stored::Time(..))),
+        ) => return row::sql_cell(field.kind, Some(&time_text(field.kind, stored))),
         (kind, other) => return Err(format!("{} where {} is needed", kind_of(other), kind.name())),
     };
     Ok(Some(value))
+}
+
+fn text(bytes: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(bytes).map_err(|_| "text that is not UTF-8".to_owned())
+}
+
+/// A moment, day or time of day as its text; zeros for a day, and times of more than a day, are none that can be read.
+fn time_text(kind: FieldType, stored: &Stored) -> String {
+    match *stored {
+        Stored::Date(year, month, day, 0, 0, 0, 0) if kind == FieldType::Date => {
+            format!("{year:04}-{month:02}-{day:02}")
+        }
+        Stored::Date(year, month, day, hour, minute, second, micros) => {
+            format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}")
+        }
+        Stored::Time(false, 0, hour, minute, second, micros) => {
+            format!("{hour:02}:{minute:02}:{second:02}.{micros:06}")
+        }
+        Stored::Time(is_negative, days, hour, minute, second, _) => {
+            let hours = days * 24 + u32::from(hour);
+            format!("{}{hours:02}:{minute:02}:{second:02}", if is_negative { "-" } else { "" })
+        }
+        _ => String::new(),
+    }
 }
 
 fn kind_of(stored: Option<&Stored>) -> &'static str {

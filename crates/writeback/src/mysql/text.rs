@@ -1,9 +1,11 @@
 //! What MySQL and MariaDB spell their own way.
 
+use std::borrow::Cow;
+
 use shardine_model::{FieldType, Value};
 
 use crate::columns::{Column, Part};
-use crate::dialect::{Dialect, hex, quoted_text};
+use crate::dialect::{Dialect, hex, holds_decimal, parameters, quoted_text};
 
 pub(super) struct MysqlText;
 
@@ -17,8 +19,8 @@ impl Dialect for MysqlText {
     }
 
     /// As `information_schema` gives them, without the width of integers, which only MariaDB still tells.
-    fn type_of(&self, column: &Column<'_>) -> &'static str {
-        match (column.part, column.readable_type()) {
+    fn type_of(&self, column: &Column<'_>) -> Cow<'static, str> {
+        Cow::Borrowed(match (column.part, column.readable_type()) {
             // The length of `limits::KEY_BYTES_MAX` and `SORT_BYTES_MAX`: an index needs one.
             (Part::Key | Part::Sort, _) => "varbinary(1024)",
             (_, None | Some(FieldType::Int64)) => "bigint",
@@ -26,7 +28,19 @@ impl Dialect for MysqlText {
             (_, Some(FieldType::Float64)) => "double",
             (_, Some(FieldType::String)) => "longtext",
             (_, Some(FieldType::Blob)) => "longblob",
-        }
+            (_, Some(FieldType::Bool)) => "tinyint(1)",
+            (_, Some(FieldType::Decimal { precision, scale })) => {
+                return Cow::Owned(format!("decimal({precision},{scale})"));
+            }
+            (_, Some(FieldType::Timestamp { digits: 0 })) => "datetime",
+            (_, Some(FieldType::Timestamp { digits })) => return Cow::Owned(format!("datetime({digits})")),
+            (_, Some(FieldType::Date)) => "date",
+            (_, Some(FieldType::Time { digits: 0 })) => "time",
+            (_, Some(FieldType::Time { digits })) => return Cow::Owned(format!("time({digits})")),
+            (_, Some(FieldType::Uuid)) => "char(36)",
+            // Not MySQL's `json`, which forgets how a text was written.
+            (_, Some(FieldType::Json)) => "longtext",
+        })
     }
 
     fn holds(&self, kind: FieldType, declared: &str) -> bool {
@@ -37,8 +51,19 @@ impl Dialect for MysqlText {
             FieldType::Uint64 => ["bigint", "int", "mediumint", "smallint"].contains(&name) && is_unsigned,
             // A `float` would give back another number than it was given.
             FieldType::Float64 => name == "double",
-            FieldType::String => ["varchar", "text", "mediumtext", "longtext"].contains(&name),
+            FieldType::String => ["varchar", "text", "mediumtext", "longtext", "enum"].contains(&name),
             FieldType::Blob => ["varbinary", "blob", "mediumblob", "longblob"].contains(&name),
+            FieldType::Bool => declared == "tinyint(1)",
+            FieldType::Decimal { precision, scale } => {
+                name == "decimal" && !is_unsigned && holds_decimal(&parameters(declared), precision, scale)
+            }
+            FieldType::Timestamp { digits } => {
+                ["datetime", "timestamp"].contains(&name) && seconds(declared) >= digits.into()
+            }
+            FieldType::Date => name == "date",
+            FieldType::Time { digits } => name == "time" && seconds(declared) >= digits.into(),
+            FieldType::Uuid => ["char(36)", "varchar(36)", "uuid"].contains(&declared),
+            FieldType::Json => ["json", "longtext"].contains(&name),
         }
     }
 
@@ -61,6 +86,10 @@ impl Dialect for MysqlText {
                 }
             }
             Value::Blob(value) => format!("(x'{}')", hex(value)),
+            Value::Null => "NULL".to_owned(),
+            Value::Bool(value) => u8::from(*value).to_string(),
+            Value::Json(value) => format!("(CONVERT(x'{}' USING utf8mb4))", hex(value.as_bytes())),
+            Value::Sql(value) => quoted_text(&value.to_sql_text())?,
         })
     }
 
@@ -80,6 +109,11 @@ impl Dialect for MysqlText {
         condition += &"))".repeat(columns.len() - 1);
         (format!("{} >= ? AND {condition})", columns[0]), bound)
     }
+}
+
+/// How many digits of a second a column keeps: none where nothing is said.
+fn seconds(declared: &str) -> u32 {
+    parameters(declared).first().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

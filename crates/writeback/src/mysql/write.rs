@@ -218,6 +218,10 @@ fn push_row(values: &mut Vec<Stored>, table: &Table, flush: &FlushRow) -> Result
             ValueRef::Float(value) => Stored::Double(value),
             ValueRef::Str(value) => Stored::Bytes(value.as_bytes().to_vec()),
             ValueRef::Blob(value) => Stored::Bytes(value.to_vec()),
+            ValueRef::Null => Stored::NULL,
+            ValueRef::Bool(value) => Stored::Int(i64::from(value)),
+            ValueRef::Json(value) => Stored::Bytes(value.as_bytes().to_vec()),
+            ValueRef::Sql(value) => Stored::Bytes(value.to_sql_text().into_bytes()),
         });
     }
     Ok(())
@@ -225,17 +229,12 @@ fn push_row(values: &mut Vec<Stored>, table: &Table, flush: &FlushRow) -> Result
 
 #[cfg(test)]
 mod tests {
-    use shardine_model::{Backing, Field, FieldId, FieldType, TableId, Value};
+    use shardine_model::{Backing, Field, FieldId, TableId, Value};
 
     use super::*;
 
     fn table() -> Table {
-        let field = |id, name: &str| Field {
-            id: FieldId(id),
-            name: name.into(),
-            kind: FieldType::Int64,
-            default: Value::Int(0),
-        };
+        let field = |id, name: &str| Field::of(FieldId(id), name, Value::Int(0));
         Table {
             id: TableId(2),
             name: "users".into(),

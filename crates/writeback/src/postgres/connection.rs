@@ -115,7 +115,7 @@ fn settings(statement_timeout: Duration, role: Role) -> String {
     let read_only = if role.only_reads() { "SET default_transaction_read_only = on; " } else { "" };
     format!(
         "SET statement_timeout = {limit}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {limit}; \
-         SET standard_conforming_strings = on; SET client_encoding = 'UTF8'; \
+         SET standard_conforming_strings = on; SET client_encoding = 'UTF8'; SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; \
          {read_only}\
          SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
         limit / 2

@@ -49,7 +49,7 @@ pub(super) fn key_array<'a>(table: &Table, rows: impl Iterator<Item = &'a RowKey
     match columns::key_type(table) {
         FieldType::String => Box::new(texts),
         FieldType::Int64 => Box::new(numbers),
-        FieldType::Blob | FieldType::Uint64 | FieldType::Float64 => Box::new(bytes),
+        _ => Box::new(bytes),
     }
 }
 
@@ -100,7 +100,7 @@ pub(super) fn row_key(table: &Table, answer: &Row) -> Result<RowKeyBuf, Error> {
     let key = match columns::key_type(table) {
         FieldType::String => answer.try_get::<_, &str>(0).map_err(classify)?.as_bytes().into(),
         FieldType::Int64 => answer.try_get::<_, i64>(0).map_err(classify)?.to_string().into_bytes().into(),
-        FieldType::Blob | FieldType::Uint64 | FieldType::Float64 => bytes(0)?,
+        _ => bytes(0)?,
     };
     let sort = if table.has_sort() { bytes(1)? } else { Box::default() };
     Ok(RowKeyBuf { table: table.id, key, sort })
@@ -132,6 +132,9 @@ fn cell<'a>(field: &Field, answer: &'a Row, index: usize) -> Cell<'a> {
         (FieldType::Float64, &Type::FLOAT8) => get(answer, index)?.map(ValueRef::Float),
         (FieldType::String, &Type::TEXT) => get(answer, index)?.map(ValueRef::Str),
         (FieldType::Blob, &Type::BYTEA) => get(answer, index)?.map(ValueRef::Blob),
+        (FieldType::Bool, &Type::BOOL) => get(answer, index)?.map(ValueRef::Bool),
+        (FieldType::Json, &Type::TEXT) => get(answer, index)?.map(ValueRef::Json),
+        (kind, &Type::TEXT) => row::sql_cell(kind, get(answer, index)?)?,
         _ => return Err(wrong()),
     };
     Ok(value)

@@ -1,7 +1,7 @@
 //! Writing rows behind the version fence (write-back 93, 94): a whole batch in one statement, one array per column.
 
 use shardine_model::sql::FlushRow;
-use shardine_model::{FieldType, RowKeyBuf, Table, Value, ValueRef, Version};
+use shardine_model::{FieldType, RowKeyBuf, SqlValue, Table, Value, ValueRef, Version};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -179,8 +179,9 @@ fn array<'a>(kind: FieldType, values: impl Iterator<Item = ValueRef<'a>>) -> Res
             Box::new(
                 values
                     .map(|value| match value {
-                        ValueRef::$variant(value) => $turn(value),
-                        other => unreachable!("{} in a column of {}", other.field_type().name(), kind.name()),
+                        ValueRef::Null => Ok(None),
+                        ValueRef::$variant(value) => $turn(value).map(Some),
+                        other => unreachable!("{} in a column of {}", other.kind_name(), kind.name()),
                     })
                     .collect::<Result<Vec<_>, Error>>()?,
             )
@@ -192,6 +193,13 @@ fn array<'a>(kind: FieldType, values: impl Iterator<Item = ValueRef<'a>>) -> Res
         FieldType::Float64 => collect!(Float, finite),
         FieldType::String => collect!(Str, without_nul),
         FieldType::Blob => collect!(Blob, Ok),
+        FieldType::Bool => collect!(Bool, Ok),
+        FieldType::Json => collect!(Json, without_nul),
+        FieldType::Decimal { .. }
+        | FieldType::Timestamp { .. }
+        | FieldType::Date
+        | FieldType::Time { .. }
+        | FieldType::Uuid => collect!(Sql, |value: SqlValue| Ok(value.to_string())),
     })
 }
 

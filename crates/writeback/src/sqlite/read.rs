@@ -106,11 +106,23 @@ pub(super) fn cell(kind: FieldType, stored: Stored<'_>) -> Cell<'_> {
         (FieldType::Int64, Stored::Integer(value)) => ValueRef::Int(value),
         (FieldType::Uint64, Stored::Integer(value)) => ValueRef::Uint(value as u64),
         (FieldType::Float64, Stored::Real(value)) => ValueRef::Float(value),
-        (FieldType::String, Stored::Text(bytes)) => {
-            ValueRef::Str(std::str::from_utf8(bytes).map_err(|_| "text that is not UTF-8".to_owned())?)
-        }
+        (FieldType::String, Stored::Text(bytes)) => ValueRef::Str(text(bytes)?),
         (FieldType::Blob, Stored::Blob(bytes)) => ValueRef::Blob(bytes),
+        (FieldType::Bool, Stored::Integer(value @ (0 | 1))) => ValueRef::Bool(value == 1),
+        (FieldType::Json, Stored::Text(bytes)) => ValueRef::Json(text(bytes)?),
+        (
+            FieldType::Decimal { .. }
+            | FieldType::Timestamp { .. }
+            | FieldType::Date
+            | FieldType::Time { .. }
+            | FieldType::Uuid,
+            Stored::Text(bytes),
+        ) => return row::sql_cell(kind, Some(text(bytes)?)),
         (kind, other) => return Err(format!("{} where {} is needed", other.data_type(), kind.name())),
     };
     Ok(Some(value))
+}
+
+fn text(bytes: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(bytes).map_err(|_| "text that is not UTF-8".to_owned())
 }

@@ -14,7 +14,7 @@ use super::*;
 use crate::job::{JobId, Scope};
 
 fn table(sort: &[(&str, FieldType)]) -> Table {
-    let field = Field { id: FieldId(1), name: "body".into(), kind: FieldType::Blob, default: Value::Blob(Vec::new()) };
+    let field = Field::of(FieldId(1), "body", Value::Blob(Vec::new()));
     let part = |&(name, kind): &(&str, FieldType)| SortPart { name: name.into(), kind };
     Table {
         id: TableId(2),

@@ -1,5 +1,7 @@
 //! What SQLite spells its own way.
 
+use std::borrow::Cow;
+
 use shardine_model::{FieldType, Value};
 
 use crate::columns::{Column, Part};
@@ -17,14 +19,18 @@ impl Dialect for SqliteText {
     }
 
     /// `uint64` lies in the signed integer of the same bits: SQLite has no wider one (write-back 104).
-    fn type_of(&self, column: &Column<'_>) -> &'static str {
-        match (column.part, column.readable_type()) {
+    fn type_of(&self, column: &Column<'_>) -> Cow<'static, str> {
+        Cow::Borrowed(match (column.part, column.readable_type()) {
             (Part::Key | Part::Sort, _) => "BLOB",
             (_, None | Some(FieldType::Int64 | FieldType::Uint64)) => "INTEGER",
             (_, Some(FieldType::Float64)) => "REAL",
             (_, Some(FieldType::String)) => "TEXT",
             (_, Some(FieldType::Blob)) => "BLOB",
-        }
+            (_, Some(FieldType::Bool)) => "INTEGER",
+            // Its numbers are 64 bits at most, and its functions for dates read texts.
+            (_, Some(FieldType::Decimal { .. } | FieldType::Timestamp { .. } | FieldType::Date)) => "TEXT",
+            (_, Some(FieldType::Time { .. } | FieldType::Uuid | FieldType::Json)) => "TEXT",
+        })
     }
 
     fn holds(&self, kind: FieldType, declared: &str) -> bool {
@@ -37,6 +43,13 @@ impl Dialect for SqliteText {
             FieldType::Float64 => begins(&["REAL", "DOUBLE", "FLOAT"]),
             FieldType::String => begins(&["TEXT", "VARCHAR", "NVARCHAR", "CLOB"]),
             FieldType::Blob => begins(&["BLOB"]),
+            FieldType::Bool => begins(&["BOOL"]) || declared.contains("INT"),
+            // A column of another name for numbers would make a float of it.
+            FieldType::Decimal { .. } | FieldType::Json | FieldType::Uuid => {
+                begins(&["TEXT", "VARCHAR", "CHAR", "CLOB"])
+            }
+            FieldType::Timestamp { .. } => begins(&["TEXT", "VARCHAR", "DATETIME", "TIMESTAMP"]),
+            FieldType::Date | FieldType::Time { .. } => begins(&["TEXT", "VARCHAR", "DATE", "TIME"]),
         }
     }
 
@@ -50,6 +63,10 @@ impl Dialect for SqliteText {
             Value::Float(value) => format!("{value:e}"),
             Value::Str(value) => quoted_text(value)?,
             Value::Blob(value) => format!("x'{}'", hex(value)),
+            Value::Null => "NULL".to_owned(),
+            Value::Bool(value) => u8::from(*value).to_string(),
+            Value::Json(value) => quoted_text(value)?,
+            Value::Sql(value) => quoted_text(&value.to_sql_text())?,
         })
     }
 }
@@ -65,8 +82,8 @@ mod tests {
 
     /// What SQLite makes of a column's default.
     fn defaulted(default: &Value) -> Value {
-        let kind = default.as_ref().field_type();
-        let field = Field { id: FieldId(1), name: "f".into(), kind, default: default.clone() };
+        let field = Field::of(FieldId(1), "f", default.clone());
+        let kind = field.kind;
         let connection = Connection::open_in_memory().unwrap();
         let declared = SqliteText.declaration(&Column { part: Part::Field(&field), name: &field.name }).unwrap();
         connection.execute_batch(&format!("CREATE TABLE t (k INTEGER, {declared}) STRICT")).unwrap();

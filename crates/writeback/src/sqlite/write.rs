@@ -101,12 +101,18 @@ struct Bound<'a>(ValueRef<'a>);
 
 impl ToSql for Bound<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        if let ValueRef::Sql(value) = self.0 {
+            return Ok(ToSqlOutput::from(value.to_sql_text()));
+        }
         Ok(ToSqlOutput::Borrowed(match self.0 {
             ValueRef::Int(value) => Stored::Integer(value),
             ValueRef::Uint(value) => Stored::Integer(value as i64),
             ValueRef::Float(value) => Stored::Real(value),
             ValueRef::Str(value) => Stored::Text(value.as_bytes()),
             ValueRef::Blob(value) => Stored::Blob(value),
+            ValueRef::Bool(value) => Stored::Integer(i64::from(value)),
+            ValueRef::Json(value) => Stored::Text(value.as_bytes()),
+            ValueRef::Null | ValueRef::Sql(_) => Stored::Null,
         }))
     }
 }

@@ -17,3 +17,4 @@ mod schema;
 mod service;
 mod sqlite;
 mod tls;
+mod types;

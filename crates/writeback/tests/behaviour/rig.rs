@@ -258,7 +258,7 @@ pub fn next_owner() -> Owner {
 }
 
 fn field(id: u16, name: &str, default: Value) -> Field {
-    Field { id: FieldId(id), name: name.into(), kind: default.as_ref().field_type(), default }
+    Field::of(FieldId(id), name, default)
 }
 
 /// A table with a field of every type, none of whose defaults is zero.

@@ -11,8 +11,7 @@ use crate::rig::{Rig, aged, at, image, messages, user, users};
 /// `users` with one more field.
 fn wider(name: &str, default: Value) -> Arc<Table> {
     let mut table = (*users()).clone();
-    let kind = default.as_ref().field_type();
-    table.fields.push(Field { id: FieldId(6), name: name.into(), kind, default });
+    table.fields.push(Field::of(FieldId(6), name, default));
     (table.version, table.next_field) = (2, FieldId(7));
     Arc::new(table)
 }
@@ -83,7 +82,7 @@ fn records_129_old_rows_answer_the_default_of_a_new_field() {
 
             // A default is left out of the image; under a definition with another default it shows.
             assert_eq!(rig.load_one(&wide, &user("old")).fields, aged(1), "{default:?}");
-            let other = wider("extra", default.as_ref().field_type().zero());
+            let other = wider("extra", default.as_ref().field_type().unwrap().zero());
             let shown = rig.load_one(&other, &user("old")).fields;
             assert_eq!(shown, image(&[(1, Value::Int(1)), (6, default.clone())]));
         }

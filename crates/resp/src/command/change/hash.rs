@@ -3,7 +3,7 @@
 use shardine_model::command::{Action, Command, Fields, Give, Operation, Operations, Operator};
 use shardine_model::number::float;
 use shardine_model::row::FieldValue;
-use shardine_model::{FieldType, ValueRef};
+use shardine_model::{Decimal, FieldType, SqlValue, ValueRef};
 use smallvec::smallvec;
 
 use super::{Order, Plan};
@@ -56,7 +56,7 @@ pub(super) fn hincrbyfloat(order: Order<'_>) -> Result<Plan<'_>, Failure> {
         return Err(Failure::line("ERR value is NaN or Infinity"));
     }
     let slot = Slot::find(order.place.typed(), order.line.word(2))?;
-    let operator = add_float(slot, step).ok_or(HASH_NOT_A_FLOAT)?;
+    let operator = add_float(slot, step, order.line.word(3)).ok_or(HASH_NOT_A_FLOAT)?;
     Ok(count(order, slot, operator, ReplyFormat::Counter(Counter::HashFloat)))
 }
 
@@ -73,15 +73,26 @@ pub(super) fn add_integer(slot: Slot<'_>, step: i64) -> Option<Operator<'static>
         None | Some(FieldType::Int64 | FieldType::String | FieldType::Blob) => Some(Operator::Add(ValueRef::Int(step))),
         Some(FieldType::Uint64) if step < 0 => Some(Operator::Subtract(ValueRef::Uint(step.unsigned_abs()))),
         Some(FieldType::Uint64) => Some(Operator::Add(ValueRef::Uint(step.unsigned_abs()))),
-        Some(FieldType::Float64) => None,
+        Some(FieldType::Decimal { scale, .. }) => {
+            let step = Decimal { units: i128::from(step), scale: 0 }.at_scale(scale)?;
+            Some(Operator::Add(ValueRef::Sql(SqlValue::Decimal(step))))
+        }
+        Some(FieldType::Float64 | FieldType::Bool | FieldType::Timestamp { .. } | FieldType::Date) => None,
+        Some(FieldType::Time { .. } | FieldType::Uuid | FieldType::Json) => None,
     }
 }
 
-pub(super) fn add_float(slot: Slot<'_>, step: f64) -> Option<Operator<'static>> {
+/// `text` is the step as it was written, from which a decimal gets every digit.
+pub(super) fn add_float(slot: Slot<'_>, step: f64, text: &[u8]) -> Option<Operator<'static>> {
     match slot.field.map(|field| field.kind) {
         None | Some(FieldType::Float64 | FieldType::String | FieldType::Blob) => {
             Some(Operator::Add(ValueRef::Float(step)))
         }
-        Some(FieldType::Int64 | FieldType::Uint64) => None,
+        Some(FieldType::Decimal { scale, .. }) => {
+            let step = Decimal::parse(std::str::from_utf8(text).ok()?)?.at_scale(scale)?;
+            Some(Operator::Add(ValueRef::Sql(SqlValue::Decimal(step))))
+        }
+        Some(FieldType::Int64 | FieldType::Uint64 | FieldType::Bool | FieldType::Timestamp { .. }) => None,
+        Some(FieldType::Date | FieldType::Time { .. } | FieldType::Uuid | FieldType::Json) => None,
     }
 }

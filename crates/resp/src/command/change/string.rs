@@ -168,7 +168,7 @@ pub(super) fn incrbyfloat(order: Order<'_>) -> Result<Plan<'_>, Failure> {
         let touch = Command { existence: Existence::Live, ..Command::plain(order.place.row(), Action::Touch) };
         return Ok(look_at(touch, Fault::StepIsNoFloat));
     };
-    let operator = add_float(slot, step).ok_or(NOT_A_FLOAT)?;
+    let operator = add_float(slot, step, order.line.word(2)).ok_or(NOT_A_FLOAT)?;
     Ok(count(order, slot, operator, ReplyFormat::Counter(Counter::Float)))
 }
 

@@ -22,12 +22,9 @@ fn hash_of<'f, 'a>(ask: Ask<'_>, found: &'f Found<'a>) -> Result<Option<&'f Fiel
 pub(super) fn hget(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Vec<u8>) -> Result<(), Failure> {
     let slot = Slot::find(ask.table, ask.line.word(2))?;
     let fields = hash_of(ask, &found)?;
-    match fields.and_then(|fields| fields.get(slot.reference)) {
+    match fields.and_then(|fields| slot.read(fields)) {
         Some(value) => write_bulk(out, value),
-        None => match slot.field.filter(|_| fields.is_some()) {
-            Some(field) => write_bulk(out, field.default.as_ref()),
-            None => wire::null(out, context.protocol),
-        },
+        None => wire::null(out, context.protocol),
     }
     Ok(())
 }
@@ -51,12 +48,15 @@ pub(super) fn hmget(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut 
     context.check_size(out.len() - start)
 }
 
-/// Calls `see` with the name and value of every field: those of the definition in its order, or those that are there.
-pub(crate) fn for_each_field(table: Option<&Table>, fields: &FieldsView<'_>, mut see: impl FnMut(&[u8], ValueRef<'_>)) {
+/// Calls `see` with the name and value of every field that has one: those of the definition in its order, or those that are
+/// there. What is NULL has none: clients that read a hash expect no null among its values.
+fn for_each_field(table: Option<&Table>, fields: &FieldsView<'_>, mut see: impl FnMut(&[u8], ValueRef<'_>)) {
     match table {
         Some(table) => table.fields.iter().for_each(|field| {
-            let stored = fields.get(FieldRef::Id(field.id));
-            see(field.name.as_bytes(), stored.unwrap_or(field.default.as_ref()));
+            let value = fields.get(FieldRef::Id(field.id)).unwrap_or(field.default.as_ref());
+            if value != ValueRef::Null {
+                see(field.name.as_bytes(), value);
+            }
         }),
         None => fields.iter().for_each(|entry| match entry.field {
             FieldRef::Name(name) => see(name, entry.value),
@@ -66,8 +66,16 @@ pub(crate) fn for_each_field(table: Option<&Table>, fields: &FieldsView<'_>, mut
 }
 
 /// How many fields `for_each_field` will show.
-pub(crate) fn field_count(table: Option<&Table>, fields: &FieldsView<'_>) -> usize {
-    table.map_or_else(|| fields.count(), |table| table.fields.len())
+fn field_count(table: Option<&Table>, fields: &FieldsView<'_>) -> usize {
+    match table {
+        Some(table) if table.fields.iter().any(|field| field.nullable) => {
+            let mut count = 0;
+            for_each_field(Some(table), fields, |_, _| count += 1);
+            count
+        }
+        Some(table) => table.fields.len(),
+        None => fields.count(),
+    }
 }
 
 pub(super) fn hgetall(ask: Ask<'_>, found: Found<'_>, context: Context, out: &mut Vec<u8>) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! One step of `REC.UPDATE`: `field op value`, with op one of `= + - & | ^ min max append splice unset`.
+//! One step of `REC.UPDATE`: `field op value`, with op one of `= + - & | ^ min max append splice unset null`.
 
 use shardine_model::command::{Operation, Operator};
 use shardine_model::number::float;
@@ -13,7 +13,7 @@ pub(super) fn parse(order: Order<'_>, index: usize) -> Result<(Operation<'_>, us
     let line = order.line;
     let slot = Slot::find(order.place.typed(), line.word(index))?;
     let name = line.word(index + 1);
-    let words = if is(name, "unset") {
+    let words = if is(name, "unset") || is(name, "null") {
         2
     } else if is(name, "splice") {
         5
@@ -36,6 +36,7 @@ pub(super) fn parse(order: Order<'_>, index: usize) -> Result<(Operation<'_>, us
         name if is(name, "max") => Operator::Max(comparable(slot, text)?),
         name if is(name, "append") => Operator::Append(text),
         name if is(name, "unset") => Operator::Unset,
+        name if is(name, "null") => Operator::Assign(ValueRef::Null),
         name if is(name, "splice") => Operator::Splice {
             at: integer(text).ok_or(NOT_AN_INTEGER)?,
             cut: unsigned(line.word(index + 3)).ok_or(NOT_AN_INTEGER)?,
@@ -43,7 +44,7 @@ pub(super) fn parse(order: Order<'_>, index: usize) -> Result<(Operation<'_>, us
         },
         other => {
             let sentence =
-                format!("there is no operation {}: use = + - & | ^ min max append splice unset", quote(other));
+                format!("there is no operation {}: use = + - & | ^ min max append splice unset null", quote(other));
             return Err(Failure::bad_request(sentence));
         }
     };
@@ -53,7 +54,9 @@ pub(super) fn parse(order: Order<'_>, index: usize) -> Result<(Operation<'_>, us
 /// A number for arithmetic. Fields of text take either kind; the state machine reads the text that they hold.
 fn number<'a>(slot: Slot<'a>, text: &'a [u8]) -> Result<ValueRef<'a>, Failure> {
     match slot.field.map(|field| field.kind) {
-        Some(FieldType::Int64 | FieldType::Uint64 | FieldType::Float64) => slot.parse(text),
+        Some(FieldType::Int64 | FieldType::Uint64 | FieldType::Float64 | FieldType::Bool) => slot.parse(text),
+        Some(FieldType::Decimal { .. } | FieldType::Timestamp { .. } | FieldType::Date) => slot.parse(text),
+        Some(FieldType::Time { .. } | FieldType::Uuid | FieldType::Json) => slot.parse(text),
         None | Some(FieldType::String | FieldType::Blob) => {
             let whole = integer(text).map(ValueRef::Int);
             whole.or_else(|| float(text).filter(|number| number.is_finite()).map(ValueRef::Float)).ok_or(NOT_AN_INTEGER)

@@ -101,7 +101,7 @@ fn same(table: &Table, left: FieldsView<'_>, right: FieldsView<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use shardine_model::{Backing, Field, FieldId, FieldType, FieldValue, TableId, Value, ValueRef};
+    use shardine_model::{Backing, Field, FieldId, FieldValue, TableId, Value, ValueRef};
 
     use super::*;
 
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn what_two_sides_mean() {
         let default = Value::Blob(Vec::new());
-        let field = Field { id: FieldId(1), name: "value".into(), kind: FieldType::Blob, default };
+        let field = Field::of(FieldId(1), "value", default);
         let table = Table {
             id: TableId(2),
             name: "users".into(),
