@@ -16,7 +16,7 @@ const TOLD_MAX: usize = 64;
 impl Group {
     /// Tells another replica what this one has found.
     pub fn tell_sum(&mut self, to: ReplicaId, index: u64, sum: u128) {
-        self.outbox.push(Message(Body::Sum { from: self.id(), to, index, sum }));
+        self.outbox.push(Message(Body::Sum { from: self.id(), to, index, sum: sum.to_le_bytes() }));
     }
 
     /// What others have told since it was last asked.

@@ -94,7 +94,7 @@ impl Message {
             Body::Inquiry { conf_index, .. } | Body::Excluded { conf_index, .. } => put_varint(out, *conf_index),
             Body::Sum { index, sum, .. } => {
                 put_varint(out, *index);
-                out.extend_from_slice(&sum.to_le_bytes());
+                out.extend_from_slice(sum);
             }
         }
     }
@@ -113,7 +113,7 @@ impl Message {
             TAG_SUM => {
                 let index = number(&mut reader, "index of a mark")?;
                 let sum = reader.take(16, "sum")?.try_into().expect("take returned sixteen bytes");
-                Body::Sum { from, to, index, sum: u128::from_le_bytes(sum) }
+                Body::Sum { from, to, index, sum }
             }
             _ => {
                 let kind = Kind::of_tag(tag).ok_or(unknown("message", u64::from(tag)))?;

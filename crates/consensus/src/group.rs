@@ -237,7 +237,9 @@ impl Group {
                 self.turn_away(from, conf_index);
             }
             Body::Excluded { conf_index, .. } => self.hear_removed(conf_index),
-            Body::Sum { from, index, sum, .. } => self.hear_sum(Told { by: from, index, sum }),
+            Body::Sum { from, index, sum, .. } => {
+                self.hear_sum(Told { by: from, index, sum: u128::from_le_bytes(sum) })
+            }
         }
         self.settle_timeout();
     }

@@ -37,7 +37,8 @@ pub(crate) enum Body {
         from: ReplicaId,
         to: ReplicaId,
         index: u64,
-        sum: u128,
+        /// Lowest byte first. As a number it would make every message larger.
+        sum: [u8; 16],
     },
 }
 

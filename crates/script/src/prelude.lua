@@ -240,7 +240,11 @@ local function handler(failure)
     failure.line = native.line() or failure.line
     return failure
 end
+-- One value alone: Lua's `xpcall` has no room to put its own before very many.
 local function execute(act)
-    return xpcall(act, handler)
+    return xpcall(function()
+        local value = act()
+        return value
+    end, handler)
 end
 return world, execute

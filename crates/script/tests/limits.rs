@@ -27,7 +27,6 @@ fn nothing_goes_on_for_ever() {
         "local co = coroutine.wrap(function() while true do end end) while true do pcall(co) end",
         "while true do local co = coroutine.create(function() while true do end end) coroutine.resume(co) end",
         "local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end}) while true do pcall(function() return t[1] end) end",
-        "return string.rep('', 1e15)",
         "return string.find(string.rep('a', 200), string.rep('a*', 20) .. 'b')",
         "return string.find(string.rep('a', 30000), '.-.-.-.-.-b')",
         "return (string.gsub(string.rep('a', 10000), 'a*a*a*b', ''))",
@@ -117,7 +116,7 @@ fn one_script_changes_nothing_of_the_world_of_the_next() {
 
     let text = "return {('ab'):rep(2), type(redis.call), #KEYS, #ARGV, math.random(1000), redis.call('get', 'x'), cjson.encode({1})}";
 
-    let expected = b"*7\r\n$4\r\nabab\r\n$8\r\nfunction\r\n:0\r\n:0\r\n:841\r\n$-1\r\n$3\r\n[1]\r\n";
+    let expected = b"*7\r\n$4\r\nabab\r\n$8\r\nfunction\r\n:0\r\n:0\r\n:397\r\n$-1\r\n$3\r\n[1]\r\n";
     assert_eq!(String::from_utf8(stand.eval(text)).unwrap(), String::from_utf8_lossy(expected));
     assert!(stand.eval("return x").starts_with(b"-ERR user_script:1: Script attempted to access nonexistent"));
 }

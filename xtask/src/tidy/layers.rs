@@ -41,7 +41,10 @@ const ROOMS: [(&str, &[&str]); 32] = [
     ("fake", &["model", "records", "router", "script"]),
     ("testkit", &[]),
     ("bench", &["client", "kit", "kit-examples", "model", "records", "store", "testkit"]),
-    ("fuzz-targets", &["model", "records", "meta", "consensus", "transport", "store", "resp", "router", "script", "fake"]),
+    (
+        "fuzz-targets",
+        &["model", "records", "meta", "consensus", "transport", "store", "resp", "router", "script", "fake"],
+    ),
     ("xtask", &["testkit"]),
 ];
 

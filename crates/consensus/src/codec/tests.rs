@@ -121,7 +121,7 @@ fn golden() -> Vec<(Message, Vec<u8>)> {
         (Message(Body::Inquiry { from, to, conf_index: 128 }), vec![1, 11, 7, 0xac, 2, 128, 1]),
         (Message(Body::Excluded { from, to, conf_index: 128 }), vec![1, 12, 7, 0xac, 2, 128, 1]),
         (
-            Message(Body::Sum { from, to, index: 128, sum: u128::from_le_bytes(*b"sixteen bytes, 1") }),
+            Message(Body::Sum { from, to, index: 128, sum: *b"sixteen bytes, 1" }),
             [&[1, 13, 7, 0xac, 2, 128, 1][..], b"sixteen bytes, 1"].concat(),
         ),
     ]

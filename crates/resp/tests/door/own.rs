@@ -47,11 +47,11 @@ fn clients_say_who_they_are() {
 fn libraries_find_what_they_ask_for() {
     let mut door = Door::open();
     door.script(&[
-        ("COMMAND COUNT", ":93|"),
+        ("COMMAND COUNT", ":107|"),
         ("COMMAND DOCS", "*0|"),
         ("COMMAND INFO get nope", "*2|*10|$3|get|:2|*1|+readonly|:1|:1|:1|*0|*0|*0|*0|*-1|"),
         ("COMMAND GETKEYS mset a 1 b 2", "*2|$1|a|$1|b|"),
-        ("COMMAND", "*93|*10|$4|hget|:3|…"),
+        ("COMMAND", "*107|*10|$4|hget|:3|…"),
         ("CONFIG GET save", "*2|$4|save|$0||"),
         ("CONFIG GET append*", "*4|$11|appendfsync|$6|always|$10|appendonly|$3|yes|"),
         ("CONFIG GET nope", "*0|"),
