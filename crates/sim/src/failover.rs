@@ -60,6 +60,10 @@ impl<T: Tenant> World<T> {
         }
         self.give_up_links_to(node, suspect);
         T::life_changed(self, node, suspect, true);
+        // One that lives is heard again, also where the news of its death came behind that of its return.
+        if self.ground.has_links && self.nodes[of].is_up() {
+            self.later(SECOND, Event::Arrive { node, input: Input::Trust { of } });
+        }
         self.look_again(node);
     }
 
