@@ -199,6 +199,7 @@ pub fn node_json(node: &v1::Node) -> Json {
         "silent_ms": (node.state() == v1::NodeState::Silent).then(|| value::unsigned(node.silent_ms)),
         "mode": mode_name(node.mode()),
         "weight": node.weight,
+        "starts": value::unsigned(node.incarnation),
         "removed": node.removed,
         "gateway": node.gateway,
         "replicas": value::unsigned(node.replicas),

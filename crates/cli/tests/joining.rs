@@ -70,6 +70,7 @@ fn doctor_sees_what_a_join_refuses() {
     assert!(said.contains("another process"), "{said}");
 
     // A copy of a directory, and one that is another node's.
+    let starts = starts_of(&cluster, "n3");
     cluster.kill9(2).unwrap();
     assert_finding(&doctor(&cluster, "n3", &cluster.dir().join("n3")), "membership", "ok", "expected back");
     copy(&cluster.dir().join("n3"), &dir.join("copy"));
@@ -84,10 +85,11 @@ fn doctor_sees_what_a_join_refuses() {
     assert!(said.contains("old or second copy"), "{said}");
 
     // Also while nobody else runs under the name: it is older than its last start.
+    wait_for("the map to hear of the last start", PATIENCE, || Ok((starts_of(&cluster, "n3") > starts).then_some(())))
+        .unwrap();
     cluster.kill9(2).unwrap();
-    let copied = dir.join("older");
-    wait_for("the map to hear of the last start", PATIENCE, || {
-        let findings = doctor(&cluster, "n3", &copied);
+    wait_for("the node to be missed", PATIENCE, || {
+        let findings = doctor(&cluster, "n3", &dir.join("older"));
         let found = findings.as_array().unwrap().iter().find(|finding| finding["check"] == "membership").cloned();
         Ok(found.filter(|found| found["grade"] == "failed" && found.to_string().contains("it is an old copy")))
     })
@@ -110,6 +112,13 @@ fn doctor_sees_what_a_join_refuses() {
     assert_finding(&doctor(&cluster, "n3", &removed), "membership", "failed", "was removed");
     let said = refusal(start(&cluster, "n3", &removed));
     assert!(said.contains("has been removed") || said.contains("was removed"), "{said}");
+}
+
+/// How many starts of a node the map knows of.
+fn starts_of(cluster: &Cluster, name: &str) -> u64 {
+    let output = cluster.command(0, &["node", "show", name, "--json"]).output().unwrap();
+    let node: Json = serde_json::from_slice(&output.stdout).unwrap();
+    node["starts"].as_u64().unwrap()
 }
 
 /// It is cut while it takes its place, as soon as its directory has a name.

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 /// A whole number; beyond 2^53 a string of digits, because many readers of JSON keep numbers as doubles.
 #[derive(Serialize, ToSchema)]
@@ -14,7 +16,20 @@ use utoipa::ToSchema;
 pub(crate) enum Number {
     Exact(i64),
     Text(String),
+    Null(Null),
 }
+
+/// The value that is none.
+#[derive(Serialize)]
+pub(crate) struct Null;
+
+impl PartialSchema for Null {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new().schema_type(SchemaType::Type(Type::Null)).build().into()
+    }
+}
+
+impl ToSchema for Null {}
 
 /// A number, a truth, NULL, or text, in which everything else is written. Blobs are base64, and so is everything in tables
 /// without a definition.
@@ -24,7 +39,6 @@ pub(crate) enum FieldValue {
     Number(f64),
     Truth(bool),
     Text(String),
-    Null(()),
 }
 
 /// Fields by name.
@@ -117,7 +131,6 @@ pub(crate) struct FieldView {
     name: String,
     #[serde(rename = "type")]
     kind: String,
-    #[schema(nullable = false)]
     default: Option<FieldValue>,
 }
 

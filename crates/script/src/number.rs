@@ -29,7 +29,7 @@ fn trimmed(text: &str) -> &str {
 
 /// As a cast in C makes it on the machines that Redis runs on: what does not fit is the lowest number.
 pub(crate) fn to_integer(number: f64) -> i64 {
-    let fits = number >= -9_223_372_036_854_775_808.0 && number < 9_223_372_036_854_775_808.0;
+    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
     if fits { number as i64 } else { i64::MIN }
 }
 

@@ -3,7 +3,8 @@ local native, globals = ...
 
 local error, getmetatable, loadstring, pcall, rawset, select, setmetatable, tostring, type, xpcall =
     error, getmetatable, loadstring, pcall, rawset, select, setmetatable, tostring, type, xpcall
-local resume, sort, insert, concat = coroutine.resume, table.sort, table.insert, table.concat
+local create, resume, yield, unpack = coroutine.create, coroutine.resume, coroutine.yield, unpack
+local sort, insert, concat = table.sort, table.insert, table.concat
 local READ_ONLY = "Attempt to modify a readonly table"
 
 -- Tables that every script shares are seen through an empty one, and cannot be written to.
@@ -47,11 +48,54 @@ for _, name in ipairs({ "assert", "error", "getmetatable", "ipairs", "next", "pa
     "tostring", "type", "unpack", "_VERSION" }) do
     globals[name] = _G[name]
 end
+-- Lua's own `pcall`, `xpcall` and `resume` put a boolean beside whatever came back, and do not ask whether the stack has room for it. So
+-- what comes back is one value for them, and several again here.
+local function keep(...)
+    return { n = select("#", ...), ... }
+end
+local function apply(...)
+    return keep((...)(select(2, ...)))
+end
+local function kept_or(settled, is_done, kept)
+    if is_done then
+        return true, unpack(kept, 1, kept.n)
+    end
+    return settled(false, kept)
+end
+
+-- What is not written in Lua, and gives few values: `pcall` calls it by itself, for its failures name the place that it was called from.
+local short = {}
+local function note(library)
+    for _, member in pairs(library) do
+        if type(member) == "function" then
+            short[member] = true
+        end
+    end
+end
+for _, libraries in ipairs({ _G, native }) do
+    note(libraries)
+    for _, library in pairs(libraries) do
+        if type(library) == "table" then
+            note(library)
+        end
+    end
+end
+for _, long in pairs({ unpack, string.byte, native.find, native.match, native.struct.unpack, native.cmsgpack.unpack }) do
+    short[long] = nil
+end
+
 globals.pcall = function(...)
-    return settle_text(pcall(...))
+    -- What cannot be called fails in Lua's own words.
+    if type((...)) ~= "function" or short[(...)] then
+        return settle_text(pcall(...))
+    end
+    return kept_or(settle_text, pcall(apply, ...))
 end
 globals.xpcall = function(act, handler)
-    return settle(xpcall(act, function(failure)
+    local function run()
+        return keep(act())
+    end
+    return kept_or(settle, xpcall(type(act) == "function" and run or act, function(failure)
         if native.is_final(failure) then
             return failure
         end
@@ -178,8 +222,28 @@ maths.random, maths.randomseed = native.random, native.random_seed
 globals.math = seal(maths)
 
 local coroutines = copy(coroutine)
+coroutines.create = function(act)
+    -- Refuses what is no function of Lua's.
+    create(act)
+    return create(function(...)
+        return keep(act(...))
+    end)
+end
+coroutines.yield = function(...)
+    return yield(keep(...))
+end
 coroutines.resume = function(...)
-    return settle(resume(...))
+    return kept_or(settle, resume(...))
+end
+coroutines.wrap = function(act)
+    local thread = coroutines.create(act)
+    return function(...)
+        local is_done, kept = resume(thread, ...)
+        if is_done then
+            return unpack(kept, 1, kept.n)
+        end
+        error(kept, 0)
+    end
 end
 globals.coroutine = seal(coroutines)
 

@@ -358,7 +358,7 @@ fn install_own(lua: &Lua, native: &Table, shared: &Rc<Shared>) -> mlua::Result<(
     let charged = Rc::clone(shared);
     native.raw_set("charge", lua.create_function(move |_, steps: f64| charged.charge(steps.max(0.0) as u64))?)?;
     let spoken = Rc::clone(shared);
-    own(lua, native, "setresp", move |args| match args.get(0) {
+    own(lua, native, "setresp", move |args| match args.front() {
         _ if args.len() != 1 => said("redis.setresp() requires one argument."),
         Some(Value::Integer(version @ (2 | 3))) => {
             spoken.protocol.set(if *version == 3 { Protocol::Resp3 } else { Protocol::Resp2 });
@@ -368,14 +368,14 @@ fn install_own(lua: &Lua, native: &Table, shared: &Rc<Shared>) -> mlua::Result<(
     })?;
     own(lua, native, "sha1hex", {
         let lua = lua.weak();
-        move |args| match args.get(0) {
+        move |args| match args.front() {
             Some(value) if args.len() == 1 => Ok(Value::String(lua.upgrade().create_string(reply::sum_of(value))?)),
             _ => said("wrong number of arguments"),
         }
     })?;
     let of_run = native.clone();
     own(lua, native, "redis_log", move |args| {
-        let level = match args.get(0) {
+        let level = match args.front() {
             _ if args.len() < 2 => return said("redis.log() requires two arguments or more."),
             Some(Value::Integer(level)) => *level as f64,
             Some(Value::Number(level)) => *level,
@@ -387,7 +387,7 @@ fn install_own(lua: &Lua, native: &Table, shared: &Rc<Shared>) -> mlua::Result<(
         of_run.raw_get::<Function>("log")?.call(args.clone())
     })?;
     let of_run = native.clone();
-    own(lua, native, "acl_check_cmd", move |args| match args.get(0) {
+    own(lua, native, "acl_check_cmd", move |args| match args.front() {
         None => said("Please specify at least one argument for this redis.acl_check_cmd() call"),
         Some(Value::String(name)) if of_run.raw_get::<Function>("is_command")?.call(name)? => Ok(Value::Boolean(true)),
         Some(_) => said("Invalid command passed to redis.acl_check_cmd()"),

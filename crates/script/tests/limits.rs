@@ -70,6 +70,22 @@ fn nothing_takes_all_of_the_stack() {
     }
 }
 
+#[test]
+fn as_many_values_come_back_as_were_given() {
+    for text in [
+        "return select('#', pcall(unpack, t))",
+        "return select('#', pcall(function() return unpack(t) end))",
+        "return select('#', xpcall(function() return unpack(t) end, tostring))",
+        "return select('#', coroutine.resume(coroutine.create(function() return unpack(t) end)))",
+        "return select('#', coroutine.resume(coroutine.create(function() coroutine.yield(unpack(t)) end)))",
+        "return select('#', 0, coroutine.wrap(function(...) return ... end)(unpack(t)))",
+    ] {
+        let text = format!("local t = {{}} for i = 1, 500 do t[i] = i end t[500] = false {text}");
+
+        assert_eq!(Stand::new().perform(script(&text, &["a"], &[])), b":501\r\n", "{text}");
+    }
+}
+
 /// records 141
 #[test]
 fn a_killed_script_ends() {
@@ -127,7 +143,7 @@ fn only_text_is_a_script() {
 
     assert!(stand.eval("\u{1b}Lua").starts_with(b"-ERR Error compiling script"));
     assert_eq!(stand.eval("return tostring(loadstring('\\27Lua'))"), b"$3\r\nnil\r\n");
-    assert_eq!(stand.eval("return tostring(load(function() return '\\27Lua' end))").len() > 3, true);
+    assert!(stand.eval("return tostring(load(function() return '\\27Lua' end))").len() > 3);
     assert_eq!(stand.eval("return type(string.dump)"), b"$3\r\nnil\r\n");
 }
 

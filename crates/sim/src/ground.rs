@@ -227,6 +227,12 @@ impl<F: Own> Ground<F> {
             (self.has_council, self.machines) = (true, self.machines.max(3) + chance.index(2));
             self.nemesis.kinds.extend(Fault::OF_MEMBERS.into_iter().filter(|_| chance.percent(60)));
         }
+        self.comparing(chance)
+    }
+
+    /// In half of the runs leaders have the replicas of their groups compared.
+    #[must_use]
+    pub fn comparing(mut self, chance: &mut Chance) -> Self {
         self.compare_every_ms = chance.pick(&[0, 0, 500, 3_000]);
         self
     }

@@ -1,3 +1,5 @@
+//! Values of SQL's types: their text, their bytes, and their order.
+
 use proptest::prelude::*;
 
 use super::*;

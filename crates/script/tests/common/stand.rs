@@ -1,5 +1,6 @@
 //! A shard without a log, on which programs are run and then applied, as a lane does it.
 #![allow(dead_code, reason = "each test uses what it needs of this")]
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

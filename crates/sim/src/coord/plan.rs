@@ -73,7 +73,8 @@ pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<
         disk: DiskPlan::draw(chance),
         nemesis: NemesisPlan::draw(chance),
     }
-    .about(theme, chance);
+    .about(theme, chance)
+    .comparing(&mut Chance::new(seed ^ 0x5_0113));
     let plan = Plan {
         mutant,
         clients: 3 + chance.index(5),
