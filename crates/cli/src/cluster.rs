@@ -39,6 +39,20 @@ enum ShardsAction {
         after_help = "Example:\n  shardine shard transfer-leader 2 --to n3\n  shardine shard transfer-leader meta"
     )]
     TransferLeader(TransferLeaderArgs),
+    /// Part a shard in two, under load; answers when all nodes know both halves
+    #[command(after_help = "Example:\n  shardine shard split 1\n  shardine shard split 1 --at users:lili")]
+    Split(SplitArgs),
+}
+
+#[derive(Args)]
+struct SplitArgs {
+    /// The shard's number as `shardine shards` shows it
+    shard: u32,
+    /// The first key of the new shard (table:key); where the data has its middle without it
+    #[arg(long, value_name = "KEY")]
+    at: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 #[derive(Args)]
@@ -100,6 +114,7 @@ pub async fn shards(args: ShardsArgs, output: Output) -> Result<(), Complaint> {
             connection.cluster.resume_shards(request).await.map_err(|status| Complaint::from_status(&status))?;
             args.server
         }
+        Some(ShardsAction::Split(args)) => return split(args, output).await,
         Some(ShardsAction::TransferLeader(args)) => return transfer_leader(args, output).await,
     };
     let mut connection = Connection::open(&server).await?;
@@ -121,6 +136,22 @@ async fn transfer_leader(args: TransferLeaderArgs, output: Output) -> Result<(),
     output.print(
         || format!("{} is led by {name}", args.shard.label()),
         || json!({ "group": args.shard.0, "leader": value::unsigned(leader), "leader_name": name }),
+    );
+    Ok(())
+}
+
+async fn split(args: SplitArgs, output: Output) -> Result<(), Complaint> {
+    let mut connection = Connection::open(&args.server).await?;
+    let at = match &args.at {
+        Some(key) => Some(address::row(&mut connection, key).await?.1),
+        None => None,
+    };
+    let request = v1::SplitShardRequest { shard: args.shard, at };
+    let reply = connection.cluster.split_shard(request).await.map_err(|status| Complaint::from_status(&status))?;
+    let (shard, child) = (args.shard, reply.into_inner().child);
+    output.print(
+        || format!("shard {shard} was split: the upper half is shard {child}"),
+        || json!({ "shard": shard, "child": child }),
     );
     Ok(())
 }

@@ -46,6 +46,7 @@ pub struct File {
     pub snapshot_log_bytes: Option<Size>,
     pub memory_max: Option<Size>,
     pub checksum_every: Option<u64>,
+    pub split_size: Option<Size>,
     pub flush_timeout: Option<u64>,
     pub coord_groups: Option<u32>,
     pub log_format: Option<LogFormat>,
@@ -111,7 +112,7 @@ impl AccessEntry {
     }
 }
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 19] = [
     "data",
     "redis",
     "grpc",
@@ -126,6 +127,7 @@ const KEYS: [&str; 18] = [
     "snapshot_log_bytes",
     "memory_max",
     "checksum_every",
+    "split_size",
     "flush_timeout",
     "coord_groups",
     "log_format",

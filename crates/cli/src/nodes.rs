@@ -111,6 +111,7 @@ impl NodeChild {
             ("--snapshot-log-bytes", options.snapshot_log_bytes),
             ("--memory-max", options.memory_max),
             ("--checksum-every", options.checksum_every.as_secs()),
+            ("--split-size", options.split.bytes),
             ("--flush-timeout", options.flush_timeout.as_secs()),
             ("--connections-max", options.connections_max as u64),
         ] {

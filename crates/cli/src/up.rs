@@ -9,7 +9,7 @@ use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use shardine_model::{ErrorCode, Slot};
-use shardine_server::{Addresses, Flushing, Node, StartError, Stopped, UpOptions};
+use shardine_server::{Addresses, Flushing, Node, SplitLimits, StartError, Stopped, UpOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::complaint::{Code, Complaint};
@@ -89,6 +89,9 @@ pub struct NodeArgs {
     /// How often replicas of a shard are compared, in seconds; 0 is never [default: 600]
     #[arg(long, value_name = "SECONDS")]
     checksum_every: Option<u64>,
+    /// Records in a shard of a cluster; above, it is split [default: 128MiB; 0 means never]
+    #[arg(long, value_name = "SIZE")]
+    split_size: Option<Size>,
     /// How long a clean stop waits for SQL to take what it lacks [default: 10]
     #[arg(long, value_name = "SECONDS")]
     flush_timeout: Option<u64>,
@@ -214,6 +217,10 @@ fn options(args: NodeArgs, file: File) -> Result<UpOptions, Complaint> {
             .unwrap_or(default.snapshot_log_bytes),
         memory_max: bytes(args.memory_max.or(file.memory_max)).unwrap_or(default.memory_max),
         checksum_every: args.checksum_every.or(file.checksum_every).map_or(default.checksum_every, Duration::from_secs),
+        split: SplitLimits {
+            bytes: bytes(args.split_size.or(file.split_size)).unwrap_or(default.split.bytes),
+            ..default.split
+        },
         flush_timeout: args.flush_timeout.or(file.flush_timeout).map_or(default.flush_timeout, flush_time),
         cluster: None,
     })

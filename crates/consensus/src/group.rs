@@ -173,6 +173,12 @@ impl Group {
         group
     }
 
+    /// Who has nothing of the log is given a snapshot from now on, and never the log from its beginning: what it began with was
+    /// another state than a new replica's.
+    pub fn begin_with_snapshots(&mut self) {
+        self.node.mut_store().forget_to(1);
+    }
+
     #[must_use]
     pub fn id(&self) -> ReplicaId {
         self.options.id

@@ -100,7 +100,7 @@ impl FakeShard {
 /// An operator may have anything of node `n2`, which takes every lead; there is no other.
 pub(crate) fn operate(order: &Operate) -> Response {
     match order {
-        Operate::Transfer { to: None, .. } => Response::Count(2),
+        Operate::Split { .. } | Operate::Transfer { to: None, .. } => Response::Count(2),
         Operate::Transfer { to: Some(node), .. } if node == "n2" => Response::Count(2),
         Operate::Mode { node, .. } | Operate::Weight { node, .. } | Operate::Remove { node } if node == "n2" => {
             Response::Done

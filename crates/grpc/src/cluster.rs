@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use shardine_model::ShardId;
+use shardine_model::{Position, ShardId};
 use shardine_proto::v1;
 use shardine_router::{
     CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, DifferenceKind, EngineStatus,
@@ -100,6 +100,15 @@ impl v1::cluster_server::Cluster for Cluster {
         let to = Some(to).filter(|to| !to.is_empty());
         let node = self.record_service.transfer_leader(ShardId(group), to, until).await.map_err(status_of)?;
         Ok(Response::new(v1::TransferLeaderReply { node: node.0 }))
+    }
+
+    async fn split_shard(&self, request: Request<v1::SplitShardRequest>) -> Answer<v1::SplitShardReply> {
+        let until = deadline(&request);
+        let v1::SplitShardRequest { shard, at } = request.into_inner();
+        let at = at.map(|row| convert::row(Some(row))).transpose();
+        let at = at.map_err(|refusal| status_of(Failure::from(refusal)))?.map(|row| Position::of_key(&row.key));
+        let child = self.record_service.split_shard(ShardId(shard), at, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::SplitShardReply { child: child.0 }))
     }
 
     async fn writeback_status(&self, request: Request<v1::WritebackStatusRequest>) -> Answer<v1::WritebackStatusReply> {

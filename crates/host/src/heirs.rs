@@ -121,6 +121,12 @@ impl<R: GroupReplica> Host<R> {
         self.suspicions.put(id, Claim { against: Against::Nobody { tries_left: tries }, due_ms });
     }
 
+    /// The same for one that has just asked.
+    pub(crate) fn stand_again(&mut self, id: SeatId, tries: u32) {
+        let due_ms = self.time().monotonic_ms + AGAIN_MS;
+        self.suspicions.put(id, Claim { against: Against::Nobody { tries_left: tries }, due_ms });
+    }
+
     /// A suspicion is over: who has not found another leader meanwhile waits for one as ever.
     pub fn trust(&mut self, node: NodeId) {
         self.suspicions.nodes.remove(&node);

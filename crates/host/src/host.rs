@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use shardine_model::log::LogOp;
+use shardine_model::log::{LogOp, LogWrite};
 use shardine_model::{ReplicaId, ShardId};
 use shardine_shard::{Message, REST_PACE, Role, SnapshotPart, Time};
 
+use crate::births::Births;
 use crate::handover::HandOver;
 use crate::heirs::Suspicions;
 use crate::log_queue::{Batch, LogQueue, Receipt};
@@ -51,6 +52,7 @@ pub struct Host<R: GroupReplica> {
     /// How often leaders look for replicas that have parted; 0 means never.
     compare_every_ms: u64,
     pub(crate) suspicions: Suspicions,
+    pub(crate) births: Births,
     pub(crate) handover: Option<HandOver>,
     /// Since when the batch is on its way to the disk that is.
     writing_since_ms: Option<u64>,
@@ -75,6 +77,7 @@ impl<R: GroupReplica> Default for Host<R> {
             cut_bytes: CUT_BYTES,
             compare_every_ms: 0,
             suspicions: Suspicions::default(),
+            births: Births::default(),
             handover: None,
             writing_since_ms: None,
         }
@@ -194,9 +197,14 @@ impl<R: GroupReplica> Host<R> {
         let replica = seat.replica.as_mut().ok()?;
         replica.set_time(time);
         let given = act(replica, &mut seat.actions);
+        let has_newborn = R::has_newborn(&seat.actions);
         if !seat.is_touched {
             seat.is_touched = true;
             self.touched.push(id);
+        }
+        // At once: the next message may be for what was born.
+        if has_newborn {
+            self.settle_newborn(id);
         }
         Some(given)
     }
@@ -230,7 +238,13 @@ impl<R: GroupReplica> Host<R> {
             }
         }
         self.advance_hand_over();
+        self.look_after_children();
         self.log.hurry();
+    }
+
+    /// Has the first write of what was born go before all others of it.
+    pub(crate) fn write_first(&mut self, id: SeatId, write: LogWrite) {
+        self.log.push_first(id, write);
     }
 
     fn is_due_for_tick(&self, id: SeatId) -> bool {
@@ -265,7 +279,8 @@ impl<R: GroupReplica> Host<R> {
     /// removed has forgotten its vote, and must not be taken for the one who comes after it.
     pub fn step(&mut self, shard: ShardId, message: Message) {
         let Some(id) = self.seats.of_shard(shard) else { return };
-        if self.is_blind && message.is_call_to_lead() {
+        let replaces_what_is_needed = message.is_snapshot() && self.is_pinned(shard);
+        if self.is_blind && message.is_call_to_lead() || replaces_what_is_needed {
             return;
         }
         if self.seats.get(id).is_some_and(|seat| seat.replica_id == message.to()) {
@@ -387,6 +402,11 @@ impl<R: GroupReplica> Host<R> {
         for (id, number) in receipt.writes {
             self.act(id, |replica, actions| replica.persisted(number, actions));
         }
+        // A snapshot that the log knows nothing of would be taken for what a lost log has left.
+        for id in receipt.born {
+            self.births.unwritten.remove(&id);
+            self.act(id, |replica, _| replica.snapshot_now());
+        }
     }
 
     /// Cuts a snapshot of a shard out of turn. Says whether the shard is here.
@@ -428,6 +448,7 @@ impl<R: GroupReplica> Host<R> {
     pub fn snapshot_saved(&mut self, id: SeatId, index: u64) {
         let Some(shard) = self.seats.get(id).map(|seat| seat.shard) else { return };
         self.act(id, |replica, _| replica.snapshot_saved(index));
+        self.release(shard);
         self.log.push_quietly(LogOp::Truncate { shard, below: index + 1 });
     }
 }

@@ -16,20 +16,24 @@ mod host;
 mod seat;
 mod log_queue;
 mod replica;
+mod births;
 mod heirs;
 mod handover;
 mod members;
+mod splitting;
 mod speakers;
 mod clock;
 
+pub use births::{Cradle, Parted};
 pub use clock::{BelievedClock, Doubt, WALL_STEP_MS_MAX, signed_difference};
 pub use handover::HandOverStatus;
 pub use host::{Host, Part};
 pub use log_queue::{Batch, Receipt};
 pub use members::Move;
-pub use replica::{GroupReplica, Work};
+pub use replica::{GroupReplica, SnapshotState, Work};
 pub use seat::{Seat, SeatId};
 pub use speakers::Speakers;
+pub use splitting::{ShardSize, SplitLimits, Splitting};
 
 #[cfg(test)]
 mod tests;

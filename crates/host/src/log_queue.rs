@@ -2,7 +2,7 @@
 //!
 //! One batch is under way at most. Whatever comes meanwhile goes into the next one: that is the group commit of a turn.
 
-use shardine_model::log::{Install, LogOp};
+use shardine_model::log::{Install, LogOp, LogWrite};
 use shardine_shard::Persist;
 
 use crate::seat::SeatId;
@@ -18,6 +18,8 @@ pub struct Batch {
 #[derive(Debug, Default)]
 pub struct Receipt {
     pub(crate) writes: Vec<(SeatId, u64)>,
+    /// Those whose first write it has.
+    pub(crate) born: Vec<SeatId>,
 }
 
 impl Batch {
@@ -61,6 +63,13 @@ impl LogQueue {
             None => LogOp::Write(write),
             Some((meta, data)) => LogOp::Install(Box::new(Install { meta, data, write })),
         });
+    }
+
+    /// The first write of what was just born.
+    pub fn push_first(&mut self, seat: SeatId, write: LogWrite) {
+        self.receipt.born.push(seat);
+        self.is_awaited = true;
+        self.ops.push(LogOp::Write(write));
     }
 
     pub fn ops(&self) -> &[LogOp] {

@@ -1,6 +1,7 @@
 //! Replicas of a host come and go with the map, and those of them that lead do what operations of the map ask of their groups.
 
 use shardine_model::{ClusterMap, NodeId, ReplicaId, ShardId};
+use shardine_shard::SplitProgress;
 use shardine_shard::meta::{Command, Map, Node, Work, work_of};
 
 use crate::host::Host;
@@ -29,7 +30,8 @@ impl<R: GroupReplica> Host<R> {
             let wanted = map.replica_on(shard, own);
             let seat = self.seat_of(shard);
             let held = seat.and_then(|seat| self.seat(seat)).map(|seat| seat.replica_id);
-            (wanted != held).then_some(Move { shard, leaves: seat, arrives: wanted })
+            let may_leave = seat.is_none() || !self.is_pinned(shard);
+            (wanted != held && may_leave).then_some(Move { shard, leaves: seat, arrives: wanted })
         };
         shards.into_iter().filter_map(changes).collect()
     }
@@ -65,6 +67,15 @@ impl<R: GroupReplica> Host<R> {
                 None
             }
             Work::Report(command) => Some(*command),
+            Work::Split(operation, split) => {
+                let progress = self.act(seat, |replica, actions| replica.advance_split(&split, actions))?;
+                let over = |is_done| Some(Command::SplitOver { operation, is_done });
+                match progress {
+                    SplitProgress::UnderWay => None,
+                    SplitProgress::Done => over(true),
+                    SplitProgress::Overtaken => over(false),
+                }
+            }
         }
     }
 }

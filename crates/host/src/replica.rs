@@ -1,9 +1,9 @@
 //! A replica as its host sees it, whichever state machine it holds.
 
-use shardine_model::{ReplicaId, ShardId};
+use shardine_model::{ReplicaId, ShardId, Split};
 use shardine_shard::{
-    ChangeRefused, Checks, Group, MembershipChange, Message, Persist, Replica, Role, SnapshotPart, Time,
-    TransferRefused, coord, meta,
+    ChangeRefused, Checks, Group, Infancy, MembershipChange, Message, Newborn, Persist, Replica, Role, SnapshotPart,
+    SplitProgress, Time, TransferRefused, coord, meta,
 };
 
 pub trait GroupReplica {
@@ -54,6 +54,32 @@ pub trait GroupReplica {
     fn snapshot_saved(&mut self, index: u64);
     fn snapshot_failed(&mut self);
 
+    /// Whether it has a split behind it of which its owner has not heard.
+    fn has_newborn(_actions: &Self::Actions) -> bool {
+        false
+    }
+    /// What was born of it in the last turn. Only shards of records are split.
+    fn take_newborn(_actions: &mut Self::Actions) -> Vec<Newborn> {
+        Vec::new()
+    }
+    /// Begins to live, with what the disk has of it.
+    fn bear(_newborn: Newborn, _found: Option<Infancy>) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
+    /// Goes on with a split that the map wants.
+    fn advance_split(&mut self, _split: &Split, _actions: &mut Self::Actions) -> SplitProgress {
+        SplitProgress::Overtaken
+    }
+    /// Whether there is a snapshot of it on disk, or one will be without anybody's asking.
+    fn has_snapshot(&self) -> SnapshotState {
+        SnapshotState::Saved
+    }
+    /// Nothing is cut of it while what was born of it needs the last snapshot and the log behind it.
+    fn pin(&mut self, _pinned: bool) {}
+
     /// It was removed, and is about to go: whoever waits for something is told.
     fn retire(&mut self, actions: &mut Self::Actions);
     /// Has it, where it leads, look for replicas that have parted from the others so often; 0 means never.
@@ -77,6 +103,14 @@ pub trait GroupReplica {
 
     /// What every replica asks of its host. The rest of the actions is the owner's business.
     fn work(actions: &mut Self::Actions) -> Work<'_>;
+}
+
+/// How far the disk is with a replica's snapshots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotState {
+    Saved,
+    OnItsWay,
+    Absent,
 }
 
 /// The part of the actions that has nothing to do with the state machine.
@@ -259,6 +293,35 @@ impl GroupReplica for Replica {
     }
 
     fn run_timers(&mut self, _actions: &mut Self::Actions) {}
+
+    #[inline]
+    fn has_newborn(actions: &Self::Actions) -> bool {
+        !actions.newborn.is_empty()
+    }
+
+    fn take_newborn(actions: &mut Self::Actions) -> Vec<Newborn> {
+        std::mem::take(&mut actions.newborn)
+    }
+
+    fn bear(newborn: Newborn, found: Option<Infancy>) -> Option<Self> {
+        Some(newborn.bear(found))
+    }
+
+    fn advance_split(&mut self, split: &Split, actions: &mut Self::Actions) -> SplitProgress {
+        Self::advance_split(self, split, actions)
+    }
+
+    fn has_snapshot(&self) -> SnapshotState {
+        match (self.saved(), self.is_saving()) {
+            (1.., _) => SnapshotState::Saved,
+            (0, true) => SnapshotState::OnItsWay,
+            (0, false) => SnapshotState::Absent,
+        }
+    }
+
+    fn pin(&mut self, pinned: bool) {
+        Self::pin(self, pinned);
+    }
 }
 
 impl GroupReplica for coord::Replica {

@@ -4,6 +4,7 @@ mod groups;
 mod keyspace;
 mod nodes;
 mod paths;
+mod splits;
 mod tables;
 
 use shardine_model::codec::DecodeError;
@@ -59,6 +60,8 @@ impl Meta {
             Command::FindPath { path } => self.find_path(&path),
             Command::Set { name, value } => self.set(name, value),
             Command::SetSql { sql } => self.set_sql(sql),
+            Command::Split { shard, epoch, at } => self.split(shard, epoch, at),
+            Command::SplitOver { operation, is_done } => self.split_over(operation, is_done),
             Command::Mark => Ok(Reply::Done),
         }
     }

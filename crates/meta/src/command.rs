@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
 use shardine_model::{
-    ClusterMap, ConfVersion, DoorAddresses, Field, FieldId, NodeId, NodeMode as Mode, ReplicaId, ShardId, Table,
-    ValueRef,
+    Bound, ClusterMap, ConfVersion, DoorAddresses, Epoch, Field, FieldId, NodeId, NodeMode as Mode, ReplicaId, ShardId,
+    Table, ValueRef,
 };
 
 use crate::codec::{
@@ -42,6 +42,8 @@ const TAG_MARK: u8 = 19;
 const TAG_PLACE_PATH: u8 = 20;
 const TAG_FORGET_PATH: u8 = 21;
 const TAG_FIND_PATH: u8 = 22;
+const TAG_SPLIT: u8 = 30;
+const TAG_SPLIT_OVER: u8 = 31;
 /// A field of a type, or that may be NULL, which tag 13 cannot say.
 const TAG_ADD_TYPED_FIELD: u8 = 40;
 
@@ -159,6 +161,17 @@ pub enum Command {
     },
     SetSql {
         sql: String,
+    },
+    /// A shard of records is to be parted. Refused if it has changed since somebody decided that.
+    Split {
+        shard: ShardId,
+        epoch: Epoch,
+        at: Bound,
+    },
+    /// A shard's leader reports that it was parted, or that it cannot be any more because its members have changed since.
+    SplitOver {
+        operation: OperationId,
+        is_done: bool,
     },
     /// Changes nothing. Proves that whoever proposed it still leads, and has everything that was there before.
     Mark,
@@ -302,6 +315,17 @@ impl Command {
                 value.iter().for_each(|value| put_text(out, value));
             }
             Self::SetSql { sql } => put_texts(out, TAG_SET_SQL, &[sql]),
+            Self::Split { shard, epoch, at } => {
+                out.push(TAG_SPLIT);
+                put_varint(out, u64::from(shard.0));
+                epoch.encode(out);
+                at.encode(out);
+            }
+            Self::SplitOver { operation, is_done } => {
+                out.push(TAG_SPLIT_OVER);
+                put_varint(out, operation.0);
+                out.push(u8::from(*is_done));
+            }
             Self::Mark => out.push(TAG_MARK),
         }
     }
@@ -372,6 +396,12 @@ impl Command {
                 Self::Set { name, value: is_set.then(|| text(reader, "value of a setting")).transpose()? }
             }
             TAG_SET_SQL => Self::SetSql { sql: text(reader, "address of a database")? },
+            TAG_SPLIT => {
+                Self::Split { shard: shard(reader)?, epoch: Epoch::decode(reader)?, at: Bound::decode(reader)? }
+            }
+            TAG_SPLIT_OVER => {
+                Self::SplitOver { operation: operation(reader)?, is_done: flag(reader, "whether it is done")? }
+            }
             TAG_MARK => Self::Mark,
             other => return Err(unknown("command", u64::from(other))),
         })

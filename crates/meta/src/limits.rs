@@ -22,6 +22,9 @@ pub const SETTINGS_MAX: usize = 1_000;
 pub const SETTING_NAME_BYTES_MAX: usize = 255;
 pub const SETTING_VALUE_BYTES_MAX: usize = 4 << 10;
 
+/// Shards of records. Each is a Raft group with timers of its own, and stands in every node's map.
+pub const SHARDS_MAX: usize = 10_000;
+
 /// Bytes of an SQL address, with a password and options.
 pub const SQL_BYTES_MAX: usize = 4 << 10;
 

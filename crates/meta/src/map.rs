@@ -96,9 +96,7 @@ impl Map {
         let group = self.groups.get(&shard)?;
         let members = group.voters.iter().chain(&group.learners);
         let placed = members.filter(|placement| placement.replica == replica).map(|placement| placement.node).next();
-        let planned = || match self.operation_on(shard)?.1 {
-            Operation::Replace(replace) => replace.node_of(replica),
-        };
+        let planned = || self.operation_on(shard)?.1.replace()?.node_of(replica);
         placed.or_else(planned)
     }
 
@@ -120,7 +118,7 @@ impl Map {
     /// The highest number of those that are in the group or about to be.
     fn last_shown(&self, shard: ShardId) -> Option<ReplicaId> {
         let present = self.groups.get(&shard).into_iter().flat_map(Descriptor::members);
-        let planned = self.operation_on(shard).map(|(_, Operation::Replace(replace))| &replace.new[..]);
+        let planned = self.operation_on(shard).and_then(|(_, operation)| Some(&operation.replace()?.new[..]));
         present.chain(planned.unwrap_or_default()).map(|placement| placement.replica).max()
     }
 
@@ -149,7 +147,7 @@ impl Map {
 
     fn with_planned(&self, group: &Descriptor) -> Descriptor {
         let mut group = group.clone();
-        if let Some((_, Operation::Replace(replace))) = self.operation_on(group.shard) {
+        if let Some(replace) = self.operation_on(group.shard).and_then(|(_, operation)| operation.replace()) {
             let is_there = |replica| group.voters.iter().chain(&group.learners).any(|one| one.replica == replica);
             let planned: Vec<_> = replace.new.iter().filter(|new| !is_there(new.replica)).copied().collect();
             group.learners.extend(planned);
@@ -220,8 +218,8 @@ impl Map {
             Change::Setting(name, None) => drop(self.settings.remove(name)),
             Change::Keyspace(keyspace) => self.keyspace = keyspace.clone(),
             Change::Operation(id, operation) => {
-                let Operation::Replace(replace) = operation;
-                self.note_given(replace.shard, replace.new.iter().map(|new| new.replica));
+                let (shard, given) = operation.given();
+                self.note_given(shard, given.into_iter());
                 self.operations.insert(*id, operation.clone());
             }
             Change::OperationOver(id) => drop(self.operations.remove(id)),

@@ -5,8 +5,8 @@ mod replace;
 
 use std::fmt;
 
-use shardine_model::ShardId;
 use shardine_model::codec::{DecodeError, Reader, put_varint};
+use shardine_model::{ReplicaId, ShardId, Split};
 
 pub use replace::{Replace, Stage, Todo};
 
@@ -22,13 +22,17 @@ impl fmt::Display for OperationId {
     }
 }
 
-/// The kinds of operations. The numbers are frozen; those of splits, merges and drains come when they do.
+/// The kinds of operations. The numbers are frozen; those of merges and drains come when they do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     Replace(Replace),
+    /// The shard is parted. Its leader proposes that, and reports what came of it ([`crate::Command::SplitOver`]); there is no way
+    /// back, for nobody else can know whether it has happened.
+    Split(ShardId, Split),
 }
 
 const TAG_REPLACE: u8 = 1;
+const TAG_SPLIT: u8 = 2;
 
 impl Operation {
     /// The group that it is about; it has no other operation.
@@ -36,6 +40,24 @@ impl Operation {
     pub fn shard(&self) -> ShardId {
         match self {
             Self::Replace(replace) => replace.shard,
+            Self::Split(shard, _) => *shard,
+        }
+    }
+
+    /// As a change of members, if it is one.
+    #[must_use]
+    pub fn replace(&self) -> Option<&Replace> {
+        match self {
+            Self::Replace(replace) => Some(replace),
+            Self::Split(..) => None,
+        }
+    }
+
+    /// The numbers that were given for it, and of which group they are.
+    pub(crate) fn given(&self) -> (ShardId, Vec<ReplicaId>) {
+        match self {
+            Self::Replace(replace) => (replace.shard, replace.new.iter().map(|new| new.replica).collect()),
+            Self::Split(_, split) => (split.child, split.members.iter().map(|member| member.child).collect()),
         }
     }
 
@@ -46,6 +68,11 @@ impl Operation {
                 out.push(TAG_REPLACE);
                 replace.encode(out);
             }
+            Self::Split(shard, split) => {
+                out.push(TAG_SPLIT);
+                put_varint(out, u64::from(shard.0));
+                split.encode(out);
+            }
         }
     }
 
@@ -53,6 +80,10 @@ impl Operation {
         let id = OperationId(reader.varint("operation")?);
         match reader.u8("kind of operation")? {
             TAG_REPLACE => Ok((id, Self::Replace(Replace::decode(reader)?))),
+            TAG_SPLIT => {
+                let shard = ShardId(reader.varint_u32("shard")?);
+                Ok((id, Self::Split(shard, Split::decode(reader)?)))
+            }
             other => Err(unknown("kind of operation", u64::from(other))),
         }
     }

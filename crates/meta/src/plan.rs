@@ -59,9 +59,7 @@ impl<'a> Planner<'a> {
     fn new(map: &'a Map, sight: &'a Sight) -> Self {
         let mut load: BTreeMap<NodeId, usize> = BTreeMap::new();
         let members = map.groups.values().flat_map(|group| group.voters.iter().chain(&group.learners));
-        let planned = map.operations.values().flat_map(|operation| match operation {
-            Operation::Replace(replace) => &replace.new,
-        });
+        let planned = map.operations.values().filter_map(Operation::replace).flat_map(|replace| &replace.new);
         members.chain(planned).for_each(|placement| *load.entry(placement.node).or_default() += 1);
         let count = |is_meant: fn(&&Node) -> bool| map.nodes.values().filter(is_meant).count();
         Self { map, sight, size: count(|node| node.holds_data()), keeping: count(|node| node.keeps_data()), load }
@@ -69,7 +67,7 @@ impl<'a> Planner<'a> {
 
     /// Whether an operation waits for somebody who will not come any more, or should not.
     fn is_hopeless(&self, operation: &Operation) -> bool {
-        let Operation::Replace(replace) = operation;
+        let Some(replace) = operation.replace() else { return false };
         replace.is_open() && replace.new.iter().any(|placement| !self.keeps_data(placement.node))
     }
 

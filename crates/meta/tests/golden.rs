@@ -7,8 +7,9 @@ use shardine_meta::{
     Replaced, Stage,
 };
 use shardine_model::{
-    Bounds, CatalogueVersion, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, Field, FieldId, Generation,
-    NodeEntry, NodeId, Placement, RangeVersion, ReplicaId, ShardId, ShardState, Table, Value,
+    Bound, Bounds, CatalogueVersion, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, Field, FieldId,
+    Generation, NodeEntry, NodeId, Placement, Position, RangeVersion, ReplicaId, ShardId, ShardState, Split,
+    SplitMember, Table, Value,
 };
 
 fn addresses() -> DoorAddresses {
@@ -66,6 +67,15 @@ fn replace() -> Replace {
     }
 }
 
+fn epoch() -> Epoch {
+    Epoch { generation: Generation(1), range: RangeVersion(300), conf: ConfVersion(3) }
+}
+
+fn split() -> Split {
+    let members = vec![SplitMember { node: NodeId(4), parent: ReplicaId(300), child: ReplicaId(1) }];
+    Split { child: ShardId(9), at: Bound::at(Position(1 << 63)), epoch: epoch(), members }
+}
+
 fn commands() -> Vec<(Command, Vec<u8>)> {
     let (shard, node, replica, operation) = (ShardId(7), NodeId(300), ReplicaId(4), OperationId(5));
     let text = str::to_owned;
@@ -112,6 +122,11 @@ fn commands() -> Vec<(Command, Vec<u8>)> {
         (Command::Set { name: text("x"), value: Some(text("y")) }, b"\x11\x01x\x01\x01y".to_vec()),
         (Command::Set { name: text("x"), value: None }, b"\x11\x01x\0".to_vec()),
         (Command::SetSql { sql: text("none") }, b"\x12\x04none".to_vec()),
+        (
+            Command::Split { shard, epoch: epoch(), at: Bound::at(Position(1 << 63)) },
+            vec![30, 7, 1, 0xac, 2, 3, 8, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        ),
+        (Command::SplitOver { operation, is_done: true }, vec![31, 5, 1]),
         (Command::Mark, vec![19]),
         (
             Command::PlacePath { path: text("/a"), instead_of: 300, group: Some(shard) },
@@ -176,6 +191,7 @@ fn changes() -> Vec<(Change, Vec<u8>)> {
         b"\x04west\x01\x04disk\x04fast\xac\x02\x03\x02\x01\x05\x02\x01\0\0\0\0\0\0",
     ];
     let replace_bytes = [8, 5, 1, 7, 2, 1, 4, 0xac, 2, 1, 0xac, 2, 2, 1, 1, 4, 0xac, 2, 1, 2, 2];
+    let split_bytes = [8, 5, 2, 7, 9, 8, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xac, 2, 3, 1, 4, 0xac, 2, 1];
     let (version, named_in) = (CatalogueVersion(300), CatalogueVersion(4));
     vec![
         (Change::Node(node), node_bytes.concat()),
@@ -186,6 +202,7 @@ fn changes() -> Vec<(Change, Vec<u8>)> {
         (Change::Setting(text("x"), None), b"\x06\x01x\0".to_vec()),
         (Change::Keyspace(Keyspace { sql: text("none"), scheme: Generation(300) }), b"\x07\x04none\xac\x02".to_vec()),
         (Change::Operation(OperationId(5), Operation::Replace(replace())), replace_bytes.to_vec()),
+        (Change::Operation(OperationId(5), Operation::Split(ShardId(7), split())), split_bytes.to_vec()),
         (Change::OperationOver(OperationId(300)), vec![9, 0xac, 2]),
         (Change::Given(ShardId(300), ReplicaId(7)), vec![10, 0xac, 2, 7]),
         (

@@ -96,6 +96,13 @@ impl Bounds {
         Interval { lo: self.lo.position, hi: self.hi.as_ref().and_then(end) }
     }
 
+    /// Whether there is a place in both.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let begins_before_end = |one: &Self, other: &Self| other.hi.as_ref().is_none_or(|hi| one.lo < *hi);
+        begins_before_end(self, other) && begins_before_end(other, self)
+    }
+
     /// Whether a bound parts the interval into two that are not empty.
     #[must_use]
     pub fn is_parted_by(&self, at: &Bound) -> bool {

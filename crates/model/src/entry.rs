@@ -8,13 +8,14 @@ use crate::command::{put_row_key, read_row_key};
 use crate::epoch::{CatalogueVersion, RequestEpoch};
 use crate::ids::{ReplicaId, TableId, Timestamp};
 use crate::key::RowKey;
+use crate::split::Split;
 use crate::table::Table;
 use crate::version::Version;
 
 /// 1 was a form before positions had slots, 2 one before entries were stamped when proposed; nobody has data of them.
 pub const ENTRY_FORMAT: u8 = 3;
 
-// Frozen kinds. 10 to 39 are kept for splits, fences and resharding.
+// Frozen kinds. 11 to 39 are kept for merges, fences and resharding.
 pub const KIND_COMMANDS: u8 = 1;
 const KIND_LOAD: u8 = 2;
 const KIND_KICK: u8 = 3;
@@ -24,6 +25,7 @@ const KIND_SCHEMA: u8 = 6;
 const KIND_PURGE: u8 = 7;
 const KIND_EXPIRE: u8 = 8;
 const KIND_CLEAR: u8 = 9;
+const KIND_SPLIT: u8 = 10;
 const KIND_SUSPEND: u8 = 40;
 const KIND_RESUME: u8 = 41;
 const KIND_REFUSED: u8 = 42;
@@ -87,6 +89,8 @@ pub enum Entry<'a> {
         table: TableId,
         floor: u64,
     },
+    /// The shard is parted in two, unless its bounds or members have changed since that was decided (sharding B-23).
+    Split(Box<Split>),
 }
 
 /// A row as it stood in SQL: version 0 means there was none, below 0 a tombstone.
@@ -157,6 +161,17 @@ pub fn stamp_of(entry: &[u8]) -> Option<Timestamp> {
     }
 }
 
+/// The split that an entry is, if it is one: a look at its first bytes is enough for all others.
+pub fn split_of(entry: &[u8]) -> Result<Option<Split>, DecodeError> {
+    if entry.get(..2) != Some(&[ENTRY_FORMAT, KIND_SPLIT]) {
+        return Ok(None);
+    }
+    match Entry::decode(entry)? {
+        Entry::Split(split) => Ok(Some(*split)),
+        _ => unreachable!("its kind was looked at"),
+    }
+}
+
 impl<'a> Entry<'a> {
     /// A definition, while nobody counts versions of the catalogue.
     #[must_use]
@@ -212,6 +227,10 @@ impl<'a> Entry<'a> {
             Self::Clear { table } => {
                 open(KIND_CLEAR);
                 put_varint(out, u64::from(table.0));
+            }
+            Self::Split(split) => {
+                open(KIND_SPLIT);
+                split.encode(out);
             }
             Self::Suspend => open(KIND_SUSPEND),
             Self::Resume => open(KIND_RESUME),
@@ -312,6 +331,7 @@ impl<'a> Entry<'a> {
             }
             KIND_CLEAR => Self::Clear { table: read_table_id(reader)? },
             KIND_FLOOR => Self::Floor { table: read_table_id(reader)?, floor: reader.varint("floor")? },
+            KIND_SPLIT => Self::Split(Box::new(Split::decode(reader)?)),
             KIND_SUSPEND => Self::Suspend,
             KIND_RESUME => Self::Resume,
             KIND_REFUSED => {

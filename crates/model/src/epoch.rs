@@ -79,6 +79,12 @@ impl RequestEpoch {
     pub const FIRST: Self =
         Self { generation: Generation::FIRST, range: RangeVersion::FIRST, catalogue: CatalogueVersion::FIRST };
 
+    /// What it must agree on with the shard that executes it, besides the definitions.
+    #[must_use]
+    pub fn owner(self) -> (Generation, RangeVersion) {
+        (self.generation, self.range)
+    }
+
     pub fn encode(self, out: &mut Vec<u8>) {
         for number in [self.generation.0, self.range.0, self.catalogue.0] {
             put_varint(out, number);

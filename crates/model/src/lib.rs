@@ -9,6 +9,7 @@ pub mod slot;
 pub mod bound;
 pub mod epoch;
 pub mod descriptor;
+pub mod split;
 pub mod cluster_map;
 pub mod address;
 
@@ -50,6 +51,7 @@ pub use key::{Position, RowKey, RowKeyBuf};
 pub use reply::{Answer, Outcome, Reply};
 pub use row::{FieldRef, FieldValue, FieldsView, RowImage, RowView};
 pub use slot::Slot;
+pub use split::{Split, SplitMember};
 pub use sql_value::{Decimal, SqlValue};
 pub use table::{Catalogue, Field, Table};
 pub use value::{FieldType, Value, ValueRef};

@@ -10,9 +10,10 @@ use shardine_model::entry::{Entry, LoadedRow, RaisedRow, RefusedRow, SettledRow}
 use shardine_model::reply::{Answer, Outcome, Reply};
 use shardine_model::table::SortPart;
 use shardine_model::{
-    Backing, CatalogueVersion, ClientId, Conflict, ErrorCode, Field, FieldId, FieldRef, FieldType, FieldValue,
-    Generation, Mapping, RangeVersion, ReplicaId, RequestEpoch, RowImage, RowKey, SqlOptions, Table, TableId,
-    Timestamp, Value, ValueRef, Version, WriteMode, sort,
+    Backing, Bound, CatalogueVersion, ClientId, ConfVersion, Conflict, Epoch, ErrorCode, Field, FieldId, FieldRef,
+    FieldType, FieldValue, Generation, Mapping, NodeId, Position, RangeVersion, ReplicaId, RequestEpoch, RowImage,
+    RowKey, ShardId, Split, SplitMember, SqlOptions, Table, TableId, Timestamp, Value, ValueRef, Version, WriteMode,
+    sort,
 };
 
 const LILI: RowKey<'static> = RowKey { table: TableId(2), key: b"lili", sort: b"" };
@@ -211,6 +212,13 @@ fn golden_bytes_of_each_kind_of_entry() {
         "032c0101ac0201700880000000000000070812",
     );
     assert_entry(Entry::Floor { table: TableId(300), floor: 300 }, "032dac02ac02");
+    let split = Split {
+        child: ShardId(300),
+        at: Bound::at(Position(1 << 63)),
+        epoch: Epoch { generation: Generation(1), range: RangeVersion(2), conf: ConfVersion(3) },
+        members: vec![SplitMember { node: NodeId(4), parent: ReplicaId(5), child: ReplicaId(1) }],
+    };
+    assert_entry(Entry::Split(Box::new(split)), "030aac020880000000000000000000000102030104 0501");
 }
 
 fn users() -> Table {

@@ -71,6 +71,8 @@ fn published_kinds_are_those_of_the_code() {
     let none = shardine_model::Version::NEVER;
     let settled =
         shardine_model::entry::SettledRow { row, expected: none, version: none, sql_version: none, fields: &[] };
+    let (child, epoch) = (shardine_model::ShardId(2), shardine_model::Epoch::default());
+    let split = shardine_model::Split { child, at: shardine_model::Bound::default(), epoch, members: Vec::new() };
     let entries = [
         ("commands", Entry::Commands { proposed_at: Timestamp(0), epoch: RequestEpoch::FIRST, requests: &[] }),
         ("load", Entry::Load(Vec::new())),
@@ -81,6 +83,7 @@ fn published_kinds_are_those_of_the_code() {
         ("purge", Entry::Purge(Vec::new())),
         ("expire", Entry::Expire { at: Timestamp(0), rows: Vec::new() }),
         ("clear", Entry::Clear { table: TableId(1) }),
+        ("split", Entry::Split(Box::new(split))),
         ("suspend", Entry::Suspend),
         ("resume", Entry::Resume),
         ("refused", Entry::Refused { at: Timestamp(0), rows: Vec::new() }),

@@ -27,6 +27,12 @@ pub trait Sink {
     /// The next request of the entry met rows that are not in memory: it must be proposed again after they are loaded.
     fn not_resident(&mut self, request: &[u8], missing: Vec<RowKeyBuf>);
 
+    /// The next request of the entry was routed by bounds that the shard has no more: nothing was done, and it belongs elsewhere.
+    fn stray(&mut self, request: &[u8]) {
+        let _ = request;
+        self.answer(Answer::Failed(ErrorCode::StaleRoute));
+    }
+
     /// A row now differs from what SQL is known to hold.
     fn dirty(&mut self, row: RowKey<'_>);
 }
@@ -55,6 +61,8 @@ pub enum Fatal {
         "a kick names a record that is not in memory, so this replica has parted from its leader: restore it from a peer"
     )]
     KickedNotResident,
+    #[error("a split is an affair of the replica, and this is nobody's")]
+    NotOfRecords,
 }
 
 impl From<DecodeError> for Fatal {
@@ -110,6 +118,7 @@ impl Records {
                 self.clock = self.clock.max(proposed_at);
                 return match self.epoch_fits(epoch) {
                     EpochFit::Fits => self.apply_commands(requests, sink),
+                    EpochFit::Stale if epoch.owner() != self.epoch().owner() => pass_on_all(requests, sink),
                     EpochFit::Stale | EpochFit::Ahead => refuse_all(requests, sink),
                 };
             }
@@ -135,6 +144,8 @@ impl Records {
             Entry::Settle(settled) => self.apply_settle(&settled, sink),
             Entry::Floor { table, floor } => self.raise_floor(table, floor),
             Entry::Raise(rows) => rows.iter().for_each(|raised| self.apply_raise(raised, sink)),
+            // Who takes part in the group is not known here, and the other half has to go somewhere ([`Records::split_off`]).
+            Entry::Split(_) => return Err(Fatal::NotOfRecords),
         }
         Ok(())
     }
@@ -164,6 +175,7 @@ impl Records {
         match self.execute_once(&read.request, sink) {
             Ok(answer) => sink.answer(answer),
             Err(Unexecuted::NotResident(missing)) => sink.not_resident(read.span, missing),
+            Err(Unexecuted::Refused(ErrorCode::StaleRoute)) => sink.stray(read.span),
             Err(Unexecuted::Refused(code)) => sink.answer(Answer::Failed(code)),
         }
     }
@@ -277,7 +289,8 @@ impl Records {
 
     /// Whether a row is this shard's. Entries of a leader's own making may name rows that went to another shard between the
     /// proposal and now: there is nothing to be done about them here, on every replica alike (records 139).
-    pub(crate) fn owns(&self, row: RowKey<'_>) -> bool {
+    #[must_use]
+    pub fn owns(&self, row: RowKey<'_>) -> bool {
         self.bounds.contains(row.position(), row)
     }
 
@@ -406,6 +419,15 @@ impl Records {
         self.forget_tombstones(table);
         highest
     }
+}
+
+/// An entry whose requests were routed by an older map: none of them is executed.
+fn pass_on_all(requests: &[u8], sink: &mut impl Sink) -> Result<(), Fatal> {
+    let mut reader = Reader::new(requests);
+    while !reader.is_empty() {
+        sink.stray(Read::next(&mut reader)?.span);
+    }
+    Ok(())
 }
 
 /// An entry whose epoch does not hold: none of its requests is executed, and none is forgotten.

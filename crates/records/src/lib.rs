@@ -29,6 +29,7 @@ mod snapshot;
 mod slabs;
 mod split;
 mod rehearsal;
+mod middle;
 
 #[cfg(feature = "mutants")]
 mod mutant;

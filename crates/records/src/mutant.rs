@@ -82,6 +82,8 @@ pub enum Mutant {
     GivenBackLast,
     /// A change whose link broke is sent again. (Planted there too.)
     RetryInDoubt,
+    /// What is born of a split begins with nothing, whatever its disk has of its term, its vote and its log.
+    ForgottenInfancy,
 }
 
 impl Mutant {

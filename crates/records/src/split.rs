@@ -17,6 +17,12 @@ pub struct Split {
 }
 
 impl Records {
+    /// Whether a split that was decided earlier is still meant for the shard as it is. Its members are looked at elsewhere.
+    #[must_use]
+    pub fn is_split_by(&self, split: &shardine_model::Split) -> bool {
+        split.epoch.owner() == (self.generation, self.range_version) && self.bounds.is_parted_by(&split.at)
+    }
+
     /// Parts the shard at a bound inside it; this one keeps what stands before. Both halves go on with the clock, the
     /// definitions, the floors and the state of the whole, under the next range version. The right one's lease still names the
     /// holder of the whole's ([`Records::pass_lease`]).
@@ -54,8 +60,9 @@ impl Records {
         Split { right, rows_touched }
     }
 
-    /// Names who holds the lease from now on, if anybody does: a shard that was parted off has replicas of its own.
-    pub fn pass_lease(&mut self, holder: ReplicaId) {
-        self.lease = self.lease.map(|lease| Lease { holder, ..lease });
+    /// Names who holds the lease from now on, if anybody does: a shard that was parted off has replicas of its own. Given the holder
+    /// before, `successor` says who is in its place; if nobody is, the lease is waited out.
+    pub fn pass_lease(&mut self, successor: impl FnOnce(ReplicaId) -> Option<ReplicaId>) {
+        self.lease = self.lease.map(|lease| Lease { holder: successor(lease.holder).unwrap_or_default(), ..lease });
     }
 }

@@ -145,6 +145,11 @@ pub enum Operate {
         shard: ShardId,
         to: Option<String>,
     },
+    /// At this place, or where its data has its middle: `Response::Count` with the number of what is parted off.
+    Split {
+        shard: ShardId,
+        at: Option<Position>,
+    },
 }
 
 impl RowCall {

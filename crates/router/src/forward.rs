@@ -111,6 +111,8 @@ pub enum Refused {
     NoLeader,
     /// One before it in its generation was refused.
     OldGeneration,
+    /// The shard has other bounds than it was asked by. Where the routes know better by now it is asked again at once.
+    StaleRoute,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -278,7 +280,7 @@ impl<T> Forwards<T> {
     pub fn refused(&mut self, attempt: u64, why: Refused, now_ms: u64, routes: &mut Routes, out: &mut Vec<Action<T>>) {
         let Some(id) = self.attempts.remove(&attempt) else { return };
         let line = self.lines.get_mut(&id).expect("an attempt belongs to a line");
-        let (to, shard, _) = line.target.expect("what is under way has a target");
+        let (to, shard, epoch) = line.target.expect("what is under way has a target");
         line.take_back(attempt);
         line.is_draining = true;
         line.stuck_since_ms.get_or_insert(now_ms);
@@ -290,8 +292,13 @@ impl<T> Forwards<T> {
                     line.hint = Some(node);
                 }
                 routes.heed(shard, moved);
+                // It has been told that the shard is another one by now.
+                if routes.find(id.1).is_some_and(|place| place.epoch.owner() != epoch.owner()) {
+                    line.refused_by = None;
+                }
             }
-            Refused::NoLeader => line.refused_by = Some((to, now_ms + self.options.retry_ms)),
+            Refused::StaleRoute if routes.find(id.1).is_some_and(|place| place.epoch.owner() != epoch.owner()) => {}
+            Refused::NoLeader | Refused::StaleRoute => line.refused_by = Some((to, now_ms + self.options.retry_ms)),
             Refused::OldGeneration => {}
         }
         self.go_on(id, now_ms, routes, out);

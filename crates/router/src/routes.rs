@@ -94,6 +94,12 @@ impl Routes {
         &self.places
     }
 
+    /// The newest that is known of a group.
+    #[must_use]
+    pub fn group(&self, shard: ShardId) -> Option<&Descriptor> {
+        self.groups.get(&shard)
+    }
+
     /// The shard of a position; the first one, where a bound parts its rows. `None` in a gap.
     #[inline]
     #[must_use]
@@ -195,7 +201,9 @@ impl Routes {
         Moved { leader, term: lead.map_or(0, |lead| lead.term), descriptors }
     }
 
-    fn node_of(&self, shard: ShardId, replica: ReplicaId) -> Option<NodeId> {
+    /// Where a replica lives, as far as descriptors say.
+    #[must_use]
+    pub fn node_of(&self, shard: ShardId, replica: ReplicaId) -> Option<NodeId> {
         let placement = self.members(shard).find(|placement| placement.replica == replica)?;
         Some(placement.node)
     }
@@ -243,7 +251,7 @@ impl Routes {
             known.shard == descriptor.shard
                 || known.shard.kind() == GroupKind::Records
                     && descriptor.shard.kind() == GroupKind::Records
-                    && overlap(&known.bounds, &descriptor.bounds)
+                    && known.bounds.overlaps(&descriptor.bounds)
         };
         if self.groups.values().any(|known| is_rival(known) && known.epoch >= descriptor.epoch) {
             return false;
@@ -343,11 +351,6 @@ impl ShardWay {
 fn reaches(bounds: &Bounds, position: Position) -> bool {
     let ends_before = |hi: &Bound| hi.position < position || hi.position == position && hi.is_between_positions();
     bounds.lo.position <= position && !bounds.hi.as_ref().is_some_and(ends_before)
-}
-
-fn overlap(one: &Bounds, other: &Bounds) -> bool {
-    let begins_before_end = |lo: &Bounds, hi: &Bounds| hi.hi.as_ref().is_none_or(|end| lo.lo < *end);
-    begins_before_end(one, other) && begins_before_end(other, one)
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! Which shard holds a position, and which lane holds the shard.
 
 use shardine_model::key::Interval;
-use shardine_model::{Position, ShardId};
+use shardine_model::{Position, RangeVersion, ShardId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardPlace {
     pub shard: ShardId,
     pub interval: Interval,
+    /// Grows when the interval changes.
+    pub range: RangeVersion,
     pub lane: usize,
 }
 
@@ -17,13 +19,21 @@ pub struct ShardMap {
 }
 
 impl ShardMap {
+    /// # Panics
+    ///
+    /// If they leave a gap, or overlap.
     #[must_use]
     pub fn new(places: Vec<ShardPlace>) -> Self {
-        assert_eq!(places.first().map(|place| place.interval.lo), Some(Position(0)), "a map begins at the beginning");
-        assert_eq!(places.last().and_then(|place| place.interval.hi), None, "a map ends at the end");
+        Self::covering(places).expect("a map begins at the beginning, ends at the end, and its neighbours touch")
+    }
+
+    /// Unless they leave a gap, or overlap.
+    #[must_use]
+    pub fn covering(places: Vec<ShardPlace>) -> Option<Self> {
+        let begins = places.first().is_some_and(|place| place.interval.lo == Position(0));
+        let ends = places.last().is_some_and(|place| place.interval.hi.is_none());
         let joined = places.windows(2).all(|pair| pair[0].interval.hi == Some(pair[1].interval.lo));
-        assert!(joined, "neighbours in a map touch");
-        Self { places }
+        (begins && ends && joined).then_some(Self { places })
     }
 
     #[inline]

@@ -64,6 +64,23 @@ pub enum ShardAsk {
     Propose {
         entry: Vec<u8>,
     },
+    /// The same of a shard that has these bounds still; otherwise `version_mismatch`, and whoever means all rows asks anew.
+    AsOf {
+        range: u64,
+        ask: Box<ShardAsk>,
+    },
+    /// The position where it would be parted by size; 0 if nowhere.
+    Middle,
+}
+
+impl ShardAsk {
+    fn nature(&self) -> Nature {
+        match self {
+            Self::Count { .. } | Self::Flush { .. } | Self::RetryDeadLetters { .. } | Self::Middle => Nature::Read,
+            Self::Propose { .. } => Nature::Change,
+            Self::AsOf { ask, .. } => ask.nature(),
+        }
+    }
 }
 
 impl RemoteCall {
@@ -86,10 +103,7 @@ impl RemoteCall {
     pub fn nature(&self) -> Nature {
         match self {
             Self::Row(call) => call.nature(),
-            Self::Shard { ask, .. } => match ask {
-                ShardAsk::Count { .. } | ShardAsk::Flush { .. } | ShardAsk::RetryDeadLetters { .. } => Nature::Read,
-                ShardAsk::Propose { .. } => Nature::Change,
-            },
+            Self::Shard { ask, .. } => ask.nature(),
             Self::Table(_) | Self::Meta { .. } | Self::Transfer { .. } => Nature::Change,
             Self::Writeback | Self::DeadLetters { .. } | Self::Status | Self::Coord { .. } => Nature::Read,
         }
@@ -123,6 +137,8 @@ choice!(ShardAsk, "question to a shard" {
     2 => Flush { table },
     3 => RetryDeadLetters { table },
     4 => Propose { entry },
+    5 => AsOf { range, ask },
+    6 => Middle,
 });
 
 choice!(RowCall, "call of a row" {

@@ -7,13 +7,14 @@ pub(crate) mod transfer;
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use shardine_model::{
     Catalogue, ClusterMap, ErrorCode, GroupKind, NodeId, Position, Refusal, ReplicaId, ShardId, TableId,
 };
 use shardine_router::{
-    Call, EngineStatus, HistogramStatus, NodeCall, RemoteEngine, Response, RowCall, ShardAsk, ShardMap, ShardsCall,
-    SqlError, Switch, TableCall, TableWriteback, WritebackReport, WritebackStatus, newest,
+    Call, EngineStatus, HistogramStatus, NodeCall, RemoteEngine, Response, RowCall, ShardAsk, ShardsCall, SqlError,
+    Switch, TableCall, TableWriteback, WritebackReport, WritebackStatus, newest,
 };
 use shardine_shard::Message;
 use shardine_shard::meta::{Command, Reply};
@@ -30,11 +31,16 @@ use crate::lane::PASSED_KEEP_MS;
 use crate::lane_message::{Inbox, LaneMessage, LaneStatus, Respond, ShardDone};
 use crate::meta::{MetaHandle, OnReply};
 use crate::peers::{Board, ControlHandle, ControlMessage, Prepared};
+use crate::places::Places;
 use crate::schema_manager::SchemaRequest;
+
+/// For how long all shards are asked again because one of them was parted meanwhile, and how often.
+const PARTED_TIME: Duration = Duration::from_secs(3);
+const PARTED_PAUSE: Duration = Duration::from_millis(10);
 
 /// Shared by lanes and doors.
 pub(crate) struct Exchange {
-    pub map: ShardMap,
+    pub places: Places,
     pub inboxes: Vec<Inbox>,
     pub catalogue: SharedCatalogue,
     pub schema_manager: Mutex<Sender<SchemaRequest>>,
@@ -90,13 +96,13 @@ impl Exchange {
             },
             Call::Direct(call) => match call.position() {
                 Ok(position) => {
-                    self.inboxes[self.map.find(position).lane].send(LaneMessage::Direct { call, position, done });
+                    self.inboxes[self.places.lane_of(position)].send(LaneMessage::Direct { call, position, done });
                 }
                 Err(refusal) => done(Response::Refused(refusal)),
             },
             Call::Shards(call) => self.ask_shards(call, done),
             Call::Table(call) if self.cluster.is_some() => {
-                self.inboxes[self.map.find(Position(0)).lane].send(LaneMessage::Table { call, done });
+                self.inboxes[self.places.lane_of(Position(0))].send(LaneMessage::Table { call, done });
             }
             Call::Table(call) => self.change_table(call, done),
             Call::Node(NodeCall::Status) => self.status(done),
@@ -116,36 +122,38 @@ impl Exchange {
 
     /// Hands a call to the lane that holds its position.
     pub fn send_to_lane(&self, source: Option<u64>, call: RowCall, position: Position, done: Respond) {
-        self.inboxes[self.map.find(position).lane].send(LaneMessage::Call { source, call, position, done });
+        self.inboxes[self.places.lane_of(position)].send(LaneMessage::Call { source, call, position, done });
     }
 
     fn ask_shards(self: &Arc<Self>, call: ShardsCall, done: Respond) {
         match call {
-            ShardsCall::Count { table } => self
-                .ask_all(|| ShardAsk::Count { table }, Box::new(|sum| done(sum.map_or_else(refused, Response::Count)))),
-            ShardsCall::Flush { table } => self.ask_all(|| ShardAsk::Flush { table }, done_only(done)),
+            ShardsCall::Count { table } => self.ask_all(
+                move || ShardAsk::Count { table },
+                Box::new(|sum| done(sum.map_or_else(refused, Response::Count))),
+            ),
+            ShardsCall::Flush { table } => self.ask_all(move || ShardAsk::Flush { table }, done_only(done)),
             ShardsCall::Clear { table } => {
                 let entry = shardine_model::Entry::Clear { table }.to_bytes();
-                self.ask_all(|| ShardAsk::Propose { entry: entry.clone() }, done_only(done));
+                self.ask_all(move || ShardAsk::Propose { entry: entry.clone() }, done_only(done));
             }
             ShardsCall::Suspend { shard, switch } => self.suspend(shard, switch, done),
             ShardsCall::Writeback => self.cluster_writeback(done),
             ShardsCall::DeadLetters { table } => self.cluster_dead_letters(table, done),
             ShardsCall::RetryDeadLetters { table } => {
-                self.ask_all(|| ShardAsk::RetryDeadLetters { table }, done_only(done));
+                self.ask_all(move || ShardAsk::RetryDeadLetters { table }, done_only(done));
             }
         }
     }
 
-    fn suspend(&self, shard: Option<ShardId>, switch: Switch, done: Respond) {
+    fn suspend(self: &Arc<Self>, shard: Option<ShardId>, switch: Switch, done: Respond) {
         let entry = match switch {
             Switch::On => shardine_model::Entry::Suspend.to_bytes(),
             Switch::Off => shardine_model::Entry::Resume.to_bytes(),
         };
         let Some(shard) = shard else {
-            return self.ask_all(|| ShardAsk::Propose { entry: entry.clone() }, done_only(done));
+            return self.ask_all(move || ShardAsk::Propose { entry: entry.clone() }, done_only(done));
         };
-        match self.map.places().iter().find(|place| place.shard == shard) {
+        match self.places.of_shard(shard) {
             Some(place) => self.ask(shard, place.lane, ShardAsk::Propose { entry }, done_only(done)),
             None => {
                 let message = format!("there is no shard {shard}; `shardine shards` lists them");
@@ -154,13 +162,37 @@ impl Exchange {
         }
     }
 
-    /// Asks every shard and sums what they say; the first error stands for all.
-    fn ask_all(&self, what: impl Fn() -> ShardAsk, done: ShardDone) {
-        let places = self.map.places();
-        let gather = Arc::new(Mutex::new(Gather { left: places.len(), sum: Ok(0), done: Some(done) }));
-        for place in places {
+    /// Asks every shard and sums what they say; the first error stands for all. If one has other bounds than this node knew, all are
+    /// asked again: then every row was asked for once.
+    fn ask_all(self: &Arc<Self>, what: impl Fn() -> ShardAsk + Send + 'static, done: ShardDone) {
+        self.ask_until(Instant::now() + PARTED_TIME, Box::new(what), done);
+    }
+
+    fn ask_until(self: &Arc<Self>, until: Instant, what: Box<dyn Fn() -> ShardAsk + Send>, done: ShardDone) {
+        let map = self.places.now();
+        let asks: Vec<ShardAsk> =
+            map.places().iter().map(|place| ShardAsk::AsOf { range: place.range.0, ask: Box::new(what()) }).collect();
+        let exchange = Arc::clone(self);
+        let done: ShardDone = Box::new(move |sum| match sum {
+            Err(ErrorCode::VersionMismatch) if Instant::now() < until => exchange.ask_later(until, what, done),
+            Err(ErrorCode::VersionMismatch) => done(Err(ErrorCode::Busy)),
+            sum => done(sum),
+        });
+        let gather = Arc::new(Mutex::new(Gather { left: asks.len(), sum: Ok(0), done: Some(done) }));
+        for (place, ask) in map.places().iter().zip(asks) {
             let gather = Arc::clone(&gather);
-            self.ask(place.shard, place.lane, what(), Box::new(move |result| Gather::add(&gather, result)));
+            self.ask(place.shard, place.lane, ask, Box::new(move |result| Gather::add(&gather, result)));
+        }
+    }
+
+    /// A split that was met halfway is known a moment later. Seldom, and nothing waits on the thread for anything else.
+    fn ask_later(self: Arc<Self>, until: Instant, what: Box<dyn Fn() -> ShardAsk + Send>, done: ShardDone) {
+        let again = move || {
+            std::thread::sleep(PARTED_PAUSE);
+            self.ask_until(until, what, done);
+        };
+        if let Err(error) = std::thread::Builder::new().name("ask-again".to_owned()).spawn(again) {
+            tracing::error!(%error, "no thread to ask shards again");
         }
     }
 
@@ -172,7 +204,7 @@ impl Exchange {
     pub fn snapshot_now(&self, shard: ShardId) {
         match shard.kind() {
             GroupKind::Records => {
-                if let Some(place) = self.map.places().iter().find(|place| place.shard == shard) {
+                if let Some(place) = self.places.of_shard(shard) {
                     self.inboxes[place.lane].send(LaneMessage::SnapshotNow(shard));
                 }
             }
@@ -234,6 +266,7 @@ impl Exchange {
     pub fn turn_to(&self, sheet: &Arc<Sheet>) {
         let Some(cluster) = &self.cluster else { return };
         cluster.atlas.put(Arc::clone(sheet));
+        self.places.adopt(&sheet.cluster);
         let told = &sheet.full.catalogue;
         self.catalogue.replace(
             |held| (held.version() != told.version()).then(|| told.clone()),
@@ -253,7 +286,7 @@ impl Exchange {
     pub fn step_elsewhere(&self, shard: ShardId, message: Message, lane: usize) {
         match shard.kind() {
             GroupKind::Records => {
-                let place = self.map.places().iter().find(|place| place.shard == shard);
+                let place = self.places.of_shard(shard);
                 if let Some(place) = place.filter(|place| place.lane != lane) {
                     self.inboxes[place.lane].send(LaneMessage::Raft { shard, message });
                 }
@@ -275,7 +308,7 @@ impl Exchange {
     pub fn step_snapshot(&self, shard: ShardId, message: Message, prepared: Prepared) {
         match prepared {
             Prepared::Records(records) => {
-                if let Some(place) = self.map.places().iter().find(|place| place.shard == shard) {
+                if let Some(place) = self.places.of_shard(shard) {
                     self.inboxes[place.lane].send(LaneMessage::Install { shard, message, records });
                 }
             }

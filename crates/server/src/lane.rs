@@ -16,6 +16,7 @@ mod questions;
 mod stale;
 mod definitions;
 mod members;
+mod parted;
 
 mod load;
 mod memory;
@@ -126,6 +127,8 @@ impl Lane {
         self.core.campaign();
         self.settle();
         if self.links.is_some() {
+            self.core.make_moves();
+            self.settle();
             return;
         }
         let mut events = Events::with_capacity(EVENTS_MAX);
@@ -247,7 +250,9 @@ impl Lane {
     /// What the groups say to their peers. The leader's entries leave beside its own disk write, in the same turn.
     fn send(&mut self) {
         let messages = self.core.take_messages();
+        let kin = self.core.take_kin();
         let Some(links) = &mut self.links else { return };
+        kin.into_iter().for_each(|member| links.know(member));
         messages.into_iter().for_each(|(shard, message)| links.send(shard, message));
         for departure in self.core.take_departures() {
             links.depart(departure, self.poll.registry(), &mut self.core);
@@ -329,6 +334,7 @@ impl Lane {
             LaneMessage::Script { number, news } => self.core.script_news(number, news),
             LaneMessage::Snapshot(news) => self.core.snapshot_news(news),
             LaneMessage::SnapshotNow(shard) => self.core.snapshot_now(shard),
+            LaneMessage::Parted(descriptors) => self.core.hear_parted(&descriptors),
             LaneMessage::Sql(done) => self.core.sql_done(done),
             LaneMessage::Catalogue => self.core.see_definitions(),
         }

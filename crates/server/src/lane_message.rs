@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use mio::Waker;
 use mio::net::TcpStream;
-use shardine_model::{ErrorCode, NodeId, Position, ShardId, TableId};
+use shardine_model::{Descriptor, ErrorCode, NodeId, Position, ShardId, TableId};
 use shardine_router::{
     DeadLetterLine, HistogramStatus, RemoteCall, Response, RowCall, ShardAsk, ShardStatus, TableCall, TableWriteback,
     Ticket,
@@ -25,6 +25,8 @@ pub(crate) type Respond = Box<dyn FnOnce(Response) + Send>;
 pub(crate) type ShardDone = Box<dyn FnOnce(Result<u64, ErrorCode>) + Send>;
 
 pub(crate) enum LaneMessage {
+    /// Shards of another lane were parted, and the map does not say so yet.
+    Parted(Arc<[Descriptor]>),
     /// The Redis door opens: this lane lets clients in from now on.
     Listen(std::net::TcpListener),
     /// A new map.

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use mio::{Poll, Waker};
-use shardine_host::Host;
-use shardine_model::ShardId;
+use shardine_host::{Cradle, Host};
+use shardine_model::key::Interval;
+use shardine_model::{ReplicaId, ShardId};
 use shardine_resp::Options as RespOptions;
-use shardine_router::{Formation, RemoteEngine, ShardPlace};
-use shardine_shard::Replica;
+use shardine_router::{Formation, RemoteEngine, ShardMap, ShardPlace};
 use shardine_shard::meta::Joiner;
+use shardine_shard::{Infancy, Newborn, Replica};
 use shardine_store::{DataDir, Identity, Storage};
 use shardine_transport::Who;
 use shardine_writeback::{Backend, Handle, OnClaim, Options as SqlOptions, Owner, Url};
@@ -34,6 +35,8 @@ use crate::log_thread::LogNews;
 use crate::meta::MetaKeeper;
 use crate::options::UpOptions;
 use crate::peers::{Audience, Book, Control, ControlHandle, ControlMessage, Delivery, MapNews, start_bulk};
+use crate::places::Places;
+use crate::restore::Found as FoundOnDisk;
 use crate::schema_manager::{self, SCHEMA_LANE, SchemaManager};
 use crate::start_error::StartError;
 use crate::stop::{self, Flushing, Stopped};
@@ -115,16 +118,20 @@ impl Node {
         let inboxes: Vec<Inbox> = posts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         let map = topology.shard_map(shards, lanes);
         let memory_max = memory_share(options, map.places().len());
-        let nursery = Nursery { incarnation, snapshot_log_bytes: options.snapshot_log_bytes, memory_max };
-        let locals = map.places().iter().filter_map(|place| Some((place, topology.local(place.shard)?)));
-        let locals: Vec<(&ShardPlace, LocalReplica)> = locals.collect();
-        let replicas = restore::side_by_side(&locals, |(place, local)| replica(place, local, &storage, &nursery));
+        let (snapshot_log_bytes, memory_total) = (options.snapshot_log_bytes, options.memory_max);
+        let split = options.split;
+        let nursery = Nursery { incarnation, snapshot_log_bytes, memory_max, memory_total, split };
+        let placed = map.places().iter().filter_map(|place| Some((Some(*place), topology.local(place.shard)?)));
+        let unmapped = restore::unmapped(&storage, topology)?.into_iter().map(|local| (None, local));
+        let locals: Vec<(Option<ShardPlace>, LocalReplica)> = placed.chain(unmapped).collect();
+        let replicas = restore::side_by_side(&locals, |(place, local)| replica(*place, local, &storage, &nursery));
         // In a cluster a log may be behind the others': what counts is what a leader finds in its own when it is elected.
-        let ends = replicas.iter().flatten().filter(|_| topology.sheet.is_none());
+        let whole = || replicas.iter().flatten().filter_map(Brought::whole);
+        let ends = whole().filter(|_| topology.sheet.is_none());
         let ends: Vec<(ShardId, u64)> = ends.map(|found| (found.replica.shard(), found.log_end)).collect();
         let baseline = Arc::new(Baseline::open(data.path(), &ends)?);
         let clock = Clock::start();
-        let stamps = replicas.iter().flatten().map(|found| found.replica.stamp());
+        let stamps = whole().map(|found| found.replica.stamp());
         clock.begin_behind(stamps.max().unwrap_or_default(), topology.sheet.is_some());
         let owner = Owner {
             cluster: identity.cluster,
@@ -137,7 +144,7 @@ impl Node {
         let (requests, request_box) = schema_manager::schema_requests();
         let exchange = Arc::new(Exchange {
             scripts: Arc::clone(&resp.scripts),
-            map: map.clone(),
+            places: Places::new(map.clone(), identity.node, topology.sheet.as_ref().map(|it| Arc::clone(&it.cluster))),
             inboxes,
             catalogue: SharedCatalogue::new(topology.catalogue()),
             schema_manager: Mutex::new(requests),
@@ -171,9 +178,7 @@ impl Node {
         let mut held = Vec::new();
         let mut threads = Vec::new();
         let mut hosts: Vec<Host<Replica>> = posts.iter().map(|_| exchange.differences.host()).collect();
-        for ((place, local), found) in locals.iter().zip(replicas) {
-            hosts[place.lane].add(place.shard, local.replica, found.map(|found| found.replica));
-        }
+        seat_all(&mut hosts, &map, locals.iter().zip(replicas), storage.removed());
         for (number, ((poll, inbox, mailbox), host)) in posts.into_iter().zip(hosts).enumerate() {
             let news = inbox.clone();
             let tell = move |what| {
@@ -401,30 +406,82 @@ fn memory_share(options: &UpOptions, shards: usize) -> u64 {
     if options.memory_max == 0 { 0 } else { (options.memory_max / shards.max(1) as u64).max(1) }
 }
 
+/// What the disk had of a replica.
+enum Brought {
+    Whole(Box<FoundReplica>),
+    /// It is born again when the log of the shard that it was parted off has come to that.
+    Infant(Infancy),
+    Nothing,
+}
+
 /// A replica as the disk had it, with its log applied as far as is certain.
 struct FoundReplica {
     replica: Replica,
+    /// What was parted off it meanwhile.
+    newborn: Vec<Newborn>,
     /// The last entry in its log.
     log_end: u64,
 }
 
+impl Brought {
+    fn whole(&self) -> Option<&FoundReplica> {
+        match self {
+            Self::Whole(found) => Some(found),
+            Self::Infant(_) | Self::Nothing => None,
+        }
+    }
+}
+
 /// A replica from what the disk has of it, or why there is none.
 fn replica(
-    place: &ShardPlace,
+    place: Option<ShardPlace>,
     local: &LocalReplica,
     storage: &Storage,
     nursery: &Nursery,
-) -> Result<FoundReplica, String> {
+) -> Result<Brought, String> {
     let seed = rand::random();
-    let restored = restore::restore(storage, local, place.interval, seed);
-    let found = restored.map_err(|error| format!("{error:#}")).and_then(|(records, restored)| {
-        let replica = nursery.replica(place.shard, local.replica, seed, records, restored);
-        let log_end = replica.log_progress().inherited;
-        Ok(FoundReplica { replica: replica.catch_up()?, log_end })
+    let interval = place.map_or(Interval::ALL, |place| place.interval);
+    let restored = restore::restore(storage, local, interval, seed);
+    let brought = restored.map_err(|error| format!("{error:#}")).and_then(|found| match found {
+        FoundOnDisk::Whole(records, restored) => {
+            let replica = nursery.replica(local.shard, local.replica, seed, *records, restored);
+            let log_end = replica.log_progress().inherited;
+            let (replica, newborn) = replica.catch_up()?;
+            Ok(Brought::Whole(Box::new(FoundReplica { replica, newborn, log_end })))
+        }
+        FoundOnDisk::Infant(infancy) => Ok(Brought::Infant(infancy)),
+        FoundOnDisk::Nothing => Ok(Brought::Nothing),
     });
-    found.inspect_err(|reason| {
-        tracing::error!(shard = %place.shard, %reason, "a shard cannot be read; the others go on");
+    brought.inspect_err(|reason| {
+        tracing::error!(shard = %local.shard, %reason, "a shard cannot be read; the others go on");
     })
+}
+
+/// Gives every replica its seat, on the lane that has its positions, and what was parted off them meanwhile.
+fn seat_all<'a>(
+    hosts: &mut [Host<Replica>],
+    map: &ShardMap,
+    replicas: impl Iterator<Item = (&'a (Option<ShardPlace>, LocalReplica), Result<Brought, String>)>,
+    removed: Vec<(ShardId, ReplicaId)>,
+) {
+    let mut cradle = Cradle { removed: removed.into_iter().collect(), ..Cradle::default() };
+    let mut newborns = Vec::new();
+    for ((place, local), brought) in replicas {
+        let known = place.map_or(0, |place| place.lane);
+        match brought {
+            Ok(Brought::Nothing) => {}
+            Ok(Brought::Infant(infancy)) => drop(cradle.infancies.insert(local.shard, (local.replica, infancy))),
+            Ok(Brought::Whole(found)) => {
+                let FoundReplica { replica, newborn, .. } = *found;
+                let lane = place.map_or_else(|| map.find(replica.bounds().lo.position).lane, |place| place.lane);
+                hosts[lane].add(local.shard, local.replica, Ok(replica));
+                newborns.extend(newborn.into_iter().map(|newborn| (lane, newborn)));
+            }
+            Err(reason) => drop(hosts[known].add(local.shard, local.replica, Err(reason))),
+        }
+    }
+    hosts.iter_mut().for_each(|host| host.set_cradle(cradle.clone()));
+    newborns.into_iter().for_each(|(lane, newborn)| hosts[lane].settle(newborn));
 }
 
 /// What this start of a node says of itself.

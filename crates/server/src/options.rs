@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use shardine_host::SplitLimits;
 use shardine_router::DoorAddresses;
 use shardine_ydb::Access;
 
@@ -38,6 +39,8 @@ pub struct UpOptions {
     pub memory_max: u64,
     /// How often the replicas of a group are compared; nothing means never.
     pub checksum_every: Duration,
+    /// When a shard of a cluster is parted by itself.
+    pub split: SplitLimits,
     /// How long a clean stop waits for SQL to take what it lacks.
     pub flush_timeout: Duration,
     /// Who else there is; `None` for a node that is alone for ever.
@@ -80,6 +83,7 @@ impl Default for UpOptions {
             snapshot_log_bytes: 64 << 20,
             memory_max: 0,
             checksum_every: Duration::from_secs(600),
+            split: SplitLimits::default(),
             flush_timeout: Duration::from_secs(10),
             cluster: None,
         }

@@ -6,15 +6,15 @@ use std::thread::{self, available_parallelism};
 
 use anyhow::{Context, bail};
 use shardine_model::key::Interval;
-use shardine_model::log::{LogOp, SnapshotMeta};
-use shardine_model::{ReplicaId, ShardId};
+use shardine_model::log::{LogOp, Membership, SnapshotMeta};
+use shardine_model::{GroupKind, ReplicaId, ShardId};
 use shardine_records::Records;
-use shardine_shard::Restored;
 use shardine_shard::coord::Coord;
 use shardine_shard::meta;
+use shardine_shard::{Infancy, Restored};
 use shardine_store::{Loaded, SnapshotReader, Storage};
 
-use crate::topology::{LocalReplica, Topology};
+use crate::topology::{LocalReplica, Origin, Topology};
 
 /// Does the same to all items, as many at once as the machine has cores, and keeps their order. What takes time when a node
 /// starts is to apply the logs of its shards, which have nothing to do with one another.
@@ -37,16 +37,34 @@ pub(crate) fn side_by_side<T: Sync, U: Send>(items: &[T], work: impl Fn(&T) -> U
     done.into_iter().map(|(_, done)| done).collect()
 }
 
-/// The records of the snapshot and what the group needs to go on. An error is about this shard alone.
-pub(crate) fn restore(
-    storage: &Storage,
-    local: &LocalReplica,
-    interval: Interval,
-    seed: u64,
-) -> anyhow::Result<(Records, Restored)> {
+/// What the disk has of a replica of records.
+pub(crate) enum Found {
+    /// The records of the snapshot and what the group needs to go on.
+    Whole(Box<Records>, Restored),
+    /// Nothing. Whether there is to be a replica is seen when the others are there.
+    Nothing,
+    /// It was parted off another shard, and has no snapshot of that yet: the other one's log has what it was born with.
+    Infant(Infancy),
+}
+
+/// Reads what the disk has of a replica. An error is about this shard alone.
+pub(crate) fn restore(storage: &Storage, local: &LocalReplica, interval: Interval, seed: u64) -> anyhow::Result<Found> {
     let shard = local.shard;
-    let mut records = Records::new(seed).owning(interval);
+    let bounds = match &local.origin {
+        Origin::Founded(bounds) => bounds.clone(),
+        Origin::Map | Origin::Later => interval.into(),
+    };
+    let mut records = Records::new(seed).owning(bounds);
     let mut loaded = load(storage, local)?;
+    if local.origin == Origin::Later && loaded.is_none() {
+        return Ok(Found::Nothing);
+    }
+    if local.origin == Origin::Later
+        && let Some(Loaded { snapshot: None, hard_state, entries, .. }) = &mut loaded
+        && !entries.is_empty()
+    {
+        return Ok(Found::Infant(Infancy { hard_state: *hard_state, entries: std::mem::take(entries) }));
+    }
     if let Some(reader) = snapshot_of(&mut loaded) {
         let damaged = |path: &Path| format!("snapshot {} of shard {shard} cannot be read", path.display());
         let mut restore = shardine_records::Restore::new(records);
@@ -55,12 +73,12 @@ pub(crate) fn restore(
         }
         records = restore.finish().with_context(|| damaged(reader.path()))?;
     }
-    if *records.bounds() != interval.into() {
+    if local.origin == Origin::Map && *records.bounds() != interval.into() {
         bail!(
             "shard {shard}: its snapshot owns other positions than the map says; restore the data directory from a copy"
         );
     }
-    Ok((records, restored(loaded, local)?))
+    Ok(Found::Whole(Box::new(records), restored(loaded, local)?))
 }
 
 /// The same for a coordination group.
@@ -108,13 +126,28 @@ pub(crate) fn drop_removed(storage: &Storage, topology: &Topology) -> anyhow::Re
         return Ok(());
     }
     for shard in storage.shards()? {
-        if topology.local(shard).is_none()
+        // What the map does not have may have been parted off since.
+        let is_known = topology.map().is_some_and(|map| map.group(shard).is_some());
+        if is_known
+            && topology.local(shard).is_none()
             && let Ok(Some(loaded)) = storage.load(shard)
         {
             remove(storage, shard, loaded.replica)?;
         }
     }
     Ok(())
+}
+
+/// Replicas that the directory holds of shards that the map does not have: they were parted off, and the map says so later.
+pub(crate) fn unmapped(storage: &Storage, topology: &Topology) -> anyhow::Result<Vec<LocalReplica>> {
+    let Some(map) = topology.map() else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for shard in storage.shards()?.into_iter().filter(|shard| shard.kind() == GroupKind::Records) {
+        if let (None, Some(replica)) = (map.group(shard), storage.replica(shard)?) {
+            found.push(LocalReplica { shard, replica, first_members: Membership::default(), origin: Origin::Later });
+        }
+    }
+    Ok(found)
 }
 
 fn remove(storage: &Storage, shard: ShardId, replica: ReplicaId) -> anyhow::Result<()> {

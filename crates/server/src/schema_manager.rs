@@ -215,7 +215,7 @@ impl SchemaManager {
         if self.exchange.cluster.is_some() {
             return self.settle_in_map(command);
         }
-        for place in self.exchange.map.places() {
+        for place in self.exchange.places.now().places() {
             self.propose(place.shard, place.lane, &table)?;
         }
         self.catalogue.put(table.clone());
@@ -230,7 +230,7 @@ impl SchemaManager {
             return Err(Refusal::new(ErrorCode::Internal, "the map has no definition to tell"));
         };
         self.await_own_map(&table);
-        for place in self.exchange.map.places() {
+        for place in self.exchange.places.now().places() {
             if let Err(refusal) = self.propose(place.shard, place.lane, &table) {
                 tracing::warn!(table = table.name, "{}; whoever leads it next will", refusal.message);
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use shardine_model::key::Interval;
 use shardine_model::log::Membership;
-use shardine_model::{Catalogue, ConfVersion, GroupKind, NodeId, ReplicaId, ShardId};
+use shardine_model::{Bounds, Catalogue, ConfVersion, GroupKind, NodeId, RangeVersion, ReplicaId, ShardId};
 use shardine_router::{ClusterMap, ShardMap, ShardPlace};
 use shardine_store::Storage;
 
@@ -28,6 +28,18 @@ pub(crate) struct LocalReplica {
     pub replica: ReplicaId,
     /// Who takes part in the group when it begins; nobody in one that was there before this replica.
     pub first_members: Membership,
+    pub origin: Origin,
+}
+
+/// What a replica's log begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// With what the map says: nothing changes on a node that is alone.
+    Map,
+    /// With these bounds, whatever has become of them since.
+    Founded(Bounds),
+    /// With its birth in a split, or with a snapshot of a peer's.
+    Later,
 }
 
 #[derive(Clone, Debug)]
@@ -64,13 +76,19 @@ impl Topology {
 
     /// Where every shard is, and the lane that has it if it is here. Dealt out to the lanes in turn.
     pub fn shard_map(&self, count: u32, lanes: usize) -> ShardMap {
-        let place = |shard: ShardId, interval| ShardPlace { shard, interval, lane: (shard.0 as usize - 1) % lanes };
+        let place = |shard: ShardId, interval, range| {
+            let lane = (shard.0 as usize - 1) % lanes;
+            ShardPlace { shard, interval, range, lane }
+        };
         let Some(map) = self.map() else {
             let cuts = Interval::cut_evenly(count).into_iter().zip(1..);
-            return ShardMap::new(cuts.map(|(interval, number)| place(ShardId(number), interval)).collect());
+            return ShardMap::new(
+                cuts.map(|(interval, number)| place(ShardId(number), interval, RangeVersion::FIRST)).collect(),
+            );
         };
         let groups = map.groups_of(GroupKind::Records);
-        let mut places: Vec<ShardPlace> = groups.map(|group| place(group.shard, group.bounds.positions())).collect();
+        let mut places: Vec<ShardPlace> =
+            groups.map(|group| place(group.shard, group.bounds.positions(), group.epoch.range)).collect();
         places.sort_by_key(|place| place.interval.lo);
         ShardMap::new(places)
     }
@@ -87,11 +105,13 @@ impl Topology {
     pub fn local(&self, shard: ShardId) -> Option<LocalReplica> {
         let Some(map) = self.map() else {
             let (replica, first_members) = (LONE_REPLICA, Membership::of([LONE_REPLICA]));
-            return Some(LocalReplica { shard, replica, first_members });
+            return Some(LocalReplica { shard, replica, first_members, origin: Origin::Map });
         };
         let replica = map.replica_on(shard, self.node)?;
         let first_members = self.founders(shard, replica).unwrap_or_default();
-        Some(LocalReplica { shard, replica, first_members })
+        let founded = self.first.as_ref().and_then(|first| first.group(shard));
+        let origin = founded.map_or(Origin::Later, |group| Origin::Founded(group.bounds.clone()));
+        Some(LocalReplica { shard, replica, first_members, origin })
     }
 
     /// Who founded a group together with a replica, if it did: those that were there when no change of its members had been made.

@@ -1,6 +1,6 @@
 //! What operators order: modes and weights of nodes, nodes that leave, leads for others.
 
-use shardine_model::{NodeId, NodeMode, ShardId};
+use shardine_model::{NodeId, NodeMode, Position, ShardId};
 use shardine_router::{DrainReport, NodeCall, Operate, Response};
 use tokio::time::Instant;
 
@@ -43,6 +43,21 @@ impl RecordService {
         let call = NodeCall::Operate(Operate::Transfer { shard, to });
         match self.ask(call, Effect::Changes, deadline, &what).await? {
             Response::Count(node) => Ok(NodeId(node)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Parts a shard; tells the number of what is parted off.
+    pub async fn split_shard(
+        &self,
+        shard: ShardId,
+        at: Option<Position>,
+        deadline: Instant,
+    ) -> Result<ShardId, Failure> {
+        let what = format!("the split of {}", shard.label());
+        let call = NodeCall::Operate(Operate::Split { shard, at });
+        match self.ask(call, Effect::Changes, deadline, &what).await? {
+            Response::Count(child) => Ok(ShardId(u32::try_from(child).unwrap_or_default())),
             other => Err(unexpected(&other)),
         }
     }

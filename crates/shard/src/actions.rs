@@ -4,7 +4,9 @@ use bytes::Bytes;
 use shardine_consensus::Message;
 use shardine_model::log::{LogWrite, SnapshotMeta};
 use shardine_model::sql::{Class, FlushRow};
-use shardine_model::{Answer, ErrorCode, RowImage, RowKeyBuf, TableId, Timestamp, Version};
+use shardine_model::{Answer, CatalogueVersion, ErrorCode, RowImage, RowKeyBuf, TableId, Timestamp, Version};
+
+use crate::split::Newborn;
 
 /// Who waits for an answer. Means something to the host only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,9 +30,11 @@ pub struct Actions {
     /// To peers, at once. They may be lost.
     pub messages: Vec<Message>,
     pub answers: Vec<(Caller, Answer)>,
-    /// Requests that were certainly not executed, because the lead was lost before they were proposed: their bytes, for whoever
-    /// leads now. Empty where only the caller can ask again.
-    pub returned: Vec<(Caller, Vec<u8>)>,
+    /// Requests that were certainly not executed, because the lead was lost before they were proposed, or because they belong to
+    /// another shard by now.
+    pub returned: Vec<Returned>,
+    /// Replicas of shards that were parted off this one. To be given a seat before anything else happens here.
+    pub newborn: Vec<Newborn>,
     /// Who may look at the records now ([`crate::Replica::read_barrier`]).
     pub passed: Vec<Caller>,
     pub loads: Vec<SqlLoad>,
@@ -39,6 +43,17 @@ pub struct Actions {
     pub snapshot: Vec<SnapshotPart>,
     /// The replica has stopped and says why; it must not be used again.
     pub stop: Option<String>,
+}
+
+/// A request that somebody else has to execute.
+#[derive(Clone, Debug)]
+pub struct Returned {
+    pub caller: Caller,
+    /// Its bytes. Empty where only the caller can ask again.
+    pub request: Vec<u8>,
+    /// The definitions that it was read by.
+    pub catalogue: CatalogueVersion,
+    pub why: ErrorCode,
 }
 
 /// What must be on disk before the replica may go on.
@@ -127,7 +142,7 @@ pub enum SnapshotPart {
 impl Actions {
     /// Tells those whose requests were given back that nothing was done, where nobody carries requests to another node.
     pub fn refuse_returned(&mut self) {
-        let refused = |(caller, _)| (caller, Answer::Failed(ErrorCode::NotLeader));
+        let refused = |returned: Returned| (returned.caller, Answer::Failed(returned.why));
         self.answers.extend(self.returned.drain(..).map(refused));
     }
 
@@ -137,6 +152,7 @@ impl Actions {
             && self.messages.is_empty()
             && self.answers.is_empty()
             && self.returned.is_empty()
+            && self.newborn.is_empty()
             && self.passed.is_empty()
             && self.loads.is_empty()
             && self.writes.is_empty()

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use shardine_consensus::ReadDone;
+use shardine_model::entry::split_of;
 use shardine_model::log::LogEntry;
 use shardine_model::{AckAfter, Answer, ErrorCode, RequestEpoch, RowKey, RowKeyBuf};
 use shardine_records::{Records, Sink};
 
-use crate::actions::{Actions, Caller};
+use crate::actions::{Actions, Caller, Returned};
 use crate::gather::{Proposal, Then};
 use crate::hold::{Hold, Wish};
 use crate::member::proposals::Fate;
@@ -26,6 +27,8 @@ struct Again {
 /// Hands each outcome to the caller whose request it was.
 struct Outcomes<'a> {
     answers: &'a mut Vec<(Caller, Answer)>,
+    returned: &'a mut Vec<Returned>,
+    epoch: RequestEpoch,
     callers: std::vec::IntoIter<Caller>,
     again: Vec<(Caller, Again)>,
     /// Which answers wait for SQL, by their place in the entry, and those that do so now.
@@ -62,6 +65,14 @@ impl Sink for Outcomes<'_> {
         let wish = self.next_hold().map_or(Wish { after: AckAfter::Raft, until_ms: 0 }, |hold| hold.wish());
         if let Some(caller) = self.callers.next() {
             self.again.push((caller, Again { request: request.into(), missing, wish }));
+        }
+    }
+
+    fn stray(&mut self, request: &[u8]) {
+        self.next_hold();
+        if let Some(caller) = self.callers.next() {
+            let (request, catalogue, why) = (request.to_vec(), self.epoch.catalogue, ErrorCode::StaleRoute);
+            self.returned.push(Returned { caller, request, catalogue, why });
         }
     }
 
@@ -108,6 +119,10 @@ impl Turn for Replica {
             Some(own) => (own.callers, own.holds, own.epoch, Some(own.then)),
             None => (Vec::new(), BTreeMap::new(), RequestEpoch::FIRST, None),
         };
+        if let Some(split) = split_of(&entry.data).map_err(|error| self.unreadable(entry, &error))? {
+            self.apply_split(split, actions);
+            return Ok((then, callers));
+        }
         Ok((then, self.apply_to_records(entry, callers, holds, epoch, actions)?))
     }
 
@@ -159,6 +174,10 @@ impl Replica {
         empty
     }
 
+    fn unreadable(&self, entry: &LogEntry, error: &impl std::fmt::Display) -> String {
+        format!("entry {} of term {} cannot be read: {error}", entry.index, entry.term)
+    }
+
     /// The callers that are left are those of entries without requests: loads, kicks, definitions.
     fn apply_to_records(
         &mut self,
@@ -170,6 +189,8 @@ impl Replica {
     ) -> Result<Vec<Caller>, String> {
         let mut outcomes = Outcomes {
             answers: &mut actions.answers,
+            returned: &mut actions.returned,
+            epoch,
             callers: callers.into_iter(),
             again: Vec::new(),
             holds,
@@ -219,7 +240,7 @@ impl Replica {
             Then::Raised(rows) => self.finish_raised(rows, actions),
             Then::Settled(row) => self.finish_settled(&row, unserved, actions),
             Then::SqlPurged => self.finish_purge(actions),
-            Then::Expired | Then::Purged | Then::Floored => {}
+            Then::Expired | Then::Purged | Then::Floored | Then::Split => {}
         }
     }
 }

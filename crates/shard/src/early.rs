@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use shardine_model::codec::Reader;
 use shardine_model::{Answer, CatalogueVersion, ErrorCode, Request, RequestEpoch, RowKey, limits};
 
-use crate::actions::{Actions, Caller};
+use crate::actions::{Actions, Caller, Returned};
 use crate::gather::Touched;
 use crate::hold::Wish;
 use crate::replica::{Replica, fail};
@@ -45,6 +45,18 @@ impl Early {
 
     fn take(&mut self) -> VecDeque<EarlyRequest> {
         std::mem::take(self).requests
+    }
+
+    /// All of them, for another shard.
+    pub fn give_back(&mut self) -> impl Iterator<Item = Returned> + use<> {
+        let why = ErrorCode::StaleRoute;
+        let returned = move |EarlyRequest { caller, request, epoch, .. }: EarlyRequest| Returned {
+            caller,
+            request: request.into(),
+            catalogue: epoch.catalogue,
+            why,
+        };
+        self.take().into_iter().map(returned)
     }
 
     pub fn give_up(&mut self) -> Vec<Caller> {

@@ -91,6 +91,11 @@ impl Evictor {
         Self { sketch, ..Self::default() }
     }
 
+    /// There are fewer segments than before.
+    pub fn begin_again(&mut self) {
+        self.hand = 0;
+    }
+
     #[inline]
     pub fn touch(&self, row: RowKey<'_>) {
         if let Some(sketch) = &self.sketch {

@@ -59,9 +59,9 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// What was never proposed, request by request. One whose answer waits for SQL cannot be given to somebody else as it is: its
-    /// bytes are empty.
-    pub fn give_back(self) -> Vec<(Caller, Vec<u8>)> {
+    /// What was never proposed, request by request. One whose answer waits for SQL cannot be given to another node as it is: its
+    /// bytes are empty, unless it `stays_here`.
+    pub fn give_back(self, stays_here: bool) -> Vec<(Caller, Vec<u8>)> {
         let Self { bytes, callers, holds, .. } = self;
         let Ok(Entry::Commands { requests, .. }) = Entry::decode(&bytes) else {
             unreachable!("it was encoded here");
@@ -72,7 +72,8 @@ impl Gathered {
             Request::decode(&mut reader).expect("it was encoded here");
             let (request, behind) = rest.split_at(rest.len() - reader.rest().len());
             rest = behind;
-            (caller, if holds.contains_key(&place) { Vec::new() } else { request.to_vec() })
+            let is_kept = !stays_here && holds.contains_key(&place);
+            (caller, if is_kept { Vec::new() } else { request.to_vec() })
         };
         callers.into_iter().enumerate().map(one).collect()
     }
@@ -168,6 +169,8 @@ pub(crate) enum Then {
     Written(Vec<RowKeyBuf>),
     Expired,
     Purged,
+    /// Requests that came meanwhile have been sent away.
+    Split,
     /// The floor of a table stands above the next tombstones.
     Floored,
     /// Tombstones that SQL has deleted are forgotten.

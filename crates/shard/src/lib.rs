@@ -23,6 +23,8 @@ mod programs;
 mod stale;
 mod freshness;
 
+mod split;
+
 mod loads;
 mod hold;
 mod writeback;
@@ -36,8 +38,8 @@ pub mod meta;
 mod row_map;
 
 pub use actions::{
-    Actions, Caller, LoadedRow, LogProgress, Persist, Question, SnapshotPart, SqlLoad, SqlPurge, SqlWrite, Time,
-    Trouble,
+    Actions, Caller, LoadedRow, LogProgress, Persist, Question, Returned, SnapshotPart, SqlLoad, SqlPurge, SqlWrite,
+    Time, Trouble,
 };
 pub use evict::MemoryLimits;
 pub use member::Checks;
@@ -50,5 +52,6 @@ pub use shardine_consensus::{
 #[cfg(feature = "mutants")]
 pub use shardine_records::Mutant;
 pub use shardine_records::{Dirty, Records};
+pub use split::{Infancy, Newborn, SplitProgress};
 pub use stale::ReadStale;
 pub use writeback::{DirtyLimits, LEASE_LENGTH_MS, LEASE_TRUST_MS, TableStatus};

@@ -17,7 +17,7 @@ use shardine_records::Lookup;
 
 use self::questions::Questions;
 use self::queues::{Parked, ParkedWork, Queues};
-use crate::actions::{Actions, Caller, LoadedRow, Question, Trouble};
+use crate::actions::{Actions, Caller, LoadedRow, Question, Returned, Trouble};
 use crate::gather::Then;
 use crate::hold::Wish;
 use crate::replica::{Replica, fail};
@@ -53,6 +53,21 @@ impl Loads {
     pub fn give_up(&mut self) -> Vec<(Caller, Option<Vec<u8>>)> {
         self.questions.give_up();
         self.queues.give_up().into_iter().map(|parked| (parked.caller, parked.what.for_others())).collect()
+    }
+
+    /// Everybody who waits, for another shard: what SQL tells goes to nobody.
+    pub fn give_back(&mut self, actions: &mut Actions) {
+        self.questions.give_up();
+        let why = ErrorCode::StaleRoute;
+        for Parked { caller, what } in self.queues.give_up() {
+            match what {
+                ParkedWork::Read(_) => actions.answers.push((caller, Answer::Failed(why))),
+                ParkedWork::Request(request, epoch, _) => {
+                    let (request, catalogue) = (request.into(), epoch.catalogue);
+                    actions.returned.push(Returned { caller, request, catalogue, why });
+                }
+            }
+        }
     }
 
     /// Of rows that nobody waits for any longer nobody wants to hear.

@@ -244,6 +244,26 @@ impl<T> Member<T> {
         self.cutting.is_running()
     }
 
+    /// Gives up a running cut: what it is of is about to be another state.
+    pub fn abandon_cut(&mut self, machine: &mut impl Machine) {
+        self.cutting.abandon(machine);
+    }
+
+    /// The state that it began with is not on its own disk.
+    pub fn lacks_snapshot(&mut self) {
+        self.cutting.forget_saved();
+    }
+
+    /// Whether a snapshot is cut, or on its way to the disk.
+    pub fn is_saving(&self) -> bool {
+        self.cutting.is_saving()
+    }
+
+    /// Nothing is cut as long as another shard's beginning is only in this one's last snapshot and the log behind it.
+    pub fn pin(&mut self, pinned: bool) {
+        self.cutting.pin(pinned);
+    }
+
     /// Hands out the next pieces of the running cut, about `bytes` of them.
     pub fn snapshot_step(&mut self, machine: &mut impl Machine, bytes: usize, parts: &mut Vec<SnapshotPart>) {
         if let Some((index, sum)) = self.cutting.give_some(machine, bytes, parts) {

@@ -259,6 +259,9 @@ impl Replica {
         if !self.is_serving() {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
         }
+        if row.is_some_and(|row| self.is_stray(caller, row, actions)) {
+            return;
+        }
         let row = row.map(RowKey::to_owned);
         if !self.is_alone() {
             return self.reads.gathered.push((caller, Wanted::Flush { row, table }));
@@ -279,6 +282,9 @@ impl Replica {
     ) {
         if !self.is_serving() {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
+        }
+        if self.is_stray(caller, row, actions) {
+            return;
         }
         let until_ms = within_ms.map_or(u64::MAX, |within| self.time.monotonic_ms.saturating_add(within));
         let token = Token { row: row.to_owned(), version, until_ms };

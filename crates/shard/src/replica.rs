@@ -6,7 +6,7 @@ use shardine_model::key::Interval;
 use shardine_model::{Answer, Bounds, ErrorCode, ReplicaId, RowKey, ShardId, TableId, Timestamp};
 use shardine_records::Records;
 
-use crate::actions::{Actions, Caller, Time};
+use crate::actions::{Actions, Caller, Returned, Time};
 use crate::clock::ShardClock;
 use crate::early::Early;
 use crate::evict::{Evictor, MemoryLimits};
@@ -16,6 +16,7 @@ use crate::handover::HandOver;
 use crate::loads::Loads;
 use crate::member::{self, Checks, Lead, Member, deferred, turn};
 use crate::reads::Reads;
+use crate::split::Newborn;
 use crate::upkeep::Upkeep;
 use crate::writeback::{DirtyLimits, Writeback};
 
@@ -155,13 +156,15 @@ impl Replica {
 
     /// Applies what is known to be committed of the log that it began with. The first turn would do the same; here it needs
     /// nobody else, so that replicas can do it side by side. An error stops this replica.
-    pub fn catch_up(mut self) -> Result<Self, String> {
+    ///
+    /// What is born meanwhile comes along.
+    pub fn catch_up(mut self) -> Result<(Self, Vec<Newborn>), String> {
         let mut actions = Actions::default();
         self.drain(&mut actions);
         assert!(actions.persists.is_empty(), "nobody writes here, and nothing would be said until it is written");
         match actions.stop {
             Some(reason) => Err(reason),
-            None => Ok(self),
+            None => Ok((self, actions.newborn)),
         }
     }
 
@@ -357,6 +360,28 @@ impl Replica {
         self.member.snapshot_now(&mut self.records);
     }
 
+    /// Its share of the memory has changed.
+    pub fn set_memory_max(&mut self, bytes_max: u64) {
+        self.options.memory.bytes_max = bytes_max;
+    }
+
+    /// The newest snapshot of it on disk; 0 if there is none.
+    #[must_use]
+    pub fn saved(&self) -> u64 {
+        self.member.saved()
+    }
+
+    /// Whether a snapshot is cut, or on its way to the disk.
+    #[must_use]
+    pub fn is_saving(&self) -> bool {
+        self.member.is_saving()
+    }
+
+    /// Holds back snapshots of it, as long as what was born of it has none on disk.
+    pub fn pin(&mut self, pinned: bool) {
+        self.member.pin(pinned);
+    }
+
     #[must_use]
     pub fn is_cutting(&self) -> bool {
         self.member.is_cutting()
@@ -381,7 +406,8 @@ impl Replica {
     pub(crate) fn notice_lead(&mut self, actions: &mut Actions) {
         match self.member.look_at_lead() {
             Lead::Taken => {
-                let left = self.writeback.take_over(self.time.monotonic_ms);
+                let is_ours = self.records.lease().is_some_and(|lease| lease.holder == self.options.replica);
+                let left = self.writeback.take_over(self.time.monotonic_ms, is_ours);
                 fail(actions, left, ErrorCode::NotLeader);
                 self.look_through_inherited();
                 self.finish_waits(actions);
@@ -395,15 +421,19 @@ impl Replica {
     /// What was not yet proposed was certainly not executed; what was proposed may yet be applied, and is answered then.
     pub(crate) fn step_down(&mut self, actions: &mut Actions) {
         self.handover = None;
+        self.upkeep.splitting = false;
         while let Some(entry) = self.gathering.take() {
-            actions.returned.extend(entry.give_back());
+            let (catalogue, why) = (entry.epoch.catalogue, ErrorCode::NotLeader);
+            let requests = entry.give_back(false).into_iter();
+            actions.returned.extend(requests.map(|(caller, request)| Returned { caller, request, catalogue, why }));
         }
         fail(actions, self.early.give_up(), ErrorCode::NotLeader);
         fail(actions, self.reads.give_up(), ErrorCode::NotLeader);
         // Those that gathered came before: whoever waits for a row is not passed by.
+        let (catalogue, why) = (self.records.catalogue().version(), ErrorCode::NotLeader);
         for (caller, request) in self.loads.give_up() {
             match request {
-                Some(request) => actions.returned.push((caller, request)),
+                Some(request) => actions.returned.push(Returned { caller, request, catalogue, why }),
                 None => fail(actions, vec![caller], ErrorCode::NotLeader),
             }
         }

@@ -5,7 +5,7 @@ use shardine_model::entry::stamp_commands;
 use shardine_model::{Ack, Answer, Entry, ErrorCode, Position, Request, RequestEpoch, RowKey, limits};
 use shardine_records::EpochFit;
 
-use crate::actions::{Actions, Caller};
+use crate::actions::{Actions, Caller, Returned};
 use crate::gather::{Gathered, Proposal, Then};
 use crate::hold::Wish;
 use crate::replica::{Replica, fail};
@@ -56,11 +56,17 @@ impl Replica {
         actions: &mut Actions,
     ) {
         if let Some(code) = self.refusal(request, position) {
+            if code == ErrorCode::StaleRoute {
+                return send_on(caller, request, epoch, actions);
+            }
             actions.answers.push((caller, Answer::Failed(code)));
             return;
         }
         // What is decided here saves a way through the log; what counts is decided when the entry is applied.
         match self.records.epoch_fits(epoch) {
+            EpochFit::Stale if epoch.owner() != self.records.epoch().owner() => {
+                return send_on(caller, request, epoch, actions);
+            }
             EpochFit::Stale => return actions.answers.push((caller, Answer::Failed(ErrorCode::StaleRoute))),
             EpochFit::Ahead => return self.keep_early(caller, request, epoch, wish, actions),
             EpochFit::Fits if !self.early.is_empty() => return self.keep_early(caller, request, epoch, wish, actions),
@@ -130,7 +136,7 @@ impl Replica {
         if self.options.mutant == Some(shardine_records::Mutant::ForgottenProposal) {
             return false;
         }
-        self.member.is_handing_over()
+        self.member.is_handing_over() || self.is_splitting()
     }
 
     /// Proposes an entry of the replica's own making.
@@ -151,8 +157,13 @@ impl Replica {
 
     /// Proposes an entry that somebody waits for (a definition, an emptied table, a suspension).
     pub fn propose_for(&mut self, caller: Caller, entry: &Entry<'_>, actions: &mut Actions) {
+        // Behind a split it would be about one half, and whoever asks means the whole. Definitions come to each half by themselves.
+        let is_definition = matches!(entry, Entry::Schema { .. });
+        if self.is_splitting() && !is_definition {
+            return actions.answers.push((caller, Answer::Failed(ErrorCode::StaleRoute)));
+        }
         // Whatever was read before a table came goes into the log before it does: behind it nobody would know what it means.
-        if matches!(entry, Entry::Schema { .. }) {
+        if is_definition {
             self.propose_gathered(actions);
         }
         if !self.is_serving() || !self.propose(entry, vec![caller], Then::Answer) {
@@ -160,4 +171,13 @@ impl Replica {
         }
         self.drain(actions);
     }
+}
+
+/// A request of rows that are another shard's, or were when it was routed: it is for whoever has them now.
+#[cold]
+fn send_on(caller: Caller, request: &Request<'_>, epoch: RequestEpoch, actions: &mut Actions) {
+    let mut bytes = Vec::new();
+    request.encode(&mut bytes);
+    let (catalogue, why) = (epoch.catalogue, ErrorCode::StaleRoute);
+    actions.returned.push(Returned { caller, request: bytes, catalogue, why });
 }

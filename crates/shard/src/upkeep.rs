@@ -13,6 +13,7 @@ pub(crate) struct Upkeep {
     pub leasing: bool,
     pub shedding: bool,
     pub raising_floor: bool,
+    pub splitting: bool,
 }
 
 impl Upkeep {
@@ -24,6 +25,7 @@ impl Upkeep {
             Then::Leased { .. } => self.leasing = false,
             Then::Shed(_) => self.shedding = false,
             Then::Floored => self.raising_floor = false,
+            Then::Split => self.splitting = false,
             Then::Answer
             | Then::Loaded(_)
             | Then::Kicked(_)

@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 
 use shardine_model::{RowKey, RowKeyBuf, TableId, Version};
 
-use crate::actions::Caller;
+use crate::actions::{Caller, Time};
 use inherited::Inherited;
 use kicks::Kicks;
 use lease::Lease;
@@ -52,9 +52,45 @@ pub(crate) struct Writeback {
     kicks: Kicks,
     settling: Settling,
     purges: Purges,
+    /// Of a replica that was born beside a holder, until it takes over.
+    passed_lease: Option<Lease>,
+}
+
+/// What the leader of a shard knows that goes with rows to another one.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    pub time: Time,
+    waits: Waits,
+    lease: Option<Lease>,
 }
 
 impl Writeback {
+    /// Parts what is known here of rows that are another shard's now. Marks of theirs are left behind: nothing is found there any
+    /// more, and whoever takes them over begins with all that are dirty.
+    pub fn pass(
+        &mut self,
+        time: Time,
+        holds_lease: bool,
+        is_other: impl Fn(RowKey<'_>) -> bool,
+    ) -> (Passed, Vec<Caller>) {
+        let (waits, asked) = self.waits.part(is_other);
+        let lease = self.lease.passed().filter(|_| holds_lease);
+        (Passed { time, waits, lease }, asked)
+    }
+
+    /// Begins with what was passed on. Its holder trusts the lease as long as the one before did (sharding R-9).
+    pub fn inherit(&mut self, passed: Passed) {
+        self.waits = passed.waits;
+        self.passed_lease = passed.lease;
+    }
+
+    /// Those who wait for something that may concern another shard now.
+    pub fn send_away(&mut self) -> Vec<Caller> {
+        let mut callers: Vec<Caller> = self.kicks.send_away().collect();
+        callers.extend(self.settling.give_up());
+        callers
+    }
+
     /// Marks a row for a look (write-back 88).
     pub fn mark(&mut self, row: RowKey<'_>, now_ms: u64) {
         self.tables.entry(row.table).or_default().mark(row, now_ms);
@@ -83,8 +119,10 @@ impl Writeback {
 
     /// A new leader begins to look for dirty rows (write-back 84). Gives back who waited in an older term; whoever waits
     /// for SQL goes on waiting.
-    pub fn take_over(&mut self, now_ms: u64) -> Vec<Caller> {
+    pub fn take_over(&mut self, now_ms: u64, is_holder: bool) -> Vec<Caller> {
+        let passed = self.passed_lease.take().filter(|_| is_holder);
         let left = self.let_go();
+        self.lease = passed.unwrap_or(self.lease);
         self.inherited = Some(Inherited::since(now_ms));
         let awaited: Vec<RowKeyBuf> = self.waits.rows().into_iter().cloned().collect();
         awaited.into_iter().for_each(|row| self.hurry(row, now_ms));

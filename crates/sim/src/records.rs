@@ -132,7 +132,7 @@ impl Tenant for Records {
         if !chunks.is_empty() {
             records = records.restored(chunks).map_err(|error| format!("a snapshot cannot be read: {error}"))?;
         }
-        Replica::new(options(world, seat), records, restored).catch_up()
+        Replica::new(options(world, seat), records, restored).catch_up().map(|(replica, _)| replica)
     }
 
     fn started(world: &mut World<Self>, node: usize) {
@@ -306,7 +306,16 @@ impl Tenant for Records {
 
 impl World<Records> {
     fn perform_routed(&mut self, node: usize, group: usize, actions: &mut Actions) {
-        self.give_back(node, group, actions.returned.drain(..).filter(|(caller, _)| *caller != NOBODY).collect());
+        self.give_back(
+            node,
+            group,
+            actions
+                .returned
+                .drain(..)
+                .map(|it| (it.caller, it.request))
+                .filter(|(caller, _)| *caller != NOBODY)
+                .collect(),
+        );
         for (caller, answer) in actions.answers.drain(..).filter(|(caller, _)| *caller != NOBODY) {
             self.answer_routed(node, group, caller, answer);
         }

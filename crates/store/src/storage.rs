@@ -172,6 +172,11 @@ impl Storage {
         self.log.removed()
     }
 
+    /// Whose log is kept of a group, if one is.
+    pub fn replica(&self, shard: ShardId) -> Result<Option<ReplicaId>, Error> {
+        Ok(self.log.group(shard)?.map(|group| group.replica))
+    }
+
     /// Everything kept of one group; `None` if nothing is. An error is about this group alone.
     pub fn load(&self, shard: ShardId) -> Result<Option<Loaded>, Error> {
         let snapshot = self.snapshots.newest(shard)?;

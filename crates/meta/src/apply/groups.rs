@@ -35,8 +35,14 @@ impl Meta {
         learners: &[NodeId],
     ) -> Result<Reply, Refusal> {
         let group = self.group(shard)?.clone();
-        if let Some((id, _)) = self.map.operation_on(shard) {
-            return refused(ErrorCode::Busy, format!("operation {id} changes the members of shard {shard}"));
+        match self.map.operation_on(shard) {
+            Some((id, Operation::Replace(_))) => {
+                return refused(ErrorCode::Busy, format!("operation {id} changes the members of shard {shard}"));
+            }
+            Some((id, Operation::Split(..))) => {
+                return refused(ErrorCode::Busy, format!("operation {id} splits shard {shard}"));
+            }
+            None => {}
         }
         if group.epoch.conf != conf {
             let message =
@@ -128,8 +134,12 @@ impl Meta {
     }
 
     pub(super) fn cancel(&mut self, id: OperationId) -> Result<Reply, Refusal> {
-        let Some(Operation::Replace(replace)) = self.map.operations.get(&id) else {
-            return refused(ErrorCode::NotFound, format!("there is no operation {id}"));
+        let replace = match self.map.operations.get(&id) {
+            Some(Operation::Replace(replace)) => replace,
+            Some(Operation::Split(..)) => {
+                return refused(ErrorCode::BadRequest, format!("operation {id} is a split, which ends by itself"));
+            }
+            None => return refused(ErrorCode::NotFound, format!("there is no operation {id}")),
         };
         if replace.stage == Stage::Joint {
             let message =
@@ -148,12 +158,12 @@ impl Meta {
             let is_there = self.map.groups.get(&replace.shard).is_some_and(|group| is_on(&group.voters));
             is_there && !is_on(&replace.voters) && !is_on(&replace.learners)
         };
-        let moves = self.map.operations.iter().map(|(id, Operation::Replace(replace))| (*id, replace));
+        let moves = self.map.operations.iter().filter_map(|(id, operation)| Some((*id, operation.replace()?)));
         let open = moves.filter(move |(_, replace)| replace.is_open() && leaves(replace));
         open.map(|(id, replace)| undone(id, replace))
     }
 
-    fn group(&self, shard: ShardId) -> Result<&Descriptor, Refusal> {
+    pub(super) fn group(&self, shard: ShardId) -> Result<&Descriptor, Refusal> {
         match self.map.groups.get(&shard) {
             Some(group) => Ok(group),
             None => refused(ErrorCode::NotFound, format!("there is no shard {shard}")),

@@ -23,7 +23,7 @@ pub fn left_on(map: &Map, sight: &Sight, node: NodeId) -> Vec<Left> {
     let planner = Planner::new(map, sight);
     let is_to_come = |group: &Descriptor| match map.operation_on(group.shard) {
         Some((_, Operation::Replace(replace))) => replace.new.iter().any(|placement| placement.node == node),
-        None => false,
+        Some((_, Operation::Split(..))) | None => false,
     };
     let is_there = |group: &&Descriptor| group.members().any(|member| member.node == node) || is_to_come(group);
     map.groups.values().filter(is_there).map(|group| planner.left(group, node)).collect()
@@ -34,6 +34,7 @@ impl Planner<'_> {
         let (is_stuck, waits_for) = match self.map.operation_on(group.shard) {
             _ if self.spare_voters(group) < 0 => (true, self.no_quorum(group)),
             Some((_, Operation::Replace(replace))) => self.under_way(replace, node),
+            Some((_, Operation::Split(..))) => (false, "it is being split".to_owned()),
             None => self.at_rest(group, node),
         };
         Left { shard: group.shard, is_stuck, waits_for }

@@ -133,6 +133,7 @@ fn members(map: &Map) -> Vec<(ShardId, Placement)> {
     let planned = map
         .operations
         .values()
-        .flat_map(|Operation::Replace(replace)| replace.new.iter().map(move |placement| (replace.shard, *placement)));
+        .filter_map(Operation::replace)
+        .flat_map(|replace| replace.new.iter().map(move |placement| (replace.shard, *placement)));
     placed.chain(planned).collect()
 }

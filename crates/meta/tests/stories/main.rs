@@ -36,6 +36,7 @@ stories! {
     from_one_to_five
     a_removed_node_is_replaced
     drain
+    split
     gateway
     tables
     paths

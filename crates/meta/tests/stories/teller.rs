@@ -6,8 +6,9 @@ use shardine_meta::{
 use shardine_model::key::Interval;
 use shardine_model::log::Membership;
 use shardine_model::{
-    Backing, Bounds, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, Field, FieldId, FieldType, Generation,
-    NodeEntry, NodeId, Placement, RangeVersion, Refusal, ReplicaId, ShardId, ShardState, SqlOptions, Table, TableId,
+    Backing, Bound, Bounds, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, Field, FieldId, FieldType,
+    Generation, NodeEntry, NodeId, Placement, Position, RangeVersion, Refusal, ReplicaId, ShardId, ShardState,
+    SqlOptions, Table, TableId,
 };
 use shardine_story::script::Teller;
 
@@ -100,6 +101,16 @@ impl Stage {
                 operation: OperationId(number(line.word(0))),
                 replica: ReplicaId(number(line.word(1))),
             },
+            "split" => {
+                let shard = shard(line.word(0));
+                let known = self.meta.map().groups.get(&shard).map_or_else(Epoch::default, |group| group.epoch);
+                let range = line.number("range").map_or(known.range, RangeVersion);
+                let at = Bound::at(Position(line.number("slot").expect("a slot") << 50));
+                Command::Split { shard, epoch: Epoch { range, ..known }, at }
+            }
+            "split-over" => {
+                Command::SplitOver { operation: OperationId(number(line.word(0))), is_done: !line.has("not-done") }
+            }
             "cancel" => Command::Cancel { operation: OperationId(number(line.word(0))) },
             "create" => Command::CreateTable { table: table(line) },
             "add" => {
@@ -157,6 +168,7 @@ impl Stage {
         };
         match map.operation_on(shard) {
             Some((_, Operation::Replace(replace))) => format!("{:?}", replace.todo(&membership, &map.groups[&shard])),
+            Some((_, Operation::Split(_, split))) => format!("split {split:?}"),
             None => format!("nothing; strays {:?}", map.strays(shard, &membership)),
         }
     }
@@ -183,7 +195,20 @@ impl Stage {
             "operations" => map
                 .operations
                 .iter()
-                .map(|(id, Operation::Replace(replace))| {
+                .map(|(id, operation)| {
+                    let replace = match operation {
+                        Operation::Replace(replace) => replace,
+                        Operation::Split(shard, split) => {
+                            let members =
+                                split.members.iter().map(|one| format!("{}:{}->{}", one.node, one.parent, one.child));
+                            let (child, at) = (split.child, split.at.position.0 >> 50);
+                            let members = members.collect::<Vec<_>>().join(",");
+                            return format!(
+                                "{id}: {} Split child={child} slot={at} members={members}",
+                                shard_name(*shard)
+                            );
+                        }
+                    };
                     let placed = |list: &[Placement]| numbers(list, |one| one.replica.0);
                     let (voters, learners) = (placed(&replace.voters), placed(&replace.learners));
                     let (new, behind) = (placements(&replace.new), numbers(&replace.behind, |one| one.0));
@@ -233,7 +258,14 @@ fn placements(list: &[Placement]) -> String {
 
 fn group(group: &Descriptor) -> String {
     let (shard, conf) = (shard_name(group.shard), group.epoch.conf);
-    format!("{shard} conf={conf} voters={} learners={}", placements(&group.voters), placements(&group.learners))
+    let members = format!("conf={conf} voters={} learners={}", placements(&group.voters), placements(&group.learners));
+    if group.epoch.range <= RangeVersion::FIRST {
+        return format!("{shard} {members}");
+    }
+    let slot = |bound: &Bound| (bound.position.0 >> 50).to_string();
+    let (range, lo) = (group.epoch.range, slot(&group.bounds.lo));
+    let hi = group.bounds.hi.as_ref().map_or_else(|| "end".to_owned(), slot);
+    format!("{shard} range={range} slots={lo}-{hi} {members}")
 }
 
 /// Nodes as `name` or `name/zone`; every group begins on the first of them, or on the first three with `replicas=3`.

@@ -285,3 +285,45 @@ fn what_is_given_back_goes_before_those_who_came_since() {
     let order: Vec<Option<u32>> = [2, 3, 4].iter().map(|attempt| rig.forwards.get(*attempt).copied()).collect();
     assert_eq!(order, [Some(5), Some(6), Some(7)]);
 }
+
+/// What is told by a node whose shard was split below the position: the upper half is shard 2, which node 3 leads.
+fn halves() -> (Descriptor, Descriptor) {
+    let (whole, middle) = (map().groups[0].clone(), shardine_model::Bound::at(Position(4)));
+    let epoch = Epoch { range: RangeVersion(2), ..whole.epoch };
+    let left =
+        Descriptor { epoch, bounds: Bounds { lo: whole.bounds.lo.clone(), hi: Some(middle.clone()) }, ..whole.clone() };
+    let right = Descriptor { shard: ShardId(2), epoch, bounds: Bounds { lo: middle, hi: None }, ..whole };
+    (left, right)
+}
+
+/// sharding P-2: whoever is told of both halves asks the other one at once, and does not wait as after a refusal without a reason.
+#[test]
+fn sharding_p_2_a_request_for_the_other_half_goes_there_at_once() {
+    let mut rig = Rig::new(Options::default());
+    rig.submit(1, Nature::Change);
+    let (left, right) = halves();
+    rig.routes.hear(ShardId(2), 1, Some(ReplicaId(2)));
+
+    let moved = Moved { leader: None, term: 0, descriptors: vec![left, right] };
+    let again = rig.refused(1, Refused::Moved(moved));
+
+    assert_eq!(sent(&again), [(2, 2, 2)], "the same node leads the other half");
+    let Some(Action::Attempt(attempt)) = again.first() else { panic!("{again:?}") };
+    assert_eq!((attempt.shard, attempt.epoch.range), (ShardId(2), RangeVersion(2)));
+}
+
+/// The same on the node itself, which knows already; where it knows nothing new it waits, or it would ask for ever.
+#[test]
+fn a_stale_route_is_tried_again_at_once_where_there_is_another() {
+    let mut rig = Rig::new(Options::default());
+    rig.submit(1, Nature::Change);
+
+    assert_eq!(rig.refused(1, Refused::StaleRoute), [], "nothing is known that was not known before");
+    let (left, right) = halves();
+    let again = rig.tick_at(Options::default().retry_ms);
+    assert_eq!(sent(&again), [(2, 2, 2)]);
+    rig.routes.hear(ShardId(2), 1, Some(ReplicaId(3)));
+    rig.routes.learn(vec![left, right]);
+
+    assert_eq!(sent(&rig.refused(2, Refused::StaleRoute)), [(3, 3, 3)]);
+}

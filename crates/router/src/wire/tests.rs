@@ -58,6 +58,7 @@ fn calls() -> Vec<RemoteCall> {
         RemoteCall::Row(RowCall::Scan(scan)),
         RemoteCall::Shard { shard: ShardId(2), ask: ShardAsk::Count { table: None } },
         RemoteCall::Shard { shard: ShardId(2), ask: ShardAsk::Propose { entry: vec![9] } },
+        RemoteCall::Shard { shard: ShardId(2), ask: ShardAsk::AsOf { range: 300, ask: Box::new(ShardAsk::Middle) } },
         RemoteCall::Table(TableCall::Create(spec)),
         RemoteCall::Table(TableCall::AddField { table: "users".into(), field }),
         RemoteCall::Table(TableCall::Drop { table: "users".into() }),

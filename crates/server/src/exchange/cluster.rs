@@ -215,7 +215,8 @@ impl Exchange {
     pub fn routes(&self) -> RouteList {
         let own = NodeId(self.node);
         let Some(cluster) = &self.cluster else {
-            let shards = self.map.places().iter().map(|place| ShardRoute {
+            let map = self.places.now();
+            let shards = map.places().iter().map(|place| ShardRoute {
                 shard: place.shard,
                 lo: place.interval.lo,
                 hi: place.interval.hi,
@@ -225,7 +226,7 @@ impl Exchange {
             return RouteList { shards: shards.collect(), ..RouteList::default() };
         };
         let mut routes = Routes::new(own, cluster.map());
-        self.map.places().iter().for_each(|place| routes.seat(place.shard, Some(place.lane)));
+        self.places.now().places().iter().for_each(|place| routes.seat(place.shard, Some(place.lane)));
         for news in cluster.board.leads() {
             routes.hear(news.shard, news.term, Some(news.leader));
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use shardine_model::{ErrorCode, GroupKind, NodeId, NodeMode, Refusal, ShardId};
-use shardine_router::{DrainLeft, DrainReport, Operate, RemoteCall, Response};
+use shardine_model::{Bound, ErrorCode, GroupKind, NodeId, NodeMode, Position, Refusal, ShardId};
+use shardine_router::{DrainLeft, DrainReport, Operate, RemoteCall, Response, ShardAsk};
 use shardine_shard::meta::{Command, Node, Sight, left_on};
 
 use super::{Exchange, Neighbourhood};
@@ -23,6 +23,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LEADER_TIME: Duration = Duration::from_millis(1_500);
 /// How long nodes that live may take to hear of a new map before the answer does not wait for them.
 const TELL_TIME: Duration = Duration::from_secs(2);
+/// How long a split may take before nobody waits for it any more.
+const SPLIT_TIME: Duration = Duration::from_secs(10);
 /// The lane on whose links other nodes are asked.
 const ASKING_LANE: usize = 0;
 
@@ -45,6 +47,7 @@ impl Exchange {
         let sheet = self.neighbours()?.atlas.sheet();
         let command = match order {
             Operate::Transfer { shard, to } => return self.give_lead(&sheet, shard, to.as_deref()),
+            Operate::Split { shard, at } => return self.split(&sheet, shard, at),
             Operate::Mode { node, mode } => Command::SetMode { node: member(&sheet, &node)?.node, mode },
             Operate::Weight { node, weight } => Command::SetWeight { node: member(&sheet, &node)?.node, weight },
             Operate::Remove { node } => {
@@ -126,6 +129,51 @@ impl Exchange {
         }
     }
 
+    /// Has a shard split, and waits until the map has both halves.
+    fn split(self: &Arc<Self>, sheet: &Sheet, shard: ShardId, at: Option<Position>) -> Result<Response, Refusal> {
+        let cluster = self.neighbours()?;
+        let Some(group) = sheet.full.groups.get(&shard) else {
+            let message = format!("there is no {}: `shardine shards` lists the shards", shard.label());
+            return Err(Refusal::new(ErrorCode::NotFound, message));
+        };
+        let at = Bound::at(at.map_or_else(|| self.middle_of(shard), Ok)?);
+        self.insist(&Command::Split { shard, epoch: group.epoch, at: at.clone() })?;
+        let parted = || {
+            let sheet = cluster.atlas.sheet();
+            let child = sheet.full.groups.values().find(|group| group.shard != shard && group.bounds.lo == at)?;
+            (child.shard.kind() == GroupKind::Records).then_some(child.shard)
+        };
+        let late = || {
+            let message = format!("{} has not been split in time; it goes on by itself", shard.label());
+            Refusal::new(ErrorCode::Busy, message)
+        };
+        let child = cluster.board.wait_until(SPLIT_TIME, parted).ok_or_else(late)?;
+        self.await_others(TELL_TIME);
+        Ok(Response::Count(u64::from(child.0)))
+    }
+
+    /// Where the data of a shard has its middle, as its leader says.
+    fn middle_of(self: &Arc<Self>, shard: ShardId) -> Result<Position, Refusal> {
+        let (give, take) = channel();
+        let lane = self.places.of_shard(shard).map_or(0, |place| place.lane);
+        self.ask(
+            shard,
+            lane,
+            ShardAsk::Middle,
+            Box::new(move |middle| {
+                let _ = give.send(middle);
+            }),
+        );
+        match take.recv_timeout(TAKE_OVER_TIME).unwrap_or(Err(ErrorCode::Busy)) {
+            Ok(0) => {
+                let message = format!("{} has nothing to be parted: say where, with --at", shard.label());
+                Err(Refusal::new(ErrorCode::BadRequest, message))
+            }
+            Ok(position) => Ok(Position(position)),
+            Err(code) => Err(Refusal::new(code, format!("{} does not say where its middle is", shard.label()))),
+        }
+    }
+
     fn ask_to_hand_over(self: &Arc<Self>, leader: NodeId, shard: ShardId, to: Option<NodeId>) -> Response {
         let (give, take) = channel();
         let done: Respond = Box::new(move |response| drop(give.send(response)));
@@ -141,7 +189,7 @@ impl Exchange {
     /// Has a group of this node give its lead away; answered with the number of the node that was asked to take it.
     pub fn transfer(&self, shard: ShardId, to: Option<NodeId>, done: Respond) {
         match shard.kind() {
-            GroupKind::Records => match self.map.places().iter().find(|place| place.shard == shard) {
+            GroupKind::Records => match self.places.of_shard(shard) {
                 Some(place) => self.inboxes[place.lane].send(LaneMessage::Transfer { shard, to, done }),
                 None => done(super::refused(ErrorCode::NotFound)),
             },

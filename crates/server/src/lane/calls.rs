@@ -2,7 +2,7 @@
 
 use shardine_host::SeatId;
 use shardine_model::codec::Reader;
-use shardine_model::{Answer, ErrorCode, Position, Refusal, Request, RowKey, RowKeyBuf, ShardId};
+use shardine_model::{Answer, ErrorCode, Position, Refusal, Request, RequestEpoch, RowKey, RowKeyBuf, ShardId};
 use shardine_records::{Lookup, read_reply};
 use shardine_router::{Explanation, RemoteCall, Residence, Response, RowCall, ShardAsk};
 use shardine_shard::{Caller, ReadStale};
@@ -59,8 +59,10 @@ impl Core {
                 let Ok(request) = Request::decode(&mut Reader::new(&request)) else {
                     return Some(refused(ErrorCode::BadRequest));
                 };
-                let epoch = self.epoch(catalogue);
-                self.host.act(seat, |replica, actions| replica.submit_with(caller, &request, epoch, ack, actions));
+                self.host.act(seat, |replica, actions| {
+                    let epoch = RequestEpoch { catalogue, ..replica.records().epoch() };
+                    replica.submit_with(caller, &request, epoch, ack, actions);
+                });
             }
             RowCall::Kick { row, .. } if self.has_time_to_live(seat, &row) => {
                 let message = "the record has a time to live, which SQL does not keep: it stays in memory";
@@ -145,6 +147,14 @@ impl Core {
                 self.host.act(seat, |replica, actions| replica.retry_dead_letters(caller, None, table, actions));
                 None
             }
+            ShardAsk::AsOf { range, ask } => {
+                let now = self.host.replica(seat).map(|replica| replica.records().epoch().range.0);
+                match now == Some(range) {
+                    true => self.ask_here(shard, *ask, caller),
+                    false => Some(refused(ErrorCode::VersionMismatch)),
+                }
+            }
+            ShardAsk::Middle => self.look(seat, Look::Middle, caller),
             ShardAsk::Propose { entry } => match shardine_model::Entry::decode(&entry) {
                 Ok(entry) => {
                     self.host.act(seat, |replica, actions| replica.propose_for(caller, &entry, actions));
@@ -168,7 +178,7 @@ impl Core {
             table: table.name.clone(),
             partition_key: shardine_model::key::partition_key(&row.key).to_vec(),
             position,
-            shard: self.shard_status(self.exchange.map.find(position)),
+            shard: self.shard_status(self.places.find(position)),
             residence: Residence::NotInMemory,
             version: Default::default(),
             sql_version: Default::default(),

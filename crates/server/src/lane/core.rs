@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use shardine_host::{Host, SeatId};
+use shardine_host::{Host, SeatId, Splitting};
 use shardine_model::key::Interval;
 use shardine_model::{
-    Ack, Answer, Backing, Catalogue, CatalogueVersion, ErrorCode, NodeId, Position, Refusal, ReplicaId, Request,
-    RequestEpoch, RowKey, ShardId, TableId, Timestamp,
+    Ack, Answer, Backing, Catalogue, ErrorCode, NodeId, Position, Refusal, ReplicaId, Request, RequestEpoch, RowKey,
+    ShardId, TableId, Timestamp,
 };
 use shardine_router::forward::Attempt;
 use shardine_router::{
-    Call, DeadLetterLine, Draws, LocalEngine, Names, Read, RemoteCall, Response, Route, Routes, RowCall, ShardPlace,
-    ShardStatus, TableWriteback, Ticket, scattered,
+    Call, DeadLetterLine, Draws, LocalEngine, Names, Read, RemoteCall, Response, Route, Routes, RowCall, ShardMap,
+    ShardPlace, ShardStatus, TableWriteback, Ticket, scattered,
 };
 use shardine_shard::{Actions, Caller, Left, Message, ReadNow, Replica, Time};
 
@@ -21,6 +21,7 @@ use super::forward::{Departure, Way};
 use super::looks::Look;
 use super::members::Nursery;
 use super::numbered::Numbered;
+use super::parted::{Kin, Layout};
 use super::programs::Programs;
 use super::questions::Questions;
 use super::sql::SqlJobs;
@@ -106,8 +107,12 @@ pub(crate) struct Counters {
 pub(crate) struct Core {
     pub(super) number: usize,
     pub(super) host: Host<Replica>,
-    /// By the places of the map: the seat of each shard that lives on this lane.
-    pub(super) seats: Vec<Option<SeatId>>,
+    /// The shards of the node.
+    pub(super) places: Arc<ShardMap>,
+    /// The seat of each position that is this lane's.
+    pub(super) layout: Layout,
+    pub(super) kin: Vec<Kin>,
+    pub(super) splitting: Splitting,
     pub(super) nursery: Nursery,
     /// Absent on a node that is alone.
     pub(super) sheet: Option<Arc<Sheet>>,
@@ -152,8 +157,7 @@ pub(crate) struct CoreParts {
 impl Core {
     pub fn new(parts: CoreParts) -> Self {
         let CoreParts { number, host, nursery, exchange, log, snapshots, clock } = parts;
-        let places = exchange.map.places().iter();
-        let seats = places.map(|place| (place.lane == number).then(|| host.seat_of(place.shard)).flatten()).collect();
+        let places = exchange.places.now();
         let sheet = exchange.cluster.as_ref().map(|cluster| cluster.atlas.sheet());
         let way = sheet.as_ref().map(|sheet| {
             let mut routes = Routes::new(NodeId(exchange.node), Arc::clone(&sheet.cluster));
@@ -161,10 +165,13 @@ impl Core {
             Way::new(routes)
         });
         let draws = stale::draws(exchange.node, number);
-        Self {
+        let mut core = Self {
             number,
             host,
-            seats,
+            places,
+            layout: Layout::default(),
+            kin: Vec::new(),
+            splitting: Splitting::default(),
             nursery,
             sheet,
             ticks: 0,
@@ -188,7 +195,9 @@ impl Core {
             definitions: Definitions::default(),
             names: Names::NotYet,
             programs: Programs::default(),
-        }
+        };
+        core.lay_out();
+        core
     }
 
     pub fn number(&self) -> usize {
@@ -248,7 +257,7 @@ impl Core {
     /// The seat of a position on this lane.
     #[inline]
     pub(super) fn seat_of(&self, position: Position) -> Option<SeatId> {
-        self.seats[self.exchange.map.index_of(position)]
+        self.layout.seat_of(position)
     }
 
     /// The log thread is done with a batch.
@@ -299,6 +308,8 @@ impl Core {
             self.host.cut_some();
         }
         self.host.end_turn();
+        // Whoever is sent away because of it has to find the way.
+        self.note_parted();
         while let Some((seat, actions)) = self.host.next_acted() {
             let Actions { answers, returned, passed, loads, writes, purges, .. } = actions;
             let (passed, returned) = (std::mem::take(passed), std::mem::take(returned));
@@ -391,7 +402,7 @@ impl Core {
         let left = |read: fn(&Left) -> u64| self.host.replicas().map(|replica| read(&replica.left())).sum::<u64>();
         LaneStatus {
             leads: self.leads(),
-            shards: self.places().map(|place| self.shard_status(place)).collect(),
+            shards: self.own_places().map(|place| self.shard_status(place)).collect(),
             connections,
             counters: vec![
                 ("reads", counters.reads),
@@ -471,12 +482,12 @@ impl Core {
     }
 
     /// The places of the map that are on this lane.
-    fn places(&self) -> impl Iterator<Item = &ShardPlace> {
-        self.exchange.map.places().iter().filter(|place| place.lane == self.number)
+    pub(super) fn own_places(&self) -> impl Iterator<Item = &ShardPlace> {
+        self.places.places().iter().filter(|place| place.lane == self.number)
     }
 
     pub(super) fn shard_status(&self, place: &ShardPlace) -> ShardStatus {
-        let ShardPlace { shard, interval, lane } = *place;
+        let ShardPlace { shard, interval, lane, .. } = *place;
         let mut status = ShardStatus { shard, lo: interval.lo, hi: interval.hi, lane, ..Default::default() };
         match self.host.seat_of(shard).and_then(|seat| self.host.seat(seat)).map(|seat| &seat.replica) {
             // Of one that lives elsewhere it is known who leads it.
@@ -597,23 +608,23 @@ impl LocalEngine for Core {
             return self.respond(ticket, Response::Refused(scattered()));
         }
         let caller = caller_of(ticket);
-        let epoch = self.epoch(self.catalogue.version());
+        let catalogue = self.catalogue.version();
         if let Some(seat) = self.seat_of(position)
             && !self.programs.hold_at(position)
             && self.is_for_here(caller.source, position)
         {
-            if self
-                .host
-                .act(seat, |replica, actions| replica.submit_at(position, caller, request, epoch, actions))
-                .is_none()
-            {
+            let act = |replica: &mut Replica, actions: &mut Actions| {
+                let epoch = RequestEpoch { catalogue, ..replica.records().epoch() };
+                replica.submit_at(position, caller, request, epoch, actions);
+            };
+            if self.host.act(seat, act).is_none() {
                 self.respond(ticket, self.stopped(position));
             }
             return;
         }
         let mut bytes = Vec::new();
         request.encode(&mut bytes);
-        let (request, catalogue, ack) = (bytes.into(), epoch.catalogue, Ack::default());
+        let (request, ack) = (bytes.into(), Ack::default());
         self.call_row(RowCall::Submit { request, catalogue, ack }, position, ticket);
     }
 
@@ -637,20 +648,15 @@ impl Core {
     /// What requests to a shard that does not run are answered. Asking again does not help, so it does not say so; the reason
     /// has paths of this machine in it, which are for those who run it.
     pub(super) fn stopped(&self, position: Position) -> Response {
-        let shard = self.exchange.map.find(position).shard;
+        let shard = self.places.find(position).shard;
         let message = format!("shard {shard} has stopped, the others serve; `shardine shards` says why and what to do");
         Response::Refused(Refusal::new(ErrorCode::NoLeader, message))
-    }
-
-    /// What a request is routed by, and what it was read by. There is one map for the time being.
-    pub(super) fn epoch(&self, catalogue: CatalogueVersion) -> RequestEpoch {
-        RequestEpoch { catalogue, ..RequestEpoch::FIRST }
     }
 
     /// A call of a connection: here, on another lane, or on another node.
     fn call_row(&mut self, call: RowCall, position: Position, ticket: Ticket) {
         let caller = caller_of(ticket);
-        if self.exchange.map.find(position).lane != self.number {
+        if self.exchange.places.lane_of(position) != self.number {
             return self.exchange.send_to_lane(Some(caller.source), call, position, self.respond_later(ticket));
         }
         let Some(call) = self.read_anywhere(caller, caller.source, position, call) else { return };

@@ -11,7 +11,7 @@ use shardine_router::{
     Admission, Arrival, DeadLetterLine, Forwards, Gate, Moved, Nature, Refused, RemoteCall, Response, Routes, RowCall,
     ShardAsk, TableCall,
 };
-use shardine_shard::{Caller, Replica};
+use shardine_shard::{Caller, Replica, Returned};
 use shardine_transport as transport;
 use shardine_transport::Outcome;
 
@@ -106,24 +106,25 @@ impl Core {
 
     /// Requests that this node's replica took and did not propose before it lost the lead: whoever leads now gets them, in order, and
     /// before whatever has come since on their connections.
-    pub(super) fn give_back(&mut self, returned: Vec<(Caller, Vec<u8>)>) {
+    pub(super) fn give_back(&mut self, mut returned: Vec<Returned>) {
         let (mut own, mut of_others) = (Vec::new(), Vec::new());
-        for (caller, request) in returned {
-            let call =
-                RowCall::Submit { request: request.into(), catalogue: self.catalogue.version(), ack: Ack::default() };
+        // A shard that is split gives back what waited for several things.
+        returned.sort_by_key(|returned| returned.caller.sequence);
+        for Returned { caller, request, catalogue, why } in returned {
+            let call = RowCall::Submit { request: request.into(), catalogue, ack: Ack::default() };
             match (call.position(), ticket_of(caller)) {
                 (Ok(position), Some(ticket)) if self.way.is_some() => {
                     own.push(self.submission(caller, ticket.connection, position, &RemoteCall::Row(call)));
                 }
                 // Whoever asked for another node, or holds a line, keeps the request itself.
-                _ => of_others.push(caller),
+                _ => of_others.push((caller, why)),
             }
         }
         if !own.is_empty() {
             self.with_forwards(|forwards, routes, now_ms, actions| forwards.give_back(own, now_ms, routes, actions));
         }
-        for caller in of_others {
-            self.respond_to(caller, refused(ErrorCode::NotLeader));
+        for (caller, why) in of_others {
+            self.respond_to(caller, refused(why));
         }
     }
 
@@ -214,7 +215,8 @@ impl Core {
                 let (stream, generation) = (attempt.stream, attempt.generation);
                 way.gate.refuse(Arrival { link: Gate::LOCAL, stream, generation, position: Position(0) });
             }
-            return self.refused(attempt.id, Refused::NoLeader);
+            let why = if is_stale(&response) { Refused::StaleRoute } else { Refused::NoLeader };
+            return self.refused(attempt.id, why);
         }
         self.answered(attempt.id, response);
     }
@@ -287,8 +289,7 @@ impl Core {
     }
 
     pub(super) fn begin_of(&self, shard: ShardId) -> Option<Position> {
-        let places = self.exchange.map.places();
-        places.iter().find(|place| place.shard == shard).map(|place| place.interval.lo)
+        self.places.places().iter().find(|place| place.shard == shard).map(|place| place.interval.lo)
     }
 
     /// A peer has answered.
@@ -379,12 +380,20 @@ fn moved(leader: NodeId, term: u64, mut descriptors: &[u8]) -> Option<Moved> {
 
 /// Whether a response says that this node does not lead, and has done nothing.
 pub(super) fn is_misdirected(response: &Response) -> bool {
-    let code = match response {
-        Response::Answer(Answer::Failed(code)) => *code,
-        Response::Refused(refusal) => refusal.code,
-        _ => return false,
-    };
-    matches!(code, ErrorCode::NotLeader | ErrorCode::NoLeader | ErrorCode::StaleRoute)
+    matches!(code_of(response), Some(ErrorCode::NotLeader | ErrorCode::NoLeader | ErrorCode::StaleRoute))
+}
+
+/// Whether it says that the shard has other bounds than it was asked by.
+pub(super) fn is_stale(response: &Response) -> bool {
+    code_of(response) == Some(ErrorCode::StaleRoute)
+}
+
+fn code_of(response: &Response) -> Option<ErrorCode> {
+    match response {
+        Response::Answer(Answer::Failed(code)) => Some(*code),
+        Response::Refused(refusal) => Some(refusal.code),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ impl Core {
     pub(super) fn node_of(&self, shard: ShardId, replica: ReplicaId) -> Option<NodeId> {
         match &self.exchange.cluster {
             None => Some(NodeId(self.exchange.node)),
-            Some(_) => self.way.as_ref()?.routes.map().node_of(shard, replica),
+            Some(_) => self.way.as_ref()?.routes.node_of(shard, replica),
         }
     }
 
@@ -29,6 +29,10 @@ impl Core {
         let Some(cluster) = &self.exchange.cluster else { return };
         let Some(replica) = self.host.replica(seat) else { return };
         let Some(leader) = replica.group().leader() else { return };
+        // Whoever came before it serves would be sent away again.
+        if leader == replica.id() && !replica.is_serving() {
+            return;
+        }
         let now = (replica.term(), leader);
         if self.told.get(&seat) == Some(&now) {
             return;

@@ -14,6 +14,7 @@ pub(super) enum Look {
     Scan(ScanCall),
     Verify(VerifyCall),
     Count(Option<TableId>),
+    Middle,
 }
 
 impl Core {
@@ -36,6 +37,10 @@ impl Core {
             Look::Verify(call) => self.verify(seat, call, caller),
             Look::Count(table) => Some(match self.host.replica(seat) {
                 Some(replica) => Response::Count(replica.live_count(*table)),
+                None => refused(ErrorCode::NoLeader),
+            }),
+            Look::Middle => Some(match self.host.replica(seat) {
+                Some(replica) => Response::Count(replica.records().middle().map_or(0, |middle| middle.position.0)),
                 None => refused(ErrorCode::NoLeader),
             }),
         }

@@ -2,15 +2,21 @@
 
 use std::sync::Arc;
 
-use shardine_host::{Move, SeatId};
+use shardine_host::{Move, SeatId, SplitLimits};
 use shardine_model::{ErrorCode, NodeId, ReplicaId, ShardId};
 use shardine_records::Records;
-use shardine_router::{Response, ShardPlace};
+use shardine_router::{Response, ShardMap, ShardPlace};
 use shardine_shard::{Actions, MemoryLimits, Options, Replica, Restored};
 
 use super::core::Core;
+use super::parted::share_of;
 use crate::atlas::Sheet;
 use crate::exchange::{refused, transfer};
+
+/// Ticks between two looks at replicas that should come or go and could not when the map said so.
+const MOVE_TICKS: u64 = 10;
+/// Ticks between two looks at the sizes of shards.
+const SIZE_TICKS: u64 = 20;
 
 /// How replicas are made.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +25,18 @@ pub(crate) struct Nursery {
     pub snapshot_log_bytes: u64,
     /// Bytes of records above which a shard evicts; 0 means no limit.
     pub memory_max: u64,
+    /// The same for all shards together.
+    pub memory_total: u64,
+    /// When a shard that is led here is parted.
+    pub split: SplitLimits,
 }
 
 impl Nursery {
+    /// The share of each shard in the memory.
+    pub fn share(&self, places: &ShardMap) -> u64 {
+        share_of(self.memory_total, places)
+    }
+
     pub fn replica(
         &self,
         shard: ShardId,
@@ -52,32 +67,53 @@ impl Core {
     /// There is a new map: makes room for replicas that this node is to have, lets go of those that were removed, and sends
     /// requests where they belong now.
     pub fn turn_to(&mut self, sheet: &Arc<Sheet>) {
-        let places: Vec<ShardPlace> =
-            self.exchange.map.places().iter().filter(|place| place.lane == self.number).copied().collect();
+        self.sheet = Some(Arc::clone(sheet));
+        self.places = self.exchange.places.now();
+        let cluster = Arc::clone(&sheet.cluster);
+        self.reroute(|routes| routes.adopt(cluster));
+        self.make_moves();
+        self.lay_out();
+    }
+
+    /// Replicas come and go, as the newest map has them. One that cannot yet is looked at again at ticks.
+    pub fn make_moves(&mut self) {
+        let Some(sheet) = self.sheet.clone() else { return };
+        let places: Vec<ShardPlace> = self.own_places().copied().collect();
         let own = NodeId(self.exchange.node);
-        for Move { shard, leaves, arrives } in
-            self.host.moves(&sheet.cluster, own, places.iter().map(|place| place.shard))
-        {
+        // What the map does not have yet has only just been born here.
+        let known = places.iter().map(|place| place.shard).filter(|shard| sheet.cluster.group(*shard).is_some());
+        let moves = self.host.moves(&sheet.cluster, own, known);
+        let has_moved = !moves.is_empty();
+        for Move { shard, leaves, arrives } in moves {
             let Some(place) = places.iter().find(|place| place.shard == shard) else { continue };
             if let Some(seat) = leaves {
                 self.leave(place, seat);
             }
-            if let Some(replica) = arrives {
+            if let Some(replica) = arrives.filter(|_| !self.holds_some_of(place)) {
                 tracing::info!(%shard, %replica, "this node makes room for a replica");
                 let newborn = self.nursery.newborn(place, replica);
-                let seat = self.host.add(shard, replica, Ok(newborn));
-                self.take_seat(place, Some(seat));
+                self.host.add(shard, replica, Ok(newborn));
+                self.tell_routes(shard, true);
             }
         }
-        let cluster = Arc::clone(&sheet.cluster);
-        self.sheet = Some(Arc::clone(sheet));
-        self.reroute(|routes| routes.adopt(cluster));
+        if has_moved {
+            self.lay_out();
+        }
+    }
+
+    /// Whether a replica here holds rows of a shard that it is a replica of no more as soon as it has applied the split: then this node's
+    /// replica is born of it, and takes no snapshot (sharding P-3).
+    fn holds_some_of(&self, place: &ShardPlace) -> bool {
+        self.host.replicas().any(|replica| {
+            let is_newborn = replica.group().membership().voters.is_empty();
+            !is_newborn && replica.bounds().overlaps(&place.interval.into())
+        })
     }
 
     /// A committed configuration is without the replica: it goes, with what the disk has of it.
     fn leave(&mut self, place: &ShardPlace, seat: SeatId) {
         tracing::info!(shard = %place.shard, "this node's replica was removed");
-        self.take_seat(place, None);
+        self.tell_routes(place.shard, false);
         let Some(seat) = self.host.remove(seat) else { return };
         self.exchange.differences.forget(place.shard);
         let Actions { answers, returned, passed, .. } = seat.actions;
@@ -88,12 +124,10 @@ impl Core {
         self.passed(passed);
     }
 
-    fn take_seat(&mut self, place: &ShardPlace, seat: Option<SeatId>) {
-        let index = self.exchange.map.index_of(place.interval.lo);
-        self.seats[index] = seat;
-        let lane = seat.map(|_| self.number);
+    fn tell_routes(&mut self, shard: ShardId, is_here: bool) {
+        let lane = is_here.then_some(self.number);
         if let Some(way) = &mut self.way {
-            way.routes.seat(place.shard, lane);
+            way.routes.seat(shard, lane);
         }
     }
 
@@ -112,6 +146,12 @@ impl Core {
     /// Does what operations of the map ask of the groups that are led here, and tells meta what has become of it.
     pub fn work_for_map(&mut self) {
         let Some(sheet) = self.sheet.clone() else { return };
+        if self.ticks.is_multiple_of(MOVE_TICKS) {
+            self.make_moves();
+        }
+        if self.ticks.is_multiple_of(SIZE_TICKS) {
+            self.split_large(&sheet);
+        }
         for command in self.host.work_for_map(&sheet.full, NodeId(self.exchange.node), self.ticks) {
             self.exchange.report(command);
         }

@@ -16,6 +16,7 @@ use shardine_transport::{Answer, Body, Change, Forward, ForwardFlags, Item, Link
 
 use super::core::Core;
 use super::forward::Departure;
+use super::parted::Kin;
 use super::questions::PATIENCE_MS;
 use super::visits::Foreign;
 use crate::atlas::Sheet;
@@ -232,6 +233,13 @@ impl Links {
         link.close(registry);
     }
 
+    /// Where members of groups live that the map does not have yet.
+    pub fn know(&mut self, (shard, replica, node): Kin) {
+        if self.speakers.hear(shard, replica, node) {
+            self.neighbours.book.heard(shard, replica, node);
+        }
+    }
+
     /// A link that has no room for an answer is given up, which leaves whoever asked in doubt.
     fn answer(&mut self, to: Foreign, outcome: Outcome<'_>) {
         if let Some(link) = self.links.get_mut(&(to.arrival.link as usize)) {
@@ -292,7 +300,9 @@ impl Links {
             }
             Departure::Refusal { to, why } => match why {
                 Refused::OldGeneration => self.answer(to, Outcome::OldGeneration),
-                Refused::NoLeader => self.answer(to, Outcome::Moved { leader: NodeId(0), term: 0, descriptors: &[] }),
+                Refused::NoLeader | Refused::StaleRoute => {
+                    self.answer(to, Outcome::Moved { leader: NodeId(0), term: 0, descriptors: &[] })
+                }
                 Refused::Moved(moved) => {
                     let mut descriptors = Vec::new();
                     moved.descriptors.iter().for_each(|descriptor| descriptor.encode(&mut descriptors));

@@ -10,7 +10,8 @@ use std::sync::mpsc::SyncSender;
 
 use shardine_host::SeatId;
 use shardine_model::{
-    Ack, Answer, Catalogue, ErrorCode, Outcome, Position, Reply, RowKey, RowKeyBuf, RowView, TableId, Version,
+    Ack, Answer, Catalogue, ErrorCode, Outcome, Position, Reply, RequestEpoch, RowKey, RowKeyBuf, RowView, TableId,
+    Version,
 };
 use shardine_records::{Lookup, read_reply};
 use shardine_resp::wire;
@@ -223,9 +224,10 @@ impl Core {
         run.waits = Waits::Commit(reply);
         let number = self.keep(run);
         let caller = self.outside.enter(Outside::Program(number));
-        let epoch = self.epoch(self.catalogue.version());
+        let catalogue = self.catalogue.version();
         writes.with_request(&seen, |request| {
             self.host.act(seat, |replica, actions| {
+                let epoch = RequestEpoch { catalogue, ..replica.records().epoch() };
                 replica.submit_with(caller, request, epoch, Ack::default(), actions);
             });
         });

@@ -65,7 +65,7 @@ impl Core {
     /// Replicas of the shard whose nodes are not taken for dead and have not failed to answer.
     fn candidates(&self, read: &StaleRead) -> Vec<Candidate> {
         let (Some(sheet), Some(way)) = (&self.sheet, &self.way) else { return Vec::new() };
-        let shard = self.exchange.map.find(read.position).shard;
+        let shard = self.places.find(read.position).shard;
         let (leader, group) = (way.routes.leader_of(shard), sheet.full.groups.get(&shard));
         let nodes = group.into_iter().flat_map(|group| group.members()).map(|member| member.node);
         let nodes = nodes.filter(|node| !way.routes.is_away(*node) && !read.tried.contains(node));

@@ -6,7 +6,7 @@ use shardine_router::{Admission, Arrival, Refused, RemoteCall, Response, RowCall
 use shardine_transport as transport;
 
 use super::core::{Core, Outside};
-use super::forward::{Departure, is_misdirected};
+use super::forward::{Departure, is_misdirected, is_stale};
 use super::peers::lane_of;
 use super::questions::is_question;
 use crate::lane_message::LaneMessage;
@@ -38,7 +38,7 @@ impl Core {
             let response = Response::Refused(Refusal::new(ErrorCode::BadRequest, "the call cannot be read"));
             return self.depart(Departure::Answer { to, response });
         };
-        let lane = if is_of_shard(&call) { self.exchange.map.find(position).lane } else { self.number };
+        let lane = if is_of_shard(&call) { self.exchange.places.lane_of(position) } else { self.number };
         let visit = Visit { to, catalogue: forward.epoch.catalogue, call };
         match lane == self.number {
             true => self.receive(visit),
@@ -74,8 +74,13 @@ impl Core {
         }
         let Some(way) = &mut self.way else { return };
         let link = to.arrival.link;
+        // Where bounds have changed whoever asked is told who has the rows now (sharding P-2).
+        let why = match is_stale(&response) {
+            true => Refused::Moved(way.routes.moved(to.arrival.position)),
+            false => Refused::NoLeader,
+        };
         let departure = match way.gate.refuse(to.arrival) {
-            true => Departure::Refusal { to, why: Refused::NoLeader },
+            true => Departure::Refusal { to, why },
             false => Departure::Close { link },
         };
         self.depart(departure);

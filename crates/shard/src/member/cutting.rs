@@ -24,6 +24,8 @@ pub(crate) struct Cutting {
     leaving: VecDeque<(SnapshotMeta, u64)>,
     /// After a failure, how much log must have gathered before the next try.
     retry_log_bytes: u64,
+    /// None is begun, for the last one is still needed.
+    pinned: bool,
 }
 
 #[derive(Debug)]
@@ -45,7 +47,7 @@ enum Purpose {
 
 impl Cutting {
     pub fn new(saved: u64, log_bytes: u64) -> Self {
-        Self { saved, log_bytes, running: None, leaving: VecDeque::new(), retry_log_bytes: 0 }
+        Self { saved, log_bytes, running: None, leaving: VecDeque::new(), retry_log_bytes: 0, pinned: false }
     }
 
     pub fn saved_index(&self) -> u64 {
@@ -76,7 +78,7 @@ impl Cutting {
 
     fn begin(&mut self, machine: &mut impl Machine, group: &Group, at: At) {
         // What has parted from the others must not be in anybody's snapshot.
-        if self.running.is_some() || group.is_aside() {
+        if self.running.is_some() || self.pinned || group.is_aside() {
             return;
         }
         machine.begin_cut();
@@ -110,6 +112,18 @@ impl Cutting {
         {
             machine.abandon_cut();
         }
+    }
+
+    pub fn forget_saved(&mut self) {
+        self.saved = 0;
+    }
+
+    pub fn is_saving(&self) -> bool {
+        self.running.is_some() || !self.leaving.is_empty()
+    }
+
+    pub fn pin(&mut self, pinned: bool) {
+        self.pinned = pinned;
     }
 
     pub fn is_running(&self) -> bool {

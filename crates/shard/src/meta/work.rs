@@ -3,7 +3,7 @@
 
 use shardine_consensus::{Group, MembershipChange, Progress, Role, Step};
 use shardine_meta::{Command, Map, Node, Operation, OperationId, Todo};
-use shardine_model::{ConfVersion, ReplicaId, ShardId};
+use shardine_model::{ConfVersion, ReplicaId, ShardId, Split};
 
 /// Entries that a replica may be behind and count as up to date: the joint change and what is written meanwhile are no more.
 const CAUGHT_UP_ENTRIES: u64 = 64;
@@ -17,6 +17,8 @@ pub enum Work {
     Report(Box<Command>),
     /// The leader is about to lose its vote, or its node should not lead: somebody else should lead first.
     HandOver(ReplicaId),
+    /// To be proposed to the group, and reported when it is known what came of it.
+    Split(OperationId, Box<Split>),
 }
 
 /// What is to be done now for a group that is led here; to be asked at every tick, and when the map has changed.
@@ -43,7 +45,10 @@ pub fn work_of(map: &Map, shard: ShardId, group: &Group) -> Option<Work> {
     if let Some(heir) = relief(map, shard, group) {
         return Some(Work::HandOver(heir));
     }
-    let (id, Operation::Replace(replace)) = map.operation_on(shard)?;
+    let (id, replace) = match map.operation_on(shard)? {
+        (id, Operation::Replace(replace)) => (id, replace),
+        (id, Operation::Split(_, split)) => return Some(Work::Split(id, Box::new(split.clone()))),
+    };
     match replace.todo(group.membership(), known) {
         Todo::Learn(replica) => Some(Work::Change(MembershipChange::Simple(Step::Learn(replica)))),
         Todo::Remove(replica) => Some(Work::Change(MembershipChange::Simple(Step::Remove(replica)))),

@@ -113,6 +113,9 @@ impl Replica {
         if !self.is_serving() {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
         }
+        if row.is_some_and(|row| self.is_stray(caller, row, actions)) {
+            return;
+        }
         let is_meant = |letter: &RowKey<'_>| {
             row.is_none_or(|row| row == *letter) && table.is_none_or(|table| table == letter.table)
         };
@@ -131,6 +134,9 @@ impl Replica {
     pub fn discard_dead_letter(&mut self, caller: Caller, row: RowKey<'_>, actions: &mut Actions) {
         if !self.is_serving() {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
+        }
+        if self.is_stray(caller, row, actions) {
+            return;
         }
         let row = row.to_owned();
         if self.records.dead_letter(&row).is_none() {

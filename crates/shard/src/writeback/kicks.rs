@@ -39,6 +39,11 @@ impl Kicks {
         waiting.chain(self.failed.drain(..).map(|(caller, _)| caller)).collect()
     }
 
+    /// Those that have not begun, for another shard.
+    pub fn send_away(&mut self) -> impl Iterator<Item = Caller> + '_ {
+        self.waiting.drain(..).map(|(caller, _)| caller)
+    }
+
     /// SQL did not take the row: it stays, dirty, and whoever waits to kick it hears so.
     pub fn fail(&mut self, row: &RowKeyBuf, code: ErrorCode) {
         let failed = self.waiting.extract_if(.., |(_, kicked)| kicked == row);
@@ -52,6 +57,9 @@ impl Replica {
     pub fn kick(&mut self, caller: Caller, row: RowKey<'_>, nowait: bool, actions: &mut Actions) {
         if !self.is_serving() {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
+        }
+        if self.is_stray(caller, row, actions) {
+            return;
         }
         let is_dirty = match self.records.get(row.position(), row) {
             Lookup::NotResident => return actions.answers.push((caller, Answer::Many(Vec::new()))),
@@ -131,6 +139,9 @@ impl Replica {
             self.writeback.kicks.proposed.remove(row);
             let stayed = !matches!(self.records.get(row.as_ref().position(), row.as_ref()), Lookup::NotResident);
             for &caller in &callers {
+                if self.is_stray(caller, row.as_ref(), actions) {
+                    continue;
+                }
                 if !stayed {
                     actions.answers.push((caller, Answer::Many(Vec::new())));
                 } else if self.member.leads() {

@@ -33,6 +33,11 @@ impl Lease {
         self.trusted_until_ms
     }
 
+    /// What the holder knows of it, for the replica beside it that holds the same lease of another shard.
+    pub fn passed(&self) -> Option<Self> {
+        self.held_since_ms.map(|_| Self { foreign_since: None, ..*self })
+    }
+
     pub fn let_go(&mut self) {
         self.trusted_until_ms = 0;
         self.held_since_ms = None;

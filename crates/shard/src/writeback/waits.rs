@@ -59,6 +59,14 @@ impl Waits {
         open.chain(self.refused.drain(..)).collect()
     }
 
+    /// Those whose change was made, and whose rows are another shard's now; who waits for a flush is sent away, to ask again.
+    pub fn part(&mut self, is_other: impl Fn(RowKey<'_>) -> bool) -> (Self, Vec<Caller>) {
+        let asked = self.open.extract_if(.., |wait| wait.held.is_none()).map(|wait| wait.caller).collect();
+        let is_others = |wait: &mut Wait| wait.remaining.sorted_rows().iter().any(|row| is_other(row.as_ref()));
+        let open = self.open.extract_if(.., is_others).collect();
+        (Self { open, refused: Vec::new() }, asked)
+    }
+
     /// The rows that somebody waits for.
     pub fn rows(&self) -> Vec<&RowKeyBuf> {
         self.open.iter().flat_map(|wait| wait.remaining.sorted_rows()).collect()

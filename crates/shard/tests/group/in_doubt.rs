@@ -115,7 +115,7 @@ fn a_lone_replica_catches_up_without_an_election_or_says_why_it_cannot() {
     };
     let unreadable = Entry::Commands { proposed_at: Timestamp(1), epoch: RequestEpoch::FIRST, requests: b"no request" };
 
-    let status = found(&Entry::Suspend).map(|replica| replica.status()).unwrap();
+    let status = found(&Entry::Suspend).map(|(replica, _)| replica.status()).unwrap();
     assert_eq!((status.applied, status.is_suspended, status.is_serving), (1, true, false));
     assert!(found(&unreadable).is_err_and(|reason| reason.contains("shard 1 stopped: entry 1")));
 }

@@ -156,7 +156,7 @@ impl Cluster {
                 Some(Work::Change(change)) => drop(replica.change_members(&change, actions)),
                 Some(Work::Report(command)) => replica.submit(Ticket::NOBODY, &command, actions),
                 Some(Work::HandOver(heir)) => drop(replica.hand_over(Some(heir), actions)),
-                None => {}
+                Some(Work::Split(..)) | None => {}
             }
         });
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use cluster::Cluster;
 use shardine_model::{ErrorCode, NodeId, ShardId};
-use shardine_shard::meta::{Command, Map, Operation, Reply, Stage};
+use shardine_shard::meta::{Command, Map, Reply, Stage};
 
 /// Where the voters and the learners of the map's group are.
 fn members(map: &Map) -> (Vec<u64>, Vec<u64>) {
@@ -89,7 +89,8 @@ fn an_operation_goes_on_under_the_next_leader() {
     cluster.join("e");
     let stage = |cluster: &mut Cluster| {
         let leader = cluster.leader();
-        cluster.nodes[&leader].map().operation_on(ShardId::META).map(|(_, Operation::Replace(replace))| replace.stage)
+        let operation = cluster.nodes[&leader].map().operation_on(ShardId::META);
+        operation.and_then(|(_, operation)| Some(operation.replace()?.stage))
     };
     while stage(&mut cluster) != Some(Stage::CatchingUp) {
         cluster.run(1);

@@ -281,6 +281,7 @@ impl Stage {
             Entry::Floor { table, floor } => {
                 format!("floor of {} is {floor}", self.catalogue().get(table).expect("a known table").name)
             }
+            Entry::Split(split) => format!("split off {}", split.child),
             Entry::Resume => "resume".to_owned(),
             Entry::Refused { rows, .. } => {
                 let rows: Vec<_> = rows.iter().map(|refused| (refused.row, refused.version)).collect();

@@ -497,7 +497,9 @@ impl World<Records> {
         let mut descriptors = Vec::new();
         let outcome = match why {
             Refused::OldGeneration => transport::Outcome::OldGeneration,
-            Refused::NoLeader => transport::Outcome::Moved { leader: NodeId(0), term: 0, descriptors: &[] },
+            Refused::NoLeader | Refused::StaleRoute => {
+                transport::Outcome::Moved { leader: NodeId(0), term: 0, descriptors: &[] }
+            }
             Refused::Moved(Moved { leader, term, descriptors: known }) => {
                 known.iter().for_each(|descriptor| descriptor.encode(&mut descriptors));
                 transport::Outcome::Moved { leader: leader.unwrap_or_default(), term, descriptors: &descriptors }

@@ -73,7 +73,8 @@ impl World<Records> {
             | Entry::Clear { .. }
             | Entry::Suspend
             | Entry::Resume
-            | Entry::Floor { .. } => {}
+            | Entry::Floor { .. }
+            | Entry::Split(_) => {}
         }
     }
 

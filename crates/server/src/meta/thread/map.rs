@@ -42,7 +42,8 @@ impl MetaThread {
                 Some(Work::HandOver(heir)) if !replica.is_handing_over() => {
                     let _ = replica.hand_over(Some(heir), actions);
                 }
-                Some(Work::HandOver(_)) => {}
+                // Only shards of records are split.
+                Some(Work::HandOver(_) | Work::Split(..)) => {}
                 None => {}
             }
         });
