@@ -409,7 +409,7 @@ fn records_73_unknown_numbers_are_refused() {
     assert_eq!(entry("02 01 00"), "entry format 2 is of an early version, and is not read any more");
     assert_eq!(entry("04 01 00"), "entry format holds 4, which has no meaning");
     assert_eq!(entry("03 01 0000000000000000 01 01"), "bytes end inside catalogue version");
-    assert_eq!(entry("03 0a"), "entry kind holds 10, which has no meaning");
+    assert_eq!(entry("03 63"), "entry kind holds 99, which has no meaning");
     assert_eq!(entry("03 06 01 05"), "definition format holds 5, which has no meaning");
     assert_eq!(entry("03 04 01 01"), "bytes end inside lease length");
     assert_eq!(entry("03 09 01 00"), "1 bytes are left over after entry");
