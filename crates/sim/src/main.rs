@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use shardine_sim::{Coordination, Options, Outcome, Records, Tenant, count, hunt, run};
+use shardine_sim::{Coordination, Options, Outcome, Records, Tenant, Theme, count, hunt, run};
 
 /// The replica cores under simulated faults. Every seed is a whole run of its own, and the same seed is the same run.
 #[derive(Debug, Parser)]
@@ -27,6 +27,10 @@ struct Arguments {
     /// Replay one seed and print its last events.
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
+
+    /// What every run is about; drawn for each of them if it is not said.
+    #[arg(long, value_name = "THEME")]
+    theme: Option<Theme>,
 
     /// How many events to print with --seed.
     #[arg(long, default_value_t = 200, value_name = "COUNT")]
@@ -73,28 +77,31 @@ fn main() -> ExitCode {
 
 fn simulate<T: Tenant>(arguments: &Arguments) -> bool {
     match (arguments.seed, arguments.mutants) {
-        (Some(seed), _) => replay::<T>(seed, arguments.events),
+        (Some(seed), _) => replay::<T>(seed, arguments),
         (None, true) => try_mutants::<T>(arguments),
         (None, false) => run_seeds::<T>(arguments),
     }
 }
 
-fn replay<T: Tenant>(seed: u64, events: usize) -> bool {
-    let outcome = run::<T>(seed, Options { lines: events, ..Options::default() });
+fn replay<T: Tenant>(seed: u64, arguments: &Arguments) -> bool {
+    let (lines, theme) = (arguments.events, arguments.theme);
+    let outcome = run::<T>(seed, Options { lines, theme, ..Options::default() });
     outcome.lines.iter().for_each(|line| println!("{line}"));
     println!("trace {:016x}, {} events", outcome.trace_hash, outcome.events);
     match &outcome.violation {
         None => println!("seed {seed} of {} passed", T::NAME),
-        Some(_) => tell_failure::<T>(&outcome),
+        Some(_) => tell_failure::<T>(&outcome, theme),
     }
     outcome.violation.is_none()
 }
 
-fn tell_failure<T: Tenant>(outcome: &Outcome) {
+fn tell_failure<T: Tenant>(outcome: &Outcome, theme: Option<Theme>) {
     let Some(violation) = &outcome.violation else { return };
     let (seed, checker) = (outcome.seed, violation.checker);
     let world = T::NAME;
-    println!("seed {seed} failed: {checker} — replay with: cargo xtask sim --world {world} --seed {seed}");
+    let about = theme.and_then(|theme| Some(format!(" --theme {}", theme.to_possible_value()?.get_name())));
+    let about = about.unwrap_or_default();
+    println!("seed {seed} failed: {checker} — replay with: cargo xtask sim --world {world} --seed {seed}{about}");
     println!("  {}", violation.detail);
 }
 
@@ -139,11 +146,11 @@ fn run_seeds<T: Tenant>(arguments: &Arguments) -> bool {
     let mut total = Total::default();
     let mut progress = Progress::new();
     for seed in arguments.first..arguments.first + arguments.seeds {
-        let outcome = run::<T>(seed, Options::default());
+        let outcome = run::<T>(seed, Options { theme: arguments.theme, ..Options::default() });
         total.add(&outcome);
         if outcome.violation.is_some() {
             progress.clear();
-            tell_failure::<T>(&outcome);
+            tell_failure::<T>(&outcome, arguments.theme);
             if !arguments.keep_going {
                 break;
             }

@@ -6,7 +6,7 @@ use crate::chance::Chance;
 use crate::ground::{Fault, Ground, MS, NemesisPlan, SECOND};
 use crate::tenant::Own;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Theme {
     /// Nodes fall behind and are brought up again by snapshots, on disks that stand still and links that mix things up.
     Lagging,
