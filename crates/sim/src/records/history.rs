@@ -122,7 +122,7 @@ impl History {
         self.attempts.iter().enumerate().filter_map(|(number, attempt)| {
             let job = &self.operations[attempt.operation].job;
             let (_, seen) = attempt.told(job)?;
-            Some((attempt.connection?, number, job, attempt.is_asked_again, seen))
+            Some((attempt.connection?, number, job, attempt.is_asked_again && job.only_reads(), seen))
         })
     }
 

@@ -14,9 +14,8 @@ use crate::records::history::History;
 
 const NAME: &str = "order_of_connections";
 
-/// Looks at the versions that were told. A number's answer is that of its first execution, which may have been asked for before. What a node
-/// has asked again because a link broke may come behind those after it: a read always, a change if it was refused the first time (`busy`)
-/// and the link took that answer along (docs/limits.md).
+/// Looks at the versions that were told. A number's answer is that of its first execution, which may have been asked for before, and a read
+/// that a node has asked again may see what came behind it.
 pub fn check(history: &History) -> Result<(), Violation> {
     let mut newest: BTreeMap<(u64, usize), (u64, usize)> = BTreeMap::new();
     for (connection, attempt, job, may_be_late, seen) in history.on_connections() {
