@@ -16,6 +16,16 @@ use utoipa::{PartialSchema, ToSchema};
 pub(crate) enum Number {
     Exact(i64),
     Text(String),
+}
+
+/// A number, a truth, NULL, or text, in which everything else is written. Blobs are base64, and so is everything in tables
+/// without a definition.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum FieldValue {
+    Number(f64),
+    Truth(bool),
+    Text(String),
     Null(Null),
 }
 
@@ -30,16 +40,6 @@ impl PartialSchema for Null {
 }
 
 impl ToSchema for Null {}
-
-/// A number, a truth, NULL, or text, in which everything else is written. Blobs are base64, and so is everything in tables
-/// without a definition.
-#[derive(Serialize, ToSchema)]
-#[serde(untagged)]
-pub(crate) enum FieldValue {
-    Number(f64),
-    Truth(bool),
-    Text(String),
-}
 
 /// Fields by name.
 #[derive(Serialize, ToSchema)]
