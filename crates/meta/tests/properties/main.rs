@@ -107,6 +107,7 @@ proptest! {
         prop_assert_eq!(plan(map, &Sight::default()), Vec::<Command>::new());
         prop_assert!(map.operations.is_empty());
         let can_hold = map.nodes.values().filter(|node| node.keeps_data()).count();
+        let holding = map.nodes.values().filter(|node| node.holds_data()).count();
         for group in map.groups.values() {
             let meta_voters = if can_hold >= 5 { 5 } else { 3 };
             let wanted = if group.shard.kind() == GroupKind::Meta { meta_voters } else { 3 };
@@ -115,7 +116,9 @@ proptest! {
             if group.voters.len() - lost <= group.voters.len() / 2 {
                 continue;
             }
-            prop_assert_eq!(lost, 0, "{:?}", group);
+            // A node that is to be emptied counts for how many copies there should be, and takes none: then the two that are left of
+            // three stay as they are, for fewer would be one.
+            prop_assert!(lost == 0 || (can_hold < 3 && holding >= 3), "{:?} {:?}", group, map.nodes);
             if can_hold >= wanted {
                 prop_assert!(group.voters.len() >= wanted, "{:?}", group);
                 let is_emptied = |member: &Placement| map.nodes[&member.node].is_draining();
