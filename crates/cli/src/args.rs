@@ -3,6 +3,7 @@
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use crate::balancer::{BalancerArgs, EventsArgs};
 use crate::bench::BenchArgs;
 use crate::cluster::{ExplainArgs, ShardsArgs, StatusArgs};
 use crate::config::ConfigArgs;
@@ -94,6 +95,11 @@ pub enum Command {
         after_help = "Example:\n  shardine shards\n  shardine shards suspend 2\n  shardine shard transfer-leader 2 --to n3"
     )]
     Shards(ShardsArgs),
+    /// What the cluster moves by itself; whether, when and how fast it may
+    Balancer(BalancerArgs),
+    /// What the cluster did and why, newest last
+    #[command(after_help = "Example:\n  shardine events\n  shardine events --follow")]
+    Events(EventsArgs),
     /// Where a key lives and how it stands, or which shards a scan visits
     #[command(after_help = "Example:\n  shardine explain users:lili\n  shardine explain --scan users")]
     Explain(ExplainArgs),

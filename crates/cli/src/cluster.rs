@@ -42,6 +42,29 @@ enum ShardsAction {
     /// Part a shard in two, under load; answers when all nodes know both halves
     #[command(after_help = "Example:\n  shardine shard split 1\n  shardine shard split 1 --at users:lili")]
     Split(SplitArgs),
+    /// Begin to move a shard's replica from one node to another
+    #[command(
+        after_help = "Example:\n  shardine shard move 2 --from n1 --to n4 --dry-run\n  shardine shard move 2 --from n1 --to n4\n  shardine events --follow"
+    )]
+    Move(MoveArgs),
+}
+
+#[derive(Args)]
+struct MoveArgs {
+    /// The shard's number as `shardine shards` shows it, `coordination` or `meta`
+    #[arg(value_parser = group)]
+    shard: ShardId,
+    /// The name or number of the node that it leaves
+    #[arg(long, value_name = "NODE")]
+    from: String,
+    /// The name or number of the node that it goes to
+    #[arg(long, value_name = "NODE")]
+    to: String,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 #[derive(Args)]
@@ -115,6 +138,7 @@ pub async fn shards(args: ShardsArgs, output: Output) -> Result<(), Complaint> {
             args.server
         }
         Some(ShardsAction::Split(args)) => return split(args, output).await,
+        Some(ShardsAction::Move(args)) => return move_replica(args, output).await,
         Some(ShardsAction::TransferLeader(args)) => return transfer_leader(args, output).await,
     };
     let mut connection = Connection::open(&server).await?;
@@ -136,6 +160,19 @@ async fn transfer_leader(args: TransferLeaderArgs, output: Output) -> Result<(),
     output.print(
         || format!("{} is led by {name}", args.shard.label()),
         || json!({ "group": args.shard.0, "leader": value::unsigned(leader), "leader_name": name }),
+    );
+    Ok(())
+}
+
+async fn move_replica(args: MoveArgs, output: Output) -> Result<(), Complaint> {
+    let mut connection = Connection::open(&args.server).await?;
+    let MoveArgs { shard, from, to, dry_run, .. } = args;
+    let request = v1::MoveReplicaRequest { group: shard.0, from, to, dry_run };
+    let reply = connection.cluster.move_replica(request).await.map_err(|status| Complaint::from_status(&status))?;
+    let what = reply.into_inner().what;
+    output.print(
+        || if dry_run { format!("would begin: {what}") } else { format!("begins: {what}") },
+        || json!({ "group": shard.0, "what": what, "dry_run": dry_run }),
     );
     Ok(())
 }

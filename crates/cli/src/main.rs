@@ -12,6 +12,7 @@ mod log;
 mod progress;
 mod show;
 // One per group of commands.
+mod balancer;
 mod bench;
 mod cluster;
 mod config;
@@ -104,6 +105,8 @@ fn run_plain(command: Command, output: Output) -> Result<(), Complaint> {
         Command::Node(command) => talk(node::run(command, output)),
         Command::Shards(shards) => talk(cluster::shards(shards, output)),
         Command::Explain(explain) => talk(cluster::explain(explain, output)),
+        Command::Balancer(command) => talk(balancer::run(command, output)),
+        Command::Events(events) => talk(balancer::events(events, output)),
         Command::Writeback(command) => talk(sql::writeback(command, output)),
         Command::Verify(verify) => talk(sql::verify(verify, output)),
         Command::Doctor(doctor) => talk(doctor::run(doctor, output)),

@@ -3,9 +3,10 @@
 use shardine_model::key::partition_key;
 use shardine_model::{ErrorCode, NodeId, NodeMode, Refusal, RowKeyBuf, ShardId, TableId, Timestamp, Version};
 use shardine_router::{
-    CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, DeadLetterLine, Difference,
-    DifferenceKind, DrainLeft, DrainReport, EngineStatus, Explanation, Operate, Residence, Response, ShardStatus,
-    SqlError, TableWriteback, VerifiedPage, WritebackReport, WritebackStatus,
+    BalanceLook, BalanceView, BalancerReport, CoordClaim, CoordLook, CoordNode, CoordSemaphore, CoordSession,
+    CoordStatus, CoordView, DeadLetterLine, Difference, DifferenceKind, DrainLeft, DrainReport, EngineStatus,
+    EventLine, Explanation, MoveLine, NodeFill, Operate, Residence, Response, ShardStatus, SqlError, TableWriteback,
+    VerifiedPage, WritebackReport, WritebackStatus,
 };
 
 use crate::shard::FakeShard;
@@ -105,8 +106,33 @@ pub(crate) fn operate(order: &Operate) -> Response {
         Operate::Mode { node, .. } | Operate::Weight { node, .. } | Operate::Remove { node } if node == "n2" => {
             Response::Done
         }
+        Operate::Set { name, .. } if name == "balancer" => Response::Done,
+        Operate::Move { shard, from, to, .. } if to == "n2" => {
+            Response::Balance(Box::new(BalanceView::Told(format!("{}: {to} in place of {from}", shard.label()))))
+        }
         _ => Response::Refused(Refusal::new(ErrorCode::NotFound, "there is no such node")),
     }
+}
+
+/// One move from `n1` to `n2` is planned, and one was made.
+pub(crate) fn balance(look: &BalanceLook) -> Response {
+    let (what, why) = ("n2 in place of n1".to_owned(), "n1 holds 2 replicas, n2 0".to_owned());
+    Response::Balance(Box::new(match look {
+        BalanceLook::Report => BalanceView::Report(BalancerReport {
+            is_on: true,
+            is_time: true,
+            settings: vec![("balancer".to_owned(), "on".to_owned())],
+            speed_bytes: 64 << 20,
+            gone_after_ms: 300_000,
+            nodes: vec![NodeFill { node: NodeId(2), name: "n2".into(), weight: 100, ..NodeFill::default() }],
+            running: Vec::new(),
+            planned: vec![MoveLine { shard: SHARD, what, why, is_for_balance: true }],
+        }),
+        BalanceLook::Events { after } => {
+            let event = EventLine { number: 7, at: Timestamp(1_000), text: "shard 1 has moved".to_owned() };
+            BalanceView::Events(Some(event).filter(|event| event.number > *after).into_iter().collect())
+        }
+    }))
 }
 
 /// Node `n2` waits for one shard.

@@ -145,6 +145,7 @@ impl FakeShard {
             Call::Node(NodeCall::Coord(look)) => looks::coord(&look),
             Call::Node(NodeCall::Operate(order)) => looks::operate(&order),
             Call::Node(NodeCall::Drain { node }) => looks::drain(&node),
+            Call::Node(NodeCall::Balance(look)) => looks::balance(&look),
         }
     }
 

@@ -6,7 +6,8 @@ use shardine_model::{Position, ShardId};
 use shardine_proto::v1;
 use shardine_router::{
     CoordLook, CoordNode, CoordSemaphore, CoordSession, CoordStatus, CoordView, DifferenceKind, EngineStatus,
-    Explanation, ReplicaStatus, Residence, SemaphoreRange, ShardStatus, Switch, TableWriteback, WritebackStatus,
+    Explanation, Operate, ReplicaStatus, Residence, SemaphoreRange, ShardStatus, Switch, TableWriteback,
+    WritebackStatus,
 };
 use shardine_service::{DeadLetter, Failure, Found, RecordService, Verified, Verify};
 use tonic::{Request, Response, Status};
@@ -109,6 +110,32 @@ impl v1::cluster_server::Cluster for Cluster {
         let at = at.map_err(|refusal| status_of(Failure::from(refusal)))?.map(|row| Position::of_key(&row.key));
         let child = self.record_service.split_shard(ShardId(shard), at, until).await.map_err(status_of)?;
         Ok(Response::new(v1::SplitShardReply { child: child.0 }))
+    }
+
+    async fn balancer(&self, request: Request<v1::BalancerRequest>) -> Answer<v1::BalancerReply> {
+        let report = self.record_service.balancer(deadline(&request)).await.map_err(status_of)?;
+        Ok(Response::new(nodes::balancer_out(report)))
+    }
+
+    async fn set_setting(&self, request: Request<v1::SetSettingRequest>) -> Answer<v1::SetSettingReply> {
+        let until = deadline(&request);
+        let v1::SetSettingRequest { name, value } = request.into_inner();
+        self.record_service.set_setting(name, value, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::SetSettingReply {}))
+    }
+
+    async fn move_replica(&self, request: Request<v1::MoveReplicaRequest>) -> Answer<v1::MoveReplicaReply> {
+        let until = deadline(&request);
+        let v1::MoveReplicaRequest { group, from, to, dry_run } = request.into_inner();
+        let order = Operate::Move { shard: ShardId(group), from, to, is_rehearsal: dry_run };
+        let what = self.record_service.move_replica(order, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::MoveReplicaReply { what }))
+    }
+
+    async fn events(&self, request: Request<v1::EventsRequest>) -> Answer<v1::EventsReply> {
+        let (until, after) = (deadline(&request), request.into_inner().after);
+        let events = self.record_service.events(after, until).await.map_err(status_of)?;
+        Ok(Response::new(v1::EventsReply { events: events.into_iter().map(nodes::event_out).collect() }))
     }
 
     async fn writeback_status(&self, request: Request<v1::WritebackStatusRequest>) -> Answer<v1::WritebackStatusReply> {

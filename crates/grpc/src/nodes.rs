@@ -2,7 +2,7 @@
 
 use shardine_model::{NodeMode, Refusal};
 use shardine_proto::v1;
-use shardine_router::{DrainLeft, DrainReport, NodeState, NodeStatus};
+use shardine_router::{BalancerReport, DrainLeft, DrainReport, EventLine, MoveLine, NodeFill, NodeState, NodeStatus};
 
 use crate::convert;
 
@@ -52,6 +52,39 @@ pub(crate) fn node_out(node: NodeStatus) -> v1::Node {
         gateway: node.is_gateway,
         incarnation: node.incarnation,
     }
+}
+
+pub(crate) fn balancer_out(report: BalancerReport) -> v1::BalancerReply {
+    v1::BalancerReply {
+        on: report.is_on,
+        in_window: report.is_time,
+        settings: report.settings.into_iter().collect(),
+        speed_bytes: report.speed_bytes,
+        gone_after_ms: report.gone_after_ms,
+        nodes: report.nodes.into_iter().map(fill_out).collect(),
+        running: report.running.into_iter().map(move_out).collect(),
+        planned: report.planned.into_iter().map(move_out).collect(),
+    }
+}
+
+fn fill_out(fill: NodeFill) -> v1::NodeFill {
+    v1::NodeFill {
+        id: fill.node.0,
+        name: fill.name,
+        zone: fill.zone,
+        weight: fill.weight.into(),
+        replicas: fill.replicas,
+        bytes: fill.bytes,
+        leads: fill.leads,
+    }
+}
+
+fn move_out(line: MoveLine) -> v1::PlannedMove {
+    v1::PlannedMove { group: line.shard.0, what: line.what, why: line.why, for_balance: line.is_for_balance }
+}
+
+pub(crate) fn event_out(event: EventLine) -> v1::ClusterEvent {
+    v1::ClusterEvent { number: event.number, at_ms: event.at.0, text: event.text }
 }
 
 pub(crate) fn drain_out(report: DrainReport) -> v1::NodeDrainReply {

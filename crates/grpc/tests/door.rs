@@ -401,6 +401,31 @@ async fn nodes_take_orders() {
     assert_eq!(cluster.transfer_leader(lead).await.unwrap().into_inner().node, 2);
 }
 
+#[tokio::test]
+async fn the_balancer_is_looked_at_and_takes_orders() {
+    let Door { channel, .. } = open(GateOptions::default()).await;
+    let mut cluster = ClusterClient::new(channel);
+
+    let report = cluster.balancer(v1::BalancerRequest {}).await.unwrap().into_inner();
+    assert!(report.on && report.in_window);
+    assert_eq!((report.nodes[0].name.as_str(), report.settings["balancer"].as_str()), ("n2", "on"));
+    let planned = v1::PlannedMove {
+        group: 1,
+        what: "n2 in place of n1".into(),
+        why: "n1 holds 2 replicas, n2 0".into(),
+        for_balance: true,
+    };
+    assert_eq!(report.planned, [planned]);
+    let off = v1::SetSettingRequest { name: "balancer".into(), value: Some("off".into()) };
+    cluster.set_setting(off).await.unwrap();
+    let order = |to: &str| v1::MoveReplicaRequest { group: 1, from: "n1".into(), to: to.into(), dry_run: true };
+    assert_eq!(cluster.move_replica(order("n2")).await.unwrap().into_inner().what, "shard 1: n2 in place of n1");
+    assert_eq!(code(&cluster.move_replica(order("n9")).await.unwrap_err()), ("not_found", Code::NotFound));
+    let events = cluster.events(v1::EventsRequest { after: 6 }).await.unwrap().into_inner().events;
+    assert_eq!((events[0].number, events[0].at_ms, events[0].text.as_str()), (7, 1_000, "shard 1 has moved"));
+    assert!(cluster.events(v1::EventsRequest { after: 7 }).await.unwrap().into_inner().events.is_empty());
+}
+
 /// One question to the reflection service.
 async fn reflect(door: &Door, question: MessageRequest) -> MessageResponse {
     let request = ServerReflectionRequest { host: String::new(), message_request: Some(question) };

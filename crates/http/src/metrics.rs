@@ -72,7 +72,7 @@ const TABLE_COUNTERS: [Gauge<TableWriteback>; 2] = [
 ];
 
 /// Counters of the engine: its name for one, ours with labels, and what it says.
-const COUNTERS: [(&str, &str, &str, &str); 22] = [
+const COUNTERS: [(&str, &str, &str, &str); 24] = [
     ("reads", "shardine_reads_total", "", "Rows asked of memory by the Redis door."),
     ("read_hits", "shardine_read_hits_total", "", "Of these, live records found in memory."),
     (
@@ -105,6 +105,18 @@ const COUNTERS: [(&str, &str, &str, &str); 22] = [
         "shardine_replicas_undecided_total",
         "",
         "Comparisons led here in which replicas differed and no majority agreed.",
+    ),
+    (
+        "audits_passed",
+        "shardine_audits_passed_total",
+        "",
+        "Looks at all shards together that found every key in one of them.",
+    ),
+    (
+        "audits_failed",
+        "shardine_audits_failed_total",
+        "",
+        "Looks at all shards together that found a hole or an overlap, twice.",
     ),
     ("evictions_memory", "shardine_evictions_total", "{reason=\"memory\"}", "Records that left memory, by the reason."),
     ("evictions_kick", "shardine_evictions_total", "{reason=\"kick\"}", "Records that left memory, by the reason."),

@@ -12,6 +12,7 @@ use shardine_model::{ErrorCode, Refusal};
 use thiserror::Error;
 
 use crate::command::{Command, read_opening};
+use crate::event::Occasion;
 use crate::reply::Reply;
 use crate::state::{Meta, refused};
 
@@ -34,6 +35,12 @@ impl Meta {
     }
 
     fn execute(&mut self, command: Command) -> Result<Reply, Refusal> {
+        if let Command::At { at, why, command } = command {
+            self.occasion = Some(Occasion { at, why });
+            let done = self.execute(*command);
+            self.occasion = None;
+            return done;
+        }
         let begins = matches!(command, Command::Init { .. } | Command::Mark);
         if !begins && !self.map.is_formed() {
             return refused(ErrorCode::BadRequest, "there is no cluster yet: run `shardine init` once");
@@ -63,6 +70,7 @@ impl Meta {
             Command::Split { shard, epoch, at } => self.split(shard, epoch, at),
             Command::SplitOver { operation, is_done } => self.split_over(operation, is_done),
             Command::Mark => Ok(Reply::Done),
+            Command::At { .. } => unreachable!("one command is dated once"),
         }
     }
 }

@@ -5,6 +5,7 @@ use shardine_model::codec::{DecodeError, Reader, put_varint};
 use shardine_model::{CatalogueVersion, Descriptor, Generation, ReplicaId, ShardId, Table};
 
 use crate::codec::{fixed_u128, flag, list, put_list, put_text, text, unknown};
+use crate::event::Event;
 use crate::map::{Keyspace, Map, Place};
 use crate::node::Node;
 use crate::operation::{Operation, OperationId};
@@ -23,6 +24,7 @@ const TAG_OPERATION: u8 = 8;
 const TAG_OPERATION_OVER: u8 = 9;
 const TAG_GIVEN: u8 = 10;
 const TAG_PATH: u8 = 11;
+const TAG_EVENT: u8 = 50;
 
 /// One thing that is otherwise than before. Says how it is now, not how it came.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +44,8 @@ pub enum Change {
     OperationOver(OperationId),
     /// The last number that was given to a replica of a group.
     Given(ShardId, ReplicaId),
+    /// The history has one more line.
+    Event(Event),
 }
 
 impl Change {
@@ -92,6 +96,10 @@ impl Change {
                 out.push(TAG_OPERATION_OVER);
                 put_varint(out, id.0);
             }
+            Self::Event(event) => {
+                out.push(TAG_EVENT);
+                event.encode(out);
+            }
             Self::Given(shard, replica) => {
                 out.push(TAG_GIVEN);
                 put_varint(out, u64::from(shard.0));
@@ -135,6 +143,7 @@ impl Change {
             }
             TAG_OPERATION_OVER => Self::OperationOver(OperationId(reader.varint("operation")?)),
             TAG_GIVEN => Self::Given(ShardId(reader.varint_u32("shard")?), ReplicaId(reader.varint("replica")?)),
+            TAG_EVENT => Self::Event(Event::decode(reader)?),
             other => return Err(unknown("change of the map", u64::from(other))),
         })
     }

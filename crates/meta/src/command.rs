@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
 use shardine_model::{
     Bound, ClusterMap, ConfVersion, DoorAddresses, Epoch, Field, FieldId, NodeId, NodeMode as Mode, ReplicaId, ShardId,
-    Table, ValueRef,
+    Table, Timestamp, ValueRef,
 };
 
 use crate::codec::{
@@ -46,6 +46,7 @@ const TAG_SPLIT: u8 = 30;
 const TAG_SPLIT_OVER: u8 = 31;
 /// A field of a type, or that may be NULL, which tag 13 cannot say.
 const TAG_ADD_TYPED_FIELD: u8 = 40;
+const TAG_AT: u8 = 50;
 
 /// What a node says of itself when it joins, and at each of its starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,6 +176,12 @@ pub enum Command {
     },
     /// Changes nothing. Proves that whoever proposed it still leads, and has everything that was there before.
     Mark,
+    /// Another command, given at that time and for that reason: what comes of it gets a line in the history.
+    At {
+        at: Timestamp,
+        why: String,
+        command: Box<Self>,
+    },
 }
 
 /// Opens an entry; commands are appended by [`Command::encode`].
@@ -220,6 +227,15 @@ impl Joiner {
 }
 
 impl Command {
+    /// The same, given at this time and for this reason. One is dated once: whoever was first knows better.
+    #[must_use]
+    pub fn dated(self, at: Timestamp, why: String) -> Self {
+        match self {
+            Self::At { .. } => self,
+            command => Self::At { at, why, command: Box::new(command) },
+        }
+    }
+
     /// An entry of this command alone.
     #[must_use]
     pub fn to_entry(&self) -> Vec<u8> {
@@ -327,6 +343,11 @@ impl Command {
                 out.push(u8::from(*is_done));
             }
             Self::Mark => out.push(TAG_MARK),
+            Self::At { at, why, command } => {
+                put_texts(out, TAG_AT, &[why]);
+                put_varint(out, at.0);
+                command.encode(out);
+            }
         }
     }
 
@@ -339,7 +360,17 @@ impl Command {
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(match reader.u8("command")? {
+        let tag = reader.u8("command")?;
+        if tag != TAG_AT {
+            return Self::decode_undated(tag, reader);
+        }
+        let (why, at) = (text(reader, "reason")?, Timestamp(reader.varint("time of a command")?));
+        let tag = reader.u8("command")?;
+        Ok(Self::At { at, why, command: Box::new(Self::decode_undated(tag, reader)?) })
+    }
+
+    fn decode_undated(tag: u8, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(match tag {
             TAG_INIT => {
                 let map = ClusterMap::from_bytes(reader.bytes("map")?);
                 let map = map.map_err(|_| unknown("first map", 0))?;

@@ -12,6 +12,7 @@ mod node;
 mod operation;
 mod map;
 mod change;
+mod event;
 
 mod command;
 mod reply;
@@ -21,20 +22,25 @@ mod feed;
 mod followers;
 mod snapshot;
 
+mod audit;
 mod plan;
+mod settings;
 
 mod codec;
 pub mod limits;
 
 pub use apply::Fatal;
+pub use audit::{Held, audit};
 pub use change::{Change, Delta};
 pub use command::{Command, Joiner, Replaced, open_entry};
+pub use event::Event;
 pub use feed::Feed;
 pub use followers::Followers;
 pub use map::{BadDelta, Keyspace, Map, Place};
 pub use node::{Node, NodeState};
 pub use operation::{Operation, OperationId, Replace, Stage, Todo};
-pub use plan::{Left, Sight, left_on, plan};
+pub use plan::{LeadMove, Left, Load, Move, Sight, left_on, plan, plan_leads, plan_with_reasons};
 pub use reply::{OLD_COPY, Reply};
+pub use settings::{BALANCER, BALANCER_LEADS_AFTER, BALANCER_SPEED, BALANCER_WINDOW, NODE_GONE_AFTER, Settings};
 pub use shardine_model::NodeMode as Mode;
 pub use state::Meta;

@@ -25,6 +25,10 @@ pub const SETTING_VALUE_BYTES_MAX: usize = 4 << 10;
 /// Shards of records. Each is a Raft group with timers of its own, and stands in every node's map.
 pub const SHARDS_MAX: usize = 10_000;
 
+/// Lines of the history, and bytes of each. They are in every node's map, which is written whole with each of its versions.
+pub const EVENTS_MAX: usize = 200;
+pub const EVENT_BYTES_MAX: usize = 512;
+
 /// Bytes of an SQL address, with a password and options.
 pub const SQL_BYTES_MAX: usize = 4 << 10;
 

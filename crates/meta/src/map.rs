@@ -1,6 +1,6 @@
 //! The map as every node has it, and keeps it on disk.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use shardine_model::codec::DecodeError;
 use shardine_model::log::Membership;
@@ -8,6 +8,8 @@ use shardine_model::{BadMap, Catalogue, ClusterMap, Descriptor, Generation, Node
 use thiserror::Error;
 
 use crate::change::{Change, Delta};
+use crate::event::Event;
+use crate::limits::EVENTS_MAX;
 use crate::node::Node;
 use crate::operation::{Operation, OperationId};
 
@@ -43,6 +45,8 @@ pub struct Map {
     pub paths: BTreeMap<String, Place>,
     pub settings: BTreeMap<String, String>,
     pub operations: BTreeMap<OperationId, Operation>,
+    /// What was done last, newest last.
+    pub events: VecDeque<Event>,
     /// The last number given to a replica of each group, as far as this map has come.
     pub(crate) given: BTreeMap<ShardId, ReplicaId>,
 }
@@ -195,7 +199,8 @@ impl Map {
         let is_above =
             |(shard, last): &(&ShardId, &ReplicaId)| self.last_shown(**shard).is_none_or(|shown| **last > shown);
         let given = self.given.iter().filter(is_above).map(|(shard, last)| Change::Given(*shard, *last));
-        let operations = operations.chain(given);
+        let events = self.events.iter().cloned().map(Change::Event);
+        let operations = operations.chain(given).chain(events);
         let changes = keyspace.chain(nodes).chain(groups).chain(tables).chain(paths).chain(settings).chain(operations);
         Delta { cluster: self.cluster, from: 0, to: self.version, changes: changes.collect() }
     }
@@ -223,6 +228,12 @@ impl Map {
                 self.operations.insert(*id, operation.clone());
             }
             Change::OperationOver(id) => drop(self.operations.remove(id)),
+            Change::Event(event) => {
+                self.events.push_back(event.clone());
+                if self.events.len() > EVENTS_MAX {
+                    self.events.pop_front();
+                }
+            }
             Change::Given(shard, last) => self.note_given(*shard, std::iter::once(*last)),
         }
     }

@@ -1,47 +1,70 @@
 //! What should be done about the members of groups. A function of the map and of who is silent; whoever leads meta asks it now
 //! and then, and proposes what it says.
 //!
-//! It fills what is missing, replaces what is lost for good (replicas on nodes that were removed, while the others are a quorum
-//! without them), and empties nodes that are to be drained. It moves nothing for the sake of balance.
+//! It fills what is missing, replaces what is lost for good (replicas on nodes that were removed, or are gone, while the others are a
+//! quorum without them), and empties nodes that are to be drained. Once nothing of that can be begun it moves replicas for the sake
+//! of balance ([`balance`]), if it is told the load.
 
+mod balance;
+mod fill;
+mod leads;
 mod left;
+mod sight;
+mod why;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shardine_model::{Descriptor, GroupKind, NodeId, Placement};
+use shardine_model::{Descriptor, GroupKind, NodeId, Placement, ShardId};
 
+pub use self::leads::{LeadMove, plan_leads};
 pub use self::left::{Left, left_on};
+pub use self::sight::{Load, Sight};
 use crate::command::Command;
+use crate::limits::VOTERS_MAX;
 use crate::limits::{GROUP_VOTERS, META_VOTERS_MAX, OPERATIONS_MAX};
 use crate::map::Map;
 use crate::node::Node;
 use crate::operation::Operation;
 
-/// What whoever leads meta sees of the nodes.
-#[derive(Clone, Debug, Default)]
-pub struct Sight {
-    /// Nodes that are suspected of being dead, or have never been heard.
-    pub silent: BTreeSet<NodeId>,
+/// Something to do, and why, in words that a person can check.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Move {
+    pub command: Command,
+    pub why: String,
+    /// Whether nothing is wrong if it is left undone.
+    pub is_for_balance: bool,
 }
 
-/// What to propose, the map's own group first, then the groups that can lose the fewest voters. At most so much that no more than
-/// [`OPERATIONS_MAX`] operations are under way.
+/// What to propose, the map's own group first, then the groups that can lose the fewest voters, then what is for the sake of balance.
 #[must_use]
 pub fn plan(map: &Map, sight: &Sight) -> Vec<Command> {
+    plan_with_reasons(map, sight).into_iter().map(|planned| planned.command).collect()
+}
+
+/// The same, with the reasons.
+#[must_use]
+pub fn plan_with_reasons(map: &Map, sight: &Sight) -> Vec<Move> {
+    plan_counted(map, sight).0
+}
+
+/// The same, with the number of steps that it took: groups, and pairs of groups and nodes, that were looked at.
+fn plan_counted(map: &Map, sight: &Sight) -> (Vec<Move>, usize) {
     if !map.is_formed() {
-        return Vec::new();
+        return (Vec::new(), 0);
     }
     let mut planner = Planner::new(map, sight);
-    let hopeless = map.operations.iter().filter(|(_, operation)| planner.is_hopeless(operation));
-    let mut commands: Vec<Command> = hopeless.map(|(id, _)| Command::Cancel { operation: *id }).collect();
-    let room = OPERATIONS_MAX.saturating_sub(map.operations.len());
-    // Meta has the highest number, and comes first: nothing else can be changed without it.
-    let idle = map.groups.values().rev().filter(|group| map.operation_on(group.shard).is_none());
-    let mut idle: Vec<&Descriptor> = idle.collect();
-    idle.sort_by_key(|group| (group.shard.kind() != GroupKind::Meta, planner.spare_voters(group)));
-    let changes: Vec<Command> = idle.into_iter().filter_map(|group| planner.change(group)).take(room).collect();
-    commands.extend(changes);
-    commands
+    let mut moves = planner.hopeless();
+    let given_up = moves.len();
+    moves.extend(planner.repairs());
+    let mut steps = planner.steps;
+    if moves.len() == given_up
+        && let Some(load) = &sight.load
+    {
+        let (balancing, more) = balance::moves(&planner, load);
+        moves.extend(balancing);
+        steps += more;
+    }
+    (moves, steps)
 }
 
 struct Planner<'a> {
@@ -53,6 +76,10 @@ struct Planner<'a> {
     keeping: usize,
     /// Replicas of each node, those that are planned too.
     load: BTreeMap<NodeId, usize>,
+    /// Nodes that may be given replicas, by zone, those with the least to do first.
+    fit: BTreeMap<&'a str, BTreeSet<(u64, NodeId)>>,
+    operations: BTreeMap<ShardId, &'a Operation>,
+    steps: usize,
 }
 
 impl<'a> Planner<'a> {
@@ -62,7 +89,77 @@ impl<'a> Planner<'a> {
         let planned = map.operations.values().filter_map(Operation::replace).flat_map(|replace| &replace.new);
         members.chain(planned).for_each(|placement| *load.entry(placement.node).or_default() += 1);
         let count = |is_meant: fn(&&Node) -> bool| map.nodes.values().filter(is_meant).count();
-        Self { map, sight, size: count(|node| node.holds_data()), keeping: count(|node| node.keeps_data()), load }
+        let (size, keeping) = (count(|node| node.holds_data()), count(|node| node.keeps_data()));
+        let operations = map.operations.values().map(|operation| (operation.shard(), operation)).collect();
+        let mut planner = Self { map, sight, size, keeping, load, fit: BTreeMap::new(), operations, steps: 0 };
+        let is_fit = |node: &&NodeId| planner.keeps_data(**node) && planner.is_living(**node);
+        let fit: Vec<NodeId> = map.nodes.keys().filter(is_fit).copied().collect();
+        for node in fit {
+            let place = (planner.level(node), node);
+            planner.fit.entry(planner.zone(node)).or_default().insert(place);
+        }
+        planner
+    }
+
+    fn hopeless(&self) -> Vec<Move> {
+        let hopeless = self.map.operations.iter().filter(|(_, operation)| self.is_hopeless(operation));
+        let given_up = hopeless.map(|(id, operation)| Move {
+            command: Command::Cancel { operation: *id },
+            why: self.why_given_up(operation),
+            is_for_balance: false,
+        });
+        given_up.collect()
+    }
+
+    /// Groups whose members should be others. At most so many that no more than the permitted number of operations are under way.
+    fn repairs(&mut self) -> Vec<Move> {
+        let room = self.operations_max().saturating_sub(self.map.operations.len());
+        let map = self.map;
+        self.steps += map.groups.len();
+        // Meta has the highest number, and comes first: nothing else can be changed without it.
+        let idle = map.groups.values().rev().filter(|group| !self.operations.contains_key(&group.shard));
+        let mut idle: Vec<&Descriptor> = idle.filter(|group| !self.is_sound(group)).collect();
+        idle.sort_by_cached_key(|group| (group.shard.kind() != GroupKind::Meta, self.spare_voters(group)));
+        let mut moves = Vec::new();
+        for group in idle {
+            if moves.len() == room {
+                break;
+            }
+            self.steps += 1;
+            moves.extend(self.change(group));
+        }
+        moves
+    }
+
+    /// In a large cluster each node may take part in something.
+    fn operations_max(&self) -> usize {
+        OPERATIONS_MAX.max(self.keeping / 2)
+    }
+
+    /// Whether it can be told at a glance that a group has the members that it should have; of a group of one, or one that somebody
+    /// learns in, it cannot.
+    fn is_sound(&self, group: &Descriptor) -> bool {
+        group.learners.is_empty()
+            && group.voters.len() >= self.wanted_voters(group.shard.kind()).max(2)
+            && group.voters.iter().all(|voter| self.keeps_data(voter.node))
+    }
+
+    /// How much a node has to do, for its weight.
+    fn level(&self, node: NodeId) -> u64 {
+        let weight = self.map.nodes.get(&node).map_or(1, |node| u64::from(node.weight.max(1)));
+        self.load.get(&node).copied().unwrap_or(0) as u64 * 1_000_000 / weight
+    }
+
+    fn note_planned(&mut self, node: NodeId) {
+        let before = (self.level(node), node);
+        *self.load.entry(node).or_default() += 1;
+        let after = (self.level(node), node);
+        let zone = self.zone(node);
+        if let Some(nodes) = self.fit.get_mut(zone)
+            && nodes.remove(&before)
+        {
+            nodes.insert(after);
+        }
     }
 
     /// Whether an operation waits for somebody who will not come any more, or should not.
@@ -117,20 +214,28 @@ impl<'a> Planner<'a> {
         (!is_reached).then_some((voters, learners))
     }
 
-    fn change(&mut self, group: &Descriptor) -> Option<Command> {
+    fn change(&mut self, group: &Descriptor) -> Option<Move> {
         let (voters, learners) = self.target(group)?;
         for node in voters.iter().chain(&learners) {
-            *self.load.entry(*node).or_default() += 1;
+            self.note_planned(*node);
         }
-        Some(Command::Reconfigure { shard: group.shard, conf: group.epoch.conf, voters, learners })
+        let why = self.why_changed(group, &voters, &learners);
+        let command = Command::Reconfigure { shard: group.shard, conf: group.epoch.conf, voters, learners };
+        Some(Move { command, why, is_for_balance: false })
     }
 
-    /// Nodes that could become voters, best first: those that learn already, then those with the least to do.
+    /// Nodes that could become voters, best first: those that learn already, then those with the least to do. Of each zone as many as
+    /// a group may have voters.
     fn candidates(&self, kept: &[NodeId], learning: &[NodeId]) -> Vec<NodeId> {
-        let fit = self.map.nodes.keys().copied().filter(|node| self.keeps_data(*node) && self.is_living(*node));
-        let mut candidates: Vec<NodeId> = fit.filter(|node| !kept.contains(node)).collect();
-        candidates.sort_by_key(|node| (!learning.contains(node), self.load.get(node).copied().unwrap_or(0), *node));
-        candidates
+        let is_new = |(_, node): &&(u64, NodeId)| !kept.contains(node) && !learning.contains(node);
+        let zones = self.fit.values().flat_map(|nodes| nodes.iter().filter(is_new).take(VOTERS_MAX));
+        let mut others: Vec<(u64, NodeId)> = zones.copied().collect();
+        others.sort_unstable();
+        let is_fit = |node: &NodeId| self.keeps_data(*node) && self.is_living(*node) && !kept.contains(node);
+        let mut learning: Vec<NodeId> = learning.iter().copied().filter(is_fit).collect();
+        learning.sort_by_key(|node| (self.level(*node), *node));
+        learning.extend(others.into_iter().map(|(_, node)| node));
+        learning
     }
 
     /// Fills up with candidates, from zones that have nobody yet first, and where there are not enough with those that were to
@@ -170,8 +275,9 @@ impl<'a> Planner<'a> {
         learners
     }
 
+    /// Whether replicas are to stay on a node: not where it is gone, nor where it is to be emptied.
     fn keeps_data(&self, node: NodeId) -> bool {
-        self.map.nodes.get(&node).is_some_and(Node::keeps_data)
+        !self.sight.gone.contains(&node) && self.map.nodes.get(&node).is_some_and(Node::keeps_data)
     }
 
     fn is_member(&self, node: NodeId) -> bool {
@@ -182,7 +288,7 @@ impl<'a> Planner<'a> {
         self.is_member(node) && !self.sight.silent.contains(&node)
     }
 
-    fn zone(&self, node: NodeId) -> &str {
+    fn zone(&self, node: NodeId) -> &'a str {
         self.map.nodes.get(&node).map_or("", |node| &node.zone)
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use shardine_model::{ErrorCode, NodeId, Refusal, ReplicaId, ShardId};
+use shardine_model::{ErrorCode, NodeId, Refusal, ReplicaId, ShardId, Timestamp};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::change::Change;
+use crate::event::{Event, Occasion, told};
 use crate::limits::HISTORY_VERSIONS_MAX;
 use crate::map::Map;
 use crate::operation::OperationId;
@@ -20,6 +21,8 @@ pub struct Meta {
     /// What the newest versions brought, oldest first. Not part of the state: a replica that came by a snapshot has none.
     pub(crate) history: VecDeque<(u64, Vec<Change>)>,
     pub(crate) cut: Option<Cut>,
+    /// Of the command that is being executed, if it says so.
+    pub(crate) occasion: Option<Occasion>,
 }
 
 /// The last numbers that were given.
@@ -49,8 +52,20 @@ impl Meta {
     }
 
     /// Makes changes that belong together: one new version of the map.
-    pub(crate) fn publish(&mut self, changes: Vec<Change>) {
-        changes.iter().for_each(|change| self.map.put(change));
+    pub(crate) fn publish(&mut self, mut changes: Vec<Change>) {
+        let mut lines = Vec::new();
+        for change in &changes {
+            let line = self.occasion.as_ref().and_then(|occasion| told(&self.map, change, &occasion.why));
+            lines.extend(line);
+            self.map.put(change);
+        }
+        for line in lines {
+            let number = self.map.events.back().map_or(0, |event| event.number) + 1;
+            let at = self.occasion.as_ref().map_or(Timestamp(0), |occasion| occasion.at);
+            let event = Change::Event(Event::new(number, at, line));
+            self.map.put(&event);
+            changes.push(event);
+        }
         self.map.version += 1;
         if self.history.len() >= HISTORY_VERSIONS_MAX {
             self.history.pop_front();

@@ -9,7 +9,7 @@ use shardine_meta::{
 use shardine_model::{
     Bound, Bounds, CatalogueVersion, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, Field, FieldId,
     Generation, NodeEntry, NodeId, Placement, Position, RangeVersion, ReplicaId, ShardId, ShardState, Split,
-    SplitMember, Table, Value,
+    SplitMember, Table, Timestamp, Value,
 };
 
 fn addresses() -> DoorAddresses {
@@ -261,4 +261,26 @@ fn a_snapshot_has_these_bytes_for_ever() {
     for len in 0..golden.len() {
         assert!(Meta::new().restored([&golden[..len]]).is_err(), "{len} bytes");
     }
+}
+
+#[test]
+fn a_dated_command_and_a_line_of_the_history_have_these_bytes_for_ever() {
+    let command = Command::At { at: Timestamp(300), why: "x".to_owned(), command: Box::new(Command::Mark) };
+    let golden = [1, 101, 50, 1, b'x', 0xac, 2, 19];
+    assert_eq!(command.to_entry(), golden);
+    assert_eq!(Command::from_bytes(&golden[2..]), Ok(command));
+    // One is dated once.
+    assert!(Command::from_bytes(&[50, 0, 1, 50, 0, 1, 19]).is_err());
+
+    let mut meta = Meta::new();
+    let init = Command::Init { map: first_map(), starts: Vec::new() };
+    let set = Command::Set { name: "x".to_owned(), value: Some("y".to_owned()) };
+    for command in [init, Command::At { at: Timestamp(300), why: String::new(), command: Box::new(set) }] {
+        meta.apply(&command.to_entry(), |reply| drop(reply.expect("done"))).expect("an entry");
+    }
+    let event = meta.map().events.back().expect("a line").clone();
+    let delta = Delta { cluster: 9, from: 1, to: 2, changes: vec![Change::Event(event)] };
+    let golden = [&[1, 9][..], &[0; 15], &[1, 2, 1, 50, 1, 0xac, 2, 14], b"setting x is y"].concat();
+    assert_eq!(delta.to_bytes(), golden);
+    assert_eq!(Delta::decode(&golden), Ok(delta));
 }

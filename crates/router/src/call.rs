@@ -8,6 +8,7 @@ use shardine_model::{
     RowKeyBuf, ShardId, SqlOptions, TableId, Value, Version,
 };
 
+use crate::balance::BalanceLook;
 use crate::coord::CoordLook;
 use crate::forward::Nature;
 use crate::program::Program;
@@ -123,6 +124,8 @@ pub enum NodeCall {
     Operate(Operate),
     /// What is still on a node that is to be emptied: `Response::Drain`.
     Drain { node: String },
+    /// The balancer and what the cluster did: `Response::Balance`.
+    Balance(BalanceLook),
 }
 
 /// An order of an operator's. A node goes by its name, or by its number.
@@ -149,6 +152,18 @@ pub enum Operate {
     Split {
         shard: ShardId,
         at: Option<Position>,
+    },
+    /// `None` takes a setting back.
+    Set {
+        name: String,
+        value: Option<String>,
+    },
+    /// A replica goes from one node to another: `Response::Balance` with a sentence. A rehearsal does nothing.
+    Move {
+        shard: ShardId,
+        from: String,
+        to: String,
+        is_rehearsal: bool,
     },
 }
 

@@ -20,7 +20,9 @@ mod choice;
 pub mod forward;
 mod gate;
 mod wire;
+mod balance;
 
+pub use balance::{BalanceLook, BalanceView, BalancerReport, EventLine, MoveLine, NodeFill};
 pub use call::{
     Bound, Call, FieldSpec, NodeCall, Operate, RowCall, ScanCall, ShardsCall, SortRange, Switch, TableCall, TableSpec,
     VerifyCall, one_position, scattered,

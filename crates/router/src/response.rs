@@ -6,6 +6,7 @@ use shardine_model::{
     Answer, Epoch, ErrorCode, NodeId, Position, Refusal, Reply, RowImage, RowKeyBuf, ShardId, Table, Timestamp, Version,
 };
 
+use crate::balance::BalanceView;
 use crate::cluster_status::{DrainReport, NodeStatus, ReplicaStatus};
 use crate::coord::{CoordStatus, CoordView};
 use crate::histogram::Histogram;
@@ -32,6 +33,7 @@ pub enum Response {
     /// Another node leads the shard, and nothing was done here.
     Moved(Box<ShardRoute>),
     Drain(Box<DrainReport>),
+    Balance(Box<BalanceView>),
     /// Where a path of coordination is: its group, and the number of its place.
     Place {
         group: ShardId,
@@ -170,6 +172,7 @@ impl Response {
             | Self::Coord(_)
             | Self::Routes(_)
             | Self::Drain(_)
+            | Self::Balance(_)
             | Self::Place { .. }
             | Self::Written(_)
             | Self::Elsewhere(_)

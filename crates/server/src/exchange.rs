@@ -1,5 +1,6 @@
 //! Where calls from other threads find their lane, and calls that concern several shards are gathered.
 
+pub(crate) mod balance;
 mod cluster;
 mod operate;
 pub(crate) mod transfer;
@@ -22,6 +23,7 @@ use shardine_store::Storage;
 use shardine_transport::{LeaderNews, PROTOCOL_VERSION};
 
 use crate::atlas::{Atlas, Sheet};
+use crate::audit::Audit;
 use crate::baseline::Baseline;
 use crate::catalogue::SharedCatalogue;
 use crate::clock::Clock;
@@ -51,7 +53,10 @@ pub(crate) struct Exchange {
     pub started: std::time::Instant,
     pub clock: Clock,
     pub storage: Arc<Storage>,
+    /// The size at which this node splits what it leads.
+    pub split_bytes: u64,
     pub differences: Differences,
+    pub audit: Audit,
     /// The scripts that its Redis clients have told.
     pub scripts: Arc<shardine_resp::Book>,
     /// Set once coordination runs, which it does before any door opens.
@@ -110,6 +115,7 @@ impl Exchange {
             Call::Node(NodeCall::Routes) => done(Response::Routes(Box::new(self.routes()))),
             Call::Node(NodeCall::Operate(order)) => self.operate(order, done),
             Call::Node(NodeCall::Drain { node }) => done(self.drain_report(&node)),
+            Call::Node(NodeCall::Balance(look)) => self.look_at_balance(look, done),
             Call::Node(NodeCall::Coord(look)) => self.cluster_coord(look, done),
         }
     }
@@ -500,7 +506,9 @@ impl Exchange {
             ]);
         }
         status.counters.extend(self.differences.counters());
+        status.counters.extend(self.audit.counters());
         status.differences = self.differences.trouble();
+        status.differences.extend(self.audit.trouble());
         status.writeback = self.database(status.shards.iter().map(|shard| shard.dirty).sum());
         status
     }

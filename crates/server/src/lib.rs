@@ -10,6 +10,7 @@ mod start_error;
 mod directory;
 mod formation;
 mod atlas;
+mod audit;
 mod topology;
 mod node;
 mod restore;

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use shardine_model::{ErrorCode, NodeId, Refusal, ShardId};
-use shardine_router::Response;
+use shardine_router::{EngineStatus, Response};
 use shardine_shard::Message;
 use shardine_shard::meta::{Command, Joiner, Meta, Reply};
 use shardine_store::{DataDir, Storage};
@@ -58,6 +58,8 @@ pub(crate) enum MetaMessage {
     },
     /// What came of this node's announcement.
     Announced(Result<Reply, Refusal>),
+    /// What all nodes have said of the sizes of what they lead.
+    Load(Box<EngineStatus>),
     /// What another node has answered.
     Answered {
         number: u64,
@@ -185,8 +187,8 @@ impl MetaKeeper {
         let handle = MetaHandle { messages };
         let (book, bulk, data) = neighbours;
         let (exchange, back) = (Arc::clone(exchange), handle.messages.clone());
-        let parts =
-            Parts { node: topology.node, joiner, host, mailbox, back, snapshots, clock, exchange, book, bulk, data };
+        let node = topology.node;
+        let parts = Parts { node, joiner, host, mailbox, back, snapshots, clock, exchange, book, bulk, data };
         let owner = MetaThread::new(parts, log);
         let thread = owner_thread::spawn("meta", move || owner.run())?;
         Ok(Self { handle, thread })

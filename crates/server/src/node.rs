@@ -21,6 +21,7 @@ use shardine_transport::Who;
 use shardine_writeback::{Backend, Handle, OnClaim, Options as SqlOptions, Owner, Url};
 
 use crate::atlas::Atlas;
+use crate::audit::Audit;
 use crate::baseline::Baseline;
 use crate::catalogue::SharedCatalogue;
 use crate::clock::Clock;
@@ -155,7 +156,9 @@ impl Node {
             started: Instant::now(),
             clock: clock.clone(),
             storage: Arc::clone(&storage),
+            split_bytes: options.split.bytes,
             differences: Differences::new(options.checksum_every),
+            audit: Audit::default(),
             coord: OnceLock::new(),
             cluster: topology.sheet.as_ref().map(|sheet| Neighbourhood {
                 atlas: Atlas::new(Arc::clone(sheet)),

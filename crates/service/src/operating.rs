@@ -1,7 +1,7 @@
 //! What operators order: modes and weights of nodes, nodes that leave, leads for others.
 
 use shardine_model::{NodeId, NodeMode, Position, ShardId};
-use shardine_router::{DrainReport, NodeCall, Operate, Response};
+use shardine_router::{BalanceLook, BalanceView, BalancerReport, DrainReport, EventLine, NodeCall, Operate, Response};
 use tokio::time::Instant;
 
 use crate::failure::Failure;
@@ -58,6 +58,45 @@ impl RecordService {
         let call = NodeCall::Operate(Operate::Split { shard, at });
         match self.ask(call, Effect::Changes, deadline, &what).await? {
             Response::Count(child) => Ok(ShardId(u32::try_from(child).unwrap_or_default())),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The balancer, and what is to be moved.
+    pub async fn balancer(&self, deadline: Instant) -> Result<BalancerReport, Failure> {
+        match self.look_at_balance(BalanceLook::Report, deadline).await? {
+            BalanceView::Report(report) => Ok(report),
+            other => Err(unexpected(&Response::Balance(Box::new(other)))),
+        }
+    }
+
+    /// What the cluster did behind the event of this number, oldest first.
+    pub async fn events(&self, after: u64, deadline: Instant) -> Result<Vec<EventLine>, Failure> {
+        match self.look_at_balance(BalanceLook::Events { after }, deadline).await? {
+            BalanceView::Events(events) => Ok(events),
+            other => Err(unexpected(&Response::Balance(Box::new(other)))),
+        }
+    }
+
+    async fn look_at_balance(&self, look: BalanceLook, deadline: Instant) -> Result<BalanceView, Failure> {
+        match self.ask(NodeCall::Balance(look), Effect::Reads, deadline, "the balancer").await? {
+            Response::Balance(view) => Ok(*view),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Changes a setting of the cluster, or takes it back.
+    pub async fn set_setting(&self, name: String, value: Option<String>, deadline: Instant) -> Result<(), Failure> {
+        self.order(Operate::Set { name, value }, deadline).await
+    }
+
+    /// Begins to move a replica from one node to another, or says what would be done; in a sentence.
+    pub async fn move_replica(&self, order: Operate, deadline: Instant) -> Result<String, Failure> {
+        match self.ask(NodeCall::Operate(order), Effect::Changes, deadline, "the move").await? {
+            Response::Balance(view) => match *view {
+                BalanceView::Told(sentence) => Ok(sentence),
+                other => Err(unexpected(&Response::Balance(Box::new(other)))),
+            },
             other => Err(unexpected(&other)),
         }
     }

@@ -9,10 +9,12 @@ mod work;
 
 use shardine_consensus::{ChangeRefused, Group, MembershipChange, Message, Restored, Role, TransferRefused};
 pub use shardine_meta::{
-    BadDelta, Change, Command, Delta, Feed, Followers, Joiner, Keyspace, Left, Map, Meta, Mode, Node, NodeState,
-    OLD_COPY, Operation, OperationId, Place, Replace, Replaced, Reply, Sight, Stage, Todo, left_on,
+    BALANCER, BALANCER_LEADS_AFTER, BALANCER_SPEED, BALANCER_WINDOW, BadDelta, Change, Command, Delta, Event, Feed,
+    Followers, Held, Joiner, Keyspace, LeadMove, Left, Load, Map, Meta, Mode, Move, NODE_GONE_AFTER, Node, NodeState,
+    OLD_COPY, Operation, OperationId, Place, Replace, Replaced, Reply, Settings, Sight, Stage, Todo, audit, left_on,
+    plan_leads, plan_with_reasons,
 };
-use shardine_model::{ErrorCode, Refusal, ReplicaId, ShardId, limits};
+use shardine_model::{ErrorCode, Refusal, ReplicaId, ShardId, Timestamp, limits};
 pub use work::{Work, work_of};
 
 use crate::actions::{Persist, SnapshotPart};
@@ -151,13 +153,17 @@ impl Replica {
         self.waiting.push(ticket);
     }
 
-    /// Lets the planner look at the map, if this replica serves and nothing is on its way that could change it.
-    pub fn plan(&mut self, sight: &Sight, actions: &mut Actions) {
-        if self.is_serving() && self.waiting.is_empty() && self.member.proposals.iter().next().is_none() {
-            for command in shardine_meta::plan(self.meta.map(), sight) {
-                self.submit(Ticket::NOBODY, &command, actions);
-            }
+    /// Lets the planner look at the map, if this replica serves and nothing is on its way that could change it. Gives what it wants
+    /// done, and has just submitted; the time is for the history.
+    pub fn plan(&mut self, sight: &Sight, at: Timestamp, actions: &mut Actions) -> Vec<Move> {
+        if !self.is_serving() || !self.waiting.is_empty() || self.member.proposals.iter().next().is_some() {
+            return Vec::new();
         }
+        let moves = plan_with_reasons(self.meta.map(), sight);
+        for planned in &moves {
+            self.submit(Ticket::NOBODY, &planned.command.clone().dated(at, planned.why.clone()), actions);
+        }
+        moves
     }
 
     /// Whether there is something for [`Replica::propose_gathered`] to do.

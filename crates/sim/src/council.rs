@@ -1,7 +1,7 @@
 //! Meta as the world has it for now: the real state machine and the real planner, and one who always leads it, on some machine, and
 //! may be out of reach. What is asked and told goes over the same links as everything else.
 
-use shardine_meta::plan;
+use shardine_meta::{Load, Move, plan, plan_with_reasons};
 use shardine_model::{
     ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, NodeEntry, NodeId, Placement, ReplicaId, ShardId,
 };
@@ -178,10 +178,14 @@ impl<T: Tenant> World<T> {
         }
         let silent = self.silent();
         let Some(council) = &mut self.council else { return };
-        for command in plan(council.map(), &Sight { silent }) {
+        let load = self.ground.balances.then(Load::default);
+        for Move { command, is_for_balance, .. } in
+            plan_with_reasons(council.map(), &Sight { silent, load, ..Sight::default() })
+        {
             let is_of_meta = matches!(command, Command::Reconfigure { shard, .. } if shard == ShardId::META);
             if !is_of_meta && council.execute(&command).is_some() {
                 self.counters.moves_planned += u64::from(matches!(command, Command::Reconfigure { .. }));
+                self.counters.moves_for_balance += u64::from(is_for_balance);
             }
         }
         self.feed();
@@ -355,7 +359,8 @@ impl<T: Tenant> World<T> {
             council.map().groups.get(&T::shard(*group)).is_none_or(|known| !self.members_are(*group, known))
         };
         let found = groups.clone().find(differs).map(|group| format!("members of group {group} are not as in the map"));
-        let to_do = plan(council.map(), &Sight::default());
+        let load = self.ground.balances.then(Load::default);
+        let to_do = plan(council.map(), &Sight { load, ..Sight::default() });
         let open = to_do
             .into_iter()
             .find(|command| !matches!(command, Command::Reconfigure { shard, .. } if *shard == ShardId::META));

@@ -46,6 +46,7 @@ counters! {
     members_changed: "changes of members",
     joint_changes: "of them to two configurations at once",
     moves_planned: "moves of replicas that the planner began",
+    moves_for_balance: "of them for the sake of balance",
     replicas_come: "replicas that came with nothing",
     replicas_left: "replicas that were removed",
     disks_lost: "disks lost for good",

@@ -25,6 +25,8 @@ pub struct Ground<F> {
     pub machines: usize,
     /// Whether the members of groups change, and nodes come and go.
     pub has_council: bool,
+    /// Whether the planner moves replicas for the sake of balance, too.
+    pub balances: bool,
     /// Raft groups on every node.
     pub groups: usize,
     /// Length of the phase with faults.
@@ -228,6 +230,13 @@ impl<F: Own> Ground<F> {
             self.nemesis.kinds.extend(Fault::OF_MEMBERS.into_iter().filter(|_| chance.percent(60)));
         }
         self.comparing(chance)
+    }
+
+    /// In some runs replicas move for the sake of balance.
+    #[must_use]
+    pub fn balancing(mut self, chance: &mut Chance) -> Self {
+        self.balances = self.has_council && chance.percent(40);
+        self
     }
 
     /// In half of the runs leaders have the replicas of their groups compared.

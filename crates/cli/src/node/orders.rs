@@ -1,5 +1,6 @@
 //! `node drain`, `node mode`, `node weight` and `node remove`.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -75,11 +76,12 @@ pub struct RemoveArgs {
 pub async fn drain(args: DrainArgs, output: Output) -> Result<(), Complaint> {
     let mut connection = Connection::open(&args.server).await?;
     set_mode(&mut connection, &args.node, v1::NodeMode::Draining).await?;
+    let sizes = sizes(&mut connection).await?;
     let report = match args.watch {
-        true => watch(&mut connection, &args.node, output).await?,
+        true => watch(&mut connection, &args.node, &sizes, output).await?,
         false => look(&mut connection, &args.node).await?,
     };
-    output.print(|| drain_text(&report), || drain_json(&report));
+    output.print(|| drain_text(&report, &sizes), || drain_json(&report, &sizes));
     Ok(())
 }
 
@@ -129,15 +131,49 @@ async fn look(connection: &mut Connection, node: &str) -> Result<v1::NodeDrainRe
     Ok(reply.map_err(|status| Complaint::from_status(&status))?.into_inner())
 }
 
+/// How many bytes each shard has; other groups are small.
+type Sizes = BTreeMap<u32, u64>;
+
+async fn sizes(connection: &mut Connection) -> Result<Sizes, Complaint> {
+    let reply = connection.cluster.shards(v1::ShardsRequest {}).await;
+    let shards = reply.map_err(|status| Complaint::from_status(&status))?.into_inner().shards;
+    Ok(shards.into_iter().map(|shard| (shard.id, shard.bytes)).collect())
+}
+
+fn bytes_left(report: &v1::NodeDrainReply, sizes: &Sizes) -> u64 {
+    report.left.iter().filter_map(|left| sizes.get(&left.group)).sum()
+}
+
+/// How far it is: bytes that are left, how many go in a second, and how long that will take.
+fn pace(all: u64, left: u64, since: Duration) -> String {
+    let rate = all.saturating_sub(left) as f64 / since.as_secs_f64().max(0.001);
+    let to_go = match rate {
+        rate if rate < 1.0 || left == 0 => String::new(),
+        rate => format!(", {:.0} s to go", left as f64 / rate),
+    };
+    format!("groups moved, {:.1} MiB left, {:.1} MiB/s{to_go}", mib(left as f64), mib(rate))
+}
+
+fn mib(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 20)
+}
+
 /// Looks until nothing is left, or until nothing moves.
-async fn watch(connection: &mut Connection, node: &str, output: Output) -> Result<v1::NodeDrainReply, Complaint> {
+async fn watch(
+    connection: &mut Connection,
+    node: &str,
+    sizes: &Sizes,
+    output: Output,
+) -> Result<v1::NodeDrainReply, Complaint> {
     let mut progress = Progress::new(output);
-    let mut all = 0;
-    let mut moved = Instant::now();
+    let (mut all, mut all_bytes) = (0, 0);
+    let began = Instant::now();
+    let mut moved = began;
     loop {
         let report = look(connection, node).await?;
         let left = report.left.len();
-        all = all.max(left);
+        let bytes = bytes_left(&report, sizes);
+        (all, all_bytes) = (all.max(left), all_bytes.max(bytes));
         if left == 0 {
             progress.finish();
             return Ok(report);
@@ -155,19 +191,19 @@ async fn watch(connection: &mut Connection, node: &str, output: Output) -> Resul
         }
         if moved.elapsed() > STUCK_TIME {
             progress.finish();
-            show::say(&drain_text(&report));
+            show::say(&drain_text(&report, sizes));
             return Err(Complaint::failed(
                 format!("node {node} is not empty: {left} groups cannot be moved"),
                 "each says above what it waits for; they are moved as soon as they can be",
                 format!("shardine node list; shardine node mode {node} rw takes the drain back"),
             ));
         }
-        progress.show((all - left) as u64, Some(all as u64), "groups moved");
+        progress.show((all - left) as u64, Some(all as u64), &pace(all_bytes, bytes, began.elapsed()));
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-fn drain_text(report: &v1::NodeDrainReply) -> String {
+fn drain_text(report: &v1::NodeDrainReply, sizes: &Sizes) -> String {
     let name = &report.name;
     if report.left.is_empty() {
         return format!("node {name} is empty: shardine node remove {name} takes it out");
@@ -175,24 +211,39 @@ fn drain_text(report: &v1::NodeDrainReply) -> String {
     let rows = report.left.iter().map(|left| {
         let leads = if left.leads { "leads" } else { "" };
         let stuck = if left.stuck { "STUCK: " } else { "" };
-        [ShardId(left.group).label(), leads.to_owned(), format!("{stuck}{}", left.waits_for)]
+        let bytes = sizes.get(&left.group).map_or("-".to_owned(), |bytes| format!("{:.1} MiB", mib(*bytes as f64)));
+        [ShardId(left.group).label(), leads.to_owned(), bytes, format!("{stuck}{}", left.waits_for)]
     });
     format!(
         "node {name} is {}\n\n{}",
         mode_name(report.mode()),
-        show::table(["GROUP", "LEADS", "WAITS FOR"], rows.collect())
+        show::table(["GROUP", "LEADS", "BYTES", "WAITS FOR"], rows.collect())
     )
 }
 
-fn drain_json(report: &v1::NodeDrainReply) -> Json {
+fn drain_json(report: &v1::NodeDrainReply, sizes: &Sizes) -> Json {
     let left = report.left.iter().map(|left| {
-        json!({ "group": left.group, "name": ShardId(left.group).label(), "leads": left.leads, "stuck": left.stuck, "waits_for": left.waits_for })
+        json!({ "group": left.group, "name": ShardId(left.group).label(), "leads": left.leads, "bytes": sizes.get(&left.group).map(|bytes| value::unsigned(*bytes)), "stuck": left.stuck, "waits_for": left.waits_for })
     });
     json!({
         "id": value::unsigned(report.id),
         "name": report.name,
         "mode": mode_name(report.mode()),
         "weight": report.weight,
+        "bytes_left": value::unsigned(bytes_left(report, sizes)),
         "left": left.collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drain_says_how_long_it_will_take() {
+        let ten = Duration::from_secs(10);
+        assert_eq!(pace(30 << 20, 10 << 20, ten), "groups moved, 10.0 MiB left, 2.0 MiB/s, 5 s to go");
+        assert_eq!(pace(30 << 20, 30 << 20, ten), "groups moved, 30.0 MiB left, 0.0 MiB/s");
+        assert_eq!(pace(0, 0, ten), "groups moved, 0.0 MiB left, 0.0 MiB/s");
+    }
 }

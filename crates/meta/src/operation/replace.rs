@@ -33,6 +33,17 @@ pub enum Stage {
 impl Stage {
     const ALL: [Self; 4] = [Self::Adding, Self::CatchingUp, Self::Joint, Self::Undoing];
 
+    /// For whoever watches.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Adding => "it begins to learn",
+            Self::CatchingUp => "it is being copied",
+            Self::Joint => "it is copied, the votes change",
+            Self::Undoing => "it is being taken back",
+        }
+    }
+
     fn tag(self) -> u8 {
         match self {
             Self::Adding => 1,

@@ -80,7 +80,6 @@ impl Planner<'_> {
     }
 
     fn names(&self, nodes: impl Iterator<Item = NodeId>) -> String {
-        let name = |node: NodeId| self.map.nodes.get(&node).map_or_else(|| node.to_string(), |node| node.name.clone());
-        nodes.map(name).collect::<Vec<_>>().join(", ")
+        nodes.map(|node| self.name(node)).collect::<Vec<_>>().join(", ")
     }
 }

@@ -48,7 +48,7 @@ fn remove(map: &mut Map, number: u64) {
 
 /// The target of the only change, as numbers.
 fn target(map: &Map, silent: &[u64]) -> Option<(Vec<u64>, Vec<u64>)> {
-    let sight = Sight { silent: silent.iter().copied().map(NodeId).collect() };
+    let sight = Sight { silent: silent.iter().copied().map(NodeId).collect(), ..Sight::default() };
     let commands = plan(map, &sight);
     assert!(commands.len() <= 1, "{commands:?}");
     let numbers = |nodes: Vec<NodeId>| nodes.into_iter().map(|node| node.0).collect();
@@ -205,7 +205,7 @@ fn meta_does_with_three_where_the_fifth_is_drained() {
 #[test]
 fn what_is_stuck_says_why() {
     let left = |map: &Map, silent: &[u64]| {
-        let sight = Sight { silent: silent.iter().copied().map(NodeId).collect() };
+        let sight = Sight { silent: silent.iter().copied().map(NodeId).collect(), ..Sight::default() };
         let left = left_on(map, &sight, NodeId(3));
         left.into_iter().map(|left| (left.is_stuck, left.waits_for)).collect::<Vec<_>>()
     };
@@ -245,7 +245,7 @@ fn the_group_that_can_lose_the_fewest_comes_first() {
     map.groups.insert(ShardId(2), group(ShardId(2), &[1, 4, 5], &[]));
     map.groups.insert(ShardId(3), group(ShardId(3), &[1, 2, 4], &[]));
     drain(&mut map, 1);
-    let sight = Sight { silent: [NodeId(3)].into() };
+    let sight = Sight { silent: [NodeId(3)].into(), ..Sight::default() };
 
     let first = plan(&map, &sight).into_iter().next();
 

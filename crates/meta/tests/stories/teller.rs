@@ -139,7 +139,8 @@ impl Stage {
 
     /// What the planner says; with `do`, that is done.
     fn plan(&mut self, line: &Line<'_>) -> Vec<String> {
-        let commands = plan(self.meta.map(), &Sight { silent: line.nodes("silent").into_iter().collect() });
+        let commands =
+            plan(self.meta.map(), &Sight { silent: line.nodes("silent").into_iter().collect(), ..Sight::default() });
         let mut outcomes: Vec<String> = Vec::new();
         for command in &commands {
             let mut outcome = match command {

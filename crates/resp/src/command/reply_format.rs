@@ -172,6 +172,7 @@ pub(crate) fn failure_of(response: &Response) -> Failure {
         | Response::Routes(_)
         | Response::Moved(_)
         | Response::Drain(_)
+        | Response::Balance(_)
         | Response::Place { .. }
         | Response::Verified(_)
         | Response::DeadLetters(_)

@@ -63,7 +63,7 @@ impl Response {
             }
             Self::Written(bytes) => put(TAG_WRITTEN, bytes, &mut out),
             Self::Elsewhere(row) => put(TAG_ELSEWHERE, row, &mut out),
-            Self::Routes(_) | Self::Moved(_) | Self::Drain(_) => return None,
+            Self::Routes(_) | Self::Moved(_) | Self::Drain(_) | Self::Balance(_) => return None,
         }
         Some(out)
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use shardine_model::{Bound, ErrorCode, GroupKind, NodeId, NodeMode, Position, Refusal, ShardId};
 use shardine_router::{DrainLeft, DrainReport, Operate, RemoteCall, Response, ShardAsk};
-use shardine_shard::meta::{Command, Node, Sight, left_on};
+use shardine_shard::meta::{Command, Node, Settings, Sight, left_on};
 
 use super::{Exchange, Neighbourhood};
 use crate::atlas::Sheet;
@@ -38,7 +38,7 @@ impl Exchange {
         }
     }
 
-    fn neighbours(&self) -> Result<&Neighbourhood, Refusal> {
+    pub(super) fn neighbours(&self) -> Result<&Neighbourhood, Refusal> {
         let message = "this node is alone for ever (`shardine up`): there is nobody to move anything to";
         self.cluster.as_ref().ok_or_else(|| Refusal::new(ErrorCode::Unsupported, message))
     }
@@ -46,6 +46,13 @@ impl Exchange {
     fn obey(self: &Arc<Self>, order: Operate) -> Result<Response, Refusal> {
         let sheet = self.neighbours()?.atlas.sheet();
         let command = match order {
+            Operate::Move { shard, from, to, is_rehearsal } => {
+                return self.move_replica(&sheet, shard, (&from, &to), is_rehearsal);
+            }
+            Operate::Set { name, value } => {
+                Settings::check(&name, value.as_deref())?;
+                Command::Set { name, value }
+            }
             Operate::Transfer { shard, to } => return self.give_lead(&sheet, shard, to.as_deref()),
             Operate::Split { shard, at } => return self.split(&sheet, shard, at),
             Operate::Mode { node, mode } => Command::SetMode { node: member(&sheet, &node)?.node, mode },
@@ -62,7 +69,7 @@ impl Exchange {
     }
 
     /// Asks again while the map's group changes its leader: each of these orders, given twice, is given once.
-    fn insist(&self, command: &Command) -> Result<(), Refusal> {
+    pub(super) fn insist(&self, command: &Command) -> Result<(), Refusal> {
         let until = Instant::now() + TAKE_OVER_TIME;
         loop {
             match self.ask_meta(command.clone()) {
@@ -176,14 +183,18 @@ impl Exchange {
 
     fn ask_to_hand_over(self: &Arc<Self>, leader: NodeId, shard: ShardId, to: Option<NodeId>) -> Response {
         let (give, take) = channel();
-        let done: Respond = Box::new(move |response| drop(give.send(response)));
+        self.send_to_hand_over(leader, shard, to, Box::new(move |response| drop(give.send(response))));
+        take.recv_timeout(TAKE_OVER_TIME).unwrap_or_else(|_| super::refused(ErrorCode::Busy))
+    }
+
+    /// Has whoever leads a group begin to give the lead away, wherever that is.
+    pub fn send_to_hand_over(&self, leader: NodeId, shard: ShardId, to: Option<NodeId>, done: Respond) {
         if leader == NodeId(self.node) {
             self.transfer(shard, to, done);
         } else {
             let call = RemoteCall::Transfer { shard, to };
             self.inboxes[ASKING_LANE].send(LaneMessage::AskNode { node: leader, call, done });
         }
-        take.recv_timeout(TAKE_OVER_TIME).unwrap_or_else(|_| super::refused(ErrorCode::Busy))
     }
 
     /// Has a group of this node give its lead away; answered with the number of the node that was asked to take it.
@@ -210,7 +221,7 @@ impl Exchange {
             let cluster = self.neighbours()?;
             let sheet = cluster.atlas.sheet();
             let node = member(&sheet, node)?;
-            let left = left_on(&sheet.full, &Sight { silent: cluster.board.silent() }, node.node);
+            let left = left_on(&sheet.full, &Sight { silent: cluster.board.silent(), ..Sight::default() }, node.node);
             let left = left.into_iter().map(|left| DrainLeft {
                 shard: left.shard,
                 leads: cluster.board.leader(left.shard) == Some(node.node),
@@ -225,7 +236,7 @@ impl Exchange {
 }
 
 /// A node by its name, or by its number.
-fn member<'a>(sheet: &'a Sheet, text: &str) -> Result<&'a Node, Refusal> {
+pub(super) fn member<'a>(sheet: &'a Sheet, text: &str) -> Result<&'a Node, Refusal> {
     let numbered = || {
         let number = text.parse().ok().map(NodeId)?;
         sheet.full.members().find(|node| node.node == number)
@@ -270,6 +281,7 @@ fn shown(sheet: &Sheet, command: &Command) -> bool {
     match command {
         Command::SetMode { node: number, mode } => node(number).is_some_and(|node| node.mode == *mode),
         Command::SetWeight { node: number, weight } => node(number).is_some_and(|node| node.weight == *weight),
+        Command::Set { name, value } => sheet.full.settings.get(name) == value.as_ref(),
         Command::RemoveNode { node: number } => sheet.is_removed(*number),
         _ => true,
     }

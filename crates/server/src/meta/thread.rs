@@ -2,6 +2,7 @@
 //! tell everybody.
 
 mod commands;
+mod load;
 mod map;
 
 use std::collections::BTreeMap;
@@ -60,6 +61,7 @@ pub(super) struct MetaThread {
     /// Of a leader.
     followers: Option<Followers>,
     asked: Asked,
+    reports: load::Reports,
     waiting: BTreeMap<Ticket, Waiter>,
     tickets: u64,
     /// What was last told: term and leader.
@@ -89,6 +91,7 @@ impl MetaThread {
             heard: BTreeMap::new(),
             followers: None,
             asked: Asked::default(),
+            reports: load::Reports::default(),
             waiting: BTreeMap::new(),
             tickets: 0,
             told: None,
@@ -190,6 +193,7 @@ impl MetaThread {
             MetaMessage::Ask { command, done } => self.asked.add(Open::new(command, done, self.now_ms())),
             MetaMessage::Submit { command, done } => self.submit(&command, Waiter::Foreign(done)),
             MetaMessage::Answered { number, response } => self.asked.hear(number, response, self.now_ms()),
+            MetaMessage::Load(status) => self.hear_load(&status),
             MetaMessage::Announced(reply) => self.hear_announced(reply),
             MetaMessage::HandOver => failover::hand_over(&mut self.parts.host),
             MetaMessage::Transfer { to, done } => done(self.transfer(to)),

@@ -14,6 +14,8 @@ use shardine_transport::{
     Who,
 };
 
+use shardine_shard::meta::Settings;
+
 use crate::atlas::Sheet;
 
 pub(crate) struct Book {
@@ -101,6 +103,11 @@ impl Book {
 
     pub fn name(&self, node: NodeId) -> String {
         self.read().known.get(&node).map_or_else(|| "?".to_owned(), |(name, _)| name.clone())
+    }
+
+    /// Bytes of snapshots that this node may send in a second.
+    pub fn bulk_speed(&self) -> u64 {
+        Settings::of(&self.read().sheet.full.settings).speed_bytes
     }
 
     /// The version of the map that this node has.

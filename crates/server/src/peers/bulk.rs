@@ -27,8 +27,6 @@ use crate::owner_thread;
 
 /// Snapshots that wait to be sent. One more is not taken: Raft offers it again.
 const PARCELS_MAX: usize = 4;
-/// What one node sends of snapshots in a second.
-const BYTES_PER_SECOND: u64 = 64 << 20;
 /// How long the other side may take to say or take anything.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Transfers that come in at a time. What each is made into is held in memory beside what it is to replace.
@@ -131,7 +129,7 @@ fn deliver(parcel: Parcel, book: &Book, storage: &Storage) -> anyhow::Result<u64
         Content::Map { version, map } => {
             let bytes = map.len() as u64;
             let mut sending = Sending::begin(book, node, bytes, Subject::Map { version })?;
-            sending.send(&map)?;
+            sending.send(&map, book)?;
             sending.end()
         }
         Content::Snapshot { shard, message } => {
@@ -145,10 +143,10 @@ fn deliver(parcel: Parcel, book: &Book, storage: &Storage) -> anyhow::Result<u64
             while let Some(chunk) = reader.next_chunk()? {
                 put_bytes(&mut waiting, &chunk);
                 let whole = waiting.len() - waiting.len() % PIECE_BYTES_MAX;
-                sending.send(&waiting[..whole])?;
+                sending.send(&waiting[..whole], book)?;
                 waiting.drain(..whole);
             }
-            sending.send(&waiting)?;
+            sending.send(&waiting, book)?;
             sending.end()
         }
     }
@@ -170,6 +168,8 @@ struct Sending {
     stream: TcpStream,
     outbox: Outbox,
     began: Instant,
+    /// When what was sent may have been sent, by the speed of its time.
+    due: Duration,
     sent: u64,
     sum: crc32fast::Hasher,
 }
@@ -183,17 +183,18 @@ impl Sending {
         greet(&mut stream, book, node)?;
         let mut outbox = Outbox::new(LinkKind::Bulk);
         say(&mut stream, &mut outbox, &Item::Begin(Begin { transfer: 1, bytes, subject }))?;
-        Ok(Self { stream, outbox, began: Instant::now(), sent: 0, sum: crc32fast::Hasher::new() })
+        Ok(Self { stream, outbox, began: Instant::now(), due: Duration::ZERO, sent: 0, sum: crc32fast::Hasher::new() })
     }
 
-    fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    /// No faster than the map says at this moment.
+    fn send(&mut self, bytes: &[u8], book: &Book) -> anyhow::Result<()> {
         for piece in bytes.chunks(PIECE_BYTES_MAX) {
             let item = Item::Piece(Piece { transfer: 1, offset: self.sent, bytes: piece });
             say(&mut self.stream, &mut self.outbox, &item)?;
             self.sum.update(piece);
             self.sent += piece.len() as u64;
-            let due = Duration::from_millis(self.sent * 1_000 / BYTES_PER_SECOND);
-            std::thread::sleep(due.saturating_sub(self.began.elapsed()));
+            self.due += Duration::from_micros(piece.len() as u64 * 1_000_000 / book.bulk_speed());
+            std::thread::sleep(self.due.saturating_sub(self.began.elapsed()));
         }
         Ok(())
     }

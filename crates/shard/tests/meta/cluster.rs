@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use shardine_model::log::{Membership, SnapshotMeta};
 use shardine_model::{
     Bounds, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, Generation, NodeEntry, NodeId, Placement,
-    RangeVersion, Refusal, ReplicaId, ShardId, ShardState,
+    RangeVersion, Refusal, ReplicaId, ShardId, ShardState, Timestamp,
 };
 use shardine_shard::meta::{
     Actions, Command, Joiner, Map, Meta, Options, Replica, Reply, Sight, Ticket, Work, work_of,
@@ -125,7 +125,7 @@ impl Cluster {
             self.run(1);
             let leader = self.leader();
             let map = self.nodes[&leader].map();
-            let sight = Sight { silent: self.cut.clone() };
+            let sight = Sight { silent: self.cut.clone(), ..Sight::default() };
             let is_planned = shardine_meta::plan(map, &sight).iter().any(is_about_meta);
             let has_work = work_of(map, ShardId::META, self.nodes[&leader].group()).is_some();
             if map.operation_on(ShardId::META).is_none() && !is_planned && !has_work {
@@ -149,9 +149,9 @@ impl Cluster {
 
     /// What a leader's host does beside its ticks: the planner, and operations on its own group.
     fn do_work(&mut self, node: NodeId) {
-        let sight = Sight { silent: self.cut.clone() };
+        let sight = Sight { silent: self.cut.clone(), ..Sight::default() };
         self.with(node, |replica, actions| {
-            replica.plan(&sight, actions);
+            replica.plan(&sight, Timestamp(0), actions);
             match work_of(replica.map(), ShardId::META, replica.group()) {
                 Some(Work::Change(change)) => drop(replica.change_members(&change, actions)),
                 Some(Work::Report(command)) => replica.submit(Ticket::NOBODY, &command, actions),

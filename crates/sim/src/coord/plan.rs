@@ -53,6 +53,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<
         voters,
         machines: voters as usize,
         has_council: false,
+        balances: false,
         groups: 1,
         faults_us: chance.between((12, 24)) * SECOND,
         tick_skew_percent: chance.pick(&[2, 10, 45]),

@@ -119,6 +119,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<
         voters,
         machines: voters as usize,
         has_council: false,
+        balances: false,
         groups: shards as usize,
         faults_us,
         tick_skew_percent,
@@ -140,7 +141,8 @@ pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<
     }
     .about(theme, chance)
     .with_council(&mut Chance::new(seed ^ 0xc0_0c11))
-    .with_links(&mut Chance::new(seed ^ 0x11_1ce5));
+    .with_links(&mut Chance::new(seed ^ 0x11_1ce5))
+    .balancing(&mut Chance::new(seed ^ 0xba1a));
     let plan = Plan {
         mutant,
         shards,

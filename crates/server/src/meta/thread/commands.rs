@@ -41,8 +41,10 @@ impl MetaThread {
         let ticket = Ticket(self.tickets);
         self.waiting.insert(ticket, waiter);
         let seat = self.seat().filter(|_| self.is_ready());
-        let acted = seat
-            .and_then(|seat| self.parts.host.act(seat, |replica, actions| replica.submit(ticket, command, actions)));
+        // The history says when it was.
+        let dated = command.clone().dated(self.parts.host.time().wall, String::new());
+        let acted =
+            seat.and_then(|seat| self.parts.host.act(seat, |replica, actions| replica.submit(ticket, &dated, actions)));
         if acted.is_none() {
             let refusal = Refusal::new(ErrorCode::NotLeader, "this node does not lead the group of the map");
             self.answer(ticket, Err(refusal));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shardine_model::{ErrorCode, NodeId, Refusal, ShardId};
 use shardine_shard::Restored;
-use shardine_shard::meta::{BadDelta, Delta, Feed, Followers, Meta, Options, Replica, Sight, Ticket, Work, work_of};
+use shardine_shard::meta::{BadDelta, Delta, Feed, Followers, Meta, Move, Options, Replica, Ticket, Work, work_of};
 use shardine_store::NodeFile;
 
 use super::MetaThread;
@@ -21,8 +21,11 @@ impl MetaThread {
     /// What whoever leads does beside its ticks: begins the map, plans, works on its own group, and tells the others.
     pub(super) fn lead(&mut self) {
         let (ticks, sheet) = (self.ticks, Arc::clone(&self.sheet));
-        let silent = self.cluster().board.silent();
+        self.ask_for_load();
         let Some(seat) = self.seat() else { return };
+        let at = self.parts.host.time().wall;
+        let sight = ticks.is_multiple_of(PLAN_TICKS).then(|| self.sight(&sheet.full));
+        sight.iter().for_each(|sight| self.spread_leads(sight));
         self.parts.host.act(seat, |replica, actions| {
             if !replica.map().is_formed() {
                 if !replica.wants_proposal() {
@@ -30,8 +33,10 @@ impl MetaThread {
                 }
                 return;
             }
-            if ticks.is_multiple_of(PLAN_TICKS) {
-                replica.plan(&Sight { silent }, actions);
+            if let Some(sight) = sight {
+                for Move { command, why, .. } in replica.plan(&sight, at, actions) {
+                    tracing::info!(?command, why, "planned");
+                }
             }
             if !ticks.is_multiple_of(WORK_TICKS) {
                 return;
