@@ -65,10 +65,11 @@ counters! {
 pub(crate) const OF_LINKS: [&str; 3] = ["links dialled", "links broken", "of them with something on the way"];
 
 /// What happens only where the members of groups change.
-pub(crate) const OF_MEMBERS: [&str; 7] = [
+pub(crate) const OF_MEMBERS: [&str; 8] = [
     "changes of members",
     "of them to two configurations at once",
     "moves of replicas that the planner began",
+    "of them for the sake of balance",
     "replicas that came with nothing",
     "replicas that were removed",
     "disks lost for good",

@@ -142,7 +142,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<
     .about(theme, chance)
     .with_council(&mut Chance::new(seed ^ 0xc0_0c11))
     .with_links(&mut Chance::new(seed ^ 0x11_1ce5))
-    .balancing(&mut Chance::new(seed ^ 0xba1a));
+    .balancing(mutant.is_none(), &mut Chance::new(seed ^ 0xba1a));
     let plan = Plan {
         mutant,
         shards,
