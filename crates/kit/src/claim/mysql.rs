@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 
 use super::store::{Error, Holder, Store};
 use super::table::{
-    DC_CHARS_MAX, HOST_CHARS_MAX, Table, fits, signed_micros, tell_of_lost_claim, tell_of_missing_rows,
+    DC_CHARS_MAX, HOST_CHARS_MAX, Table, Unheard, fits, signed_micros, tell_of_lost_claim, tell_of_missing_rows,
 };
 use crate::core::shard::Hold;
 use crate::server::Identity;
@@ -22,6 +22,7 @@ pub struct MysqlTable {
     table: Table,
     /// One request at a time; taken out while it runs, so that a request that was given up leaves no half-used connection.
     kept: Arc<Mutex<Option<Conn>>>,
+    unheard: Unheard,
 }
 
 impl MysqlTable {
@@ -38,7 +39,7 @@ impl MysqlTable {
     /// The same with the driver's own settings (TLS, say).
     #[must_use]
     pub fn with_options(options: Opts, table: Table) -> Self {
-        Self { options, table, kept: Arc::default() }
+        Self { options, table, kept: Arc::default(), unheard: Unheard::default() }
     }
 
     /// Makes the table and the rows of a data centre, where they are missing.
@@ -82,7 +83,8 @@ impl MysqlTable {
 
     /// Whether a row of the data centre is missing.
     async fn is_short(&self, connection: &mut Conn, dc: &str) -> Outcome<bool> {
-        let count = format!("SELECT count(*) FROM {} WHERE dc = ? AND shard < ?", self.table.backticked());
+        let count =
+            format!("SELECT count(*) FROM {} WHERE dc = ? AND shard >= 0 AND shard < ?", self.table.backticked());
         let rows: i64 = connection.exec_first(count, (dc, self.table.shards)).await?.unwrap_or_default();
         let is_short = rows < i64::from(self.table.shards);
         if is_short {
@@ -106,7 +108,7 @@ impl MysqlTable {
     /// The shards that may be taken, best first. Nothing is locked: InnoDB would lock all rows that it sorts.
     async fn free(&self, connection: &mut Conn, who: &Identity) -> Outcome<Vec<u32>> {
         let look = format!(
-            "SELECT shard FROM {} WHERE dc = :dc AND shard < :shards AND {MAY_TAKE} \
+            "SELECT shard FROM {} WHERE dc = :dc AND shard >= 0 AND shard < :shards AND {MAY_TAKE} \
              ORDER BY (host = :host) DESC, last_ping, shard",
             self.table.backticked()
         );
@@ -162,6 +164,9 @@ const MAY_TAKE: &str = "(host = :host OR last_ping < UTC_TIMESTAMP(6) - INTERVAL
 /// Waits for whoever looks at the row at this moment: a claim that is not there is a claim lost.
 const NOBODYS: &str = "last_ping < UTC_TIMESTAMP(6) - INTERVAL :timeout MICROSECOND \
                        AND (host <> :host OR last_ping > '1970-01-01') FOR UPDATE";
+/// The same while an answer is unheard: what has this server's name is its own.
+const NOBODY_ELSES: &str = "(last_ping < UTC_TIMESTAMP(6) - INTERVAL :timeout MICROSECOND OR host = :host) \
+                            AND (host <> :host OR last_ping > '1970-01-01') FOR UPDATE";
 
 fn error(cause: mysql_async::Error) -> Error {
     Error::new(NAME, cause)
@@ -174,29 +179,36 @@ impl Store for MysqlTable {
 
     async fn claim(&self, who: &Identity) -> Result<Option<Hold>, Error> {
         fits(NAME, who)?;
-        self.run(async |connection| {
-            match self.take_one(connection, who).await? {
-                None if self.is_short(connection, &who.dc).await? => {}
-                taken => return Ok(taken),
-            }
-            self.fill(connection, &who.dc).await?;
-            self.take_one(connection, who).await
-        })
-        .await
+        let is_unheard = self.unheard.ask();
+        let taken = self
+            .run(async |connection| {
+                match self.take_one(connection, who).await? {
+                    None if self.is_short(connection, &who.dc).await? => {}
+                    taken => return Ok(taken),
+                }
+                self.fill(connection, &who.dc).await?;
+                self.take_one(connection, who).await
+            })
+            .await?;
+        self.unheard.heard(is_unheard);
+        Ok(taken)
     }
 
     async fn renew(&self, who: &Identity, hold: Hold) -> Result<Option<Hold>, Error> {
         if self.change("last_ping = UTC_TIMESTAMP(6)", who, hold).await? {
+            self.unheard.heard(false);
             return Ok(Some(hold));
         }
+        let wanted = if self.unheard.ask() { NOBODY_ELSES } else { NOBODYS };
         // Not in the table any more: made anew, unless somebody else's is proven, or it was given back.
         let fill = format!("INSERT IGNORE INTO {} (dc, shard) VALUES (?, ?)", self.table.backticked());
         let taken = self
             .run(async |connection| {
                 connection.exec_drop(fill, (&who.dc, hold.shard)).await?;
-                self.take(connection, who, hold, NOBODYS).await
+                self.take(connection, who, hold, wanted).await
             })
             .await?;
+        self.unheard.heard(false);
         taken.iter().for_each(|_| tell_of_lost_claim(&self.table, who, hold));
         Ok(taken)
     }
@@ -207,7 +219,7 @@ impl Store for MysqlTable {
 
     async fn holders(&self) -> Result<Vec<Holder>, Error> {
         let list = format!(
-            "SELECT dc, shard, host, generation FROM {} WHERE host <> '' \
+            "SELECT dc, shard, host, generation FROM {} WHERE host <> '' AND shard >= 0 \
              AND last_ping >= UTC_TIMESTAMP(6) - INTERVAL ? MICROSECOND ORDER BY dc, shard",
             self.table.backticked()
         );

@@ -8,7 +8,7 @@ use tokio_postgres::{Client, Config, NoTls, Row, Socket};
 
 use super::store::{Error, Holder, Store};
 use super::table::{
-    DC_CHARS_MAX, HOST_CHARS_MAX, Table, fits, signed_micros, tell_of_lost_claim, tell_of_missing_rows,
+    DC_CHARS_MAX, HOST_CHARS_MAX, Table, Unheard, fits, signed_micros, tell_of_lost_claim, tell_of_missing_rows,
 };
 use crate::core::shard::Hold;
 use crate::server::Identity;
@@ -21,6 +21,7 @@ pub struct PostgresTable<T = NoTls> {
     table: Table,
     /// One request at a time; taken out while it runs, so that a request that was given up leaves no half-used connection.
     kept: Mutex<Option<Client>>,
+    unheard: Unheard,
 }
 
 impl<T> std::fmt::Debug for PostgresTable<T> {
@@ -47,7 +48,7 @@ where
 {
     /// The same with TLS, and with the driver's own settings.
     pub fn with_tls(config: Config, tls: T, table: Table) -> Self {
-        Self { config, tls, table, kept: Mutex::new(None) }
+        Self { config, tls, table, kept: Mutex::new(None), unheard: Unheard::default() }
     }
 
     /// Makes the table and the rows of a data centre, where they are missing.
@@ -83,7 +84,7 @@ where
 
     /// Whether a row of the data centre is missing.
     async fn is_short(&self, dc: &str) -> Result<bool, Error> {
-        let count = format!("SELECT count(*) FROM {} WHERE dc = $1 AND shard < $2", self.table.quoted());
+        let count = format!("SELECT count(*) FROM {} WHERE dc = $1 AND shard >= 0 AND shard < $2", self.table.quoted());
         let shards = i64::from(self.table.shards);
         let rows: i64 = self.run(async |client| client.query_one(&count, &[&dc, &shards]).await?.try_get(0)).await?;
         if rows < shards {
@@ -95,7 +96,7 @@ where
     async fn take(&self, who: &Identity) -> Result<Option<Hold>, Error> {
         // Rows are sorted before they are locked, so one row is locked and those of others are passed over.
         let take = format!(
-            "WITH free AS MATERIALIZED (SELECT dc, shard FROM {0} WHERE dc = $1 AND shard < $4 \
+            "WITH free AS MATERIALIZED (SELECT dc, shard FROM {0} WHERE dc = $1 AND shard >= 0 AND shard < $4 \
              AND (host = $2 OR last_ping < clock_timestamp() - $3::bigint * interval '1 microsecond') \
              ORDER BY (host = $2) DESC, last_ping, shard LIMIT 1 FOR UPDATE SKIP LOCKED) \
              UPDATE {0} AS held SET host = $2, locked_time = clock_timestamp(), last_ping = clock_timestamp(), \
@@ -111,14 +112,16 @@ where
         .await
     }
 
-    /// Makes a claim anew that the table does not know any more, unless somebody else's is proven, or it was given back.
-    async fn claim_again(&self, who: &Identity, hold: Hold) -> Result<Option<Hold>, Error> {
+    /// Makes a claim anew that the table does not know any more, unless somebody else's is proven, or it was given back. One
+    /// under this server's name is not somebody else's while an answer is unheard.
+    async fn claim_again(&self, who: &Identity, hold: Hold, is_unheard: bool) -> Result<Option<Hold>, Error> {
         let name = self.table.quoted();
+        let or_own = if is_unheard { "OR host = $3" } else { "" };
         let fill = format!("INSERT INTO {name} (dc, shard) VALUES ($1, $2) ON CONFLICT DO NOTHING");
         let take = format!(
             "UPDATE {name} SET host = $3, locked_time = clock_timestamp(), last_ping = clock_timestamp(), \
              generation = greatest(generation, $4::bigint) + 1 WHERE dc = $1 AND shard = $2 \
-             AND last_ping < clock_timestamp() - $5::bigint * interval '1 microsecond' \
+             AND (last_ping < clock_timestamp() - $5::bigint * interval '1 microsecond' {or_own}) \
              AND (host <> $3 OR last_ping > 'epoch') RETURNING shard, generation"
         );
         let (shard, generation) = (i64::from(hold.shard), signed(hold.generation));
@@ -193,12 +196,14 @@ where
 
     async fn claim(&self, who: &Identity) -> Result<Option<Hold>, Error> {
         fits(NAME, who)?;
-        match self.take(who).await? {
-            None if self.is_short(&who.dc).await? => {}
-            taken => return Ok(taken),
+        let is_unheard = self.unheard.ask();
+        let mut taken = self.take(who).await?;
+        if taken.is_none() && self.is_short(&who.dc).await? {
+            self.fill(&who.dc).await?;
+            taken = self.take(who).await?;
         }
-        self.fill(&who.dc).await?;
-        self.take(who).await
+        self.unheard.heard(is_unheard);
+        Ok(taken)
     }
 
     async fn renew(&self, who: &Identity, hold: Hold) -> Result<Option<Hold>, Error> {
@@ -206,10 +211,15 @@ where
             "UPDATE {} SET last_ping = clock_timestamp() WHERE dc = $1 AND shard = $2 AND host = $3 AND generation = $4",
             self.table.quoted()
         );
-        match self.change(&prove, who, hold).await? {
-            true => Ok(Some(hold)),
-            false => self.claim_again(who, hold).await,
-        }
+        let held = match self.change(&prove, who, hold).await? {
+            true => Some(hold),
+            false => {
+                let is_unheard = self.unheard.ask();
+                self.claim_again(who, hold, is_unheard).await?
+            }
+        };
+        self.unheard.heard(false);
+        Ok(held)
     }
 
     async fn release(&self, who: &Identity, hold: Hold) -> Result<(), Error> {
@@ -222,7 +232,7 @@ where
 
     async fn holders(&self) -> Result<Vec<Holder>, Error> {
         let list = format!(
-            "SELECT shard, generation, dc, host FROM {} WHERE host <> '' \
+            "SELECT shard, generation, dc, host FROM {} WHERE host <> '' AND shard >= 0 \
              AND last_ping >= clock_timestamp() - $1::bigint * interval '1 microsecond' ORDER BY dc, shard",
             self.table.quoted()
         );

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, Transactio
 use tokio::sync::oneshot;
 
 use super::store::{Error, Holder, Store};
-use super::table::{Table, fits, signed_micros, tell_of_lost_claim, tell_of_missing_rows};
+use super::table::{Table, Unheard, fits, signed_micros, tell_of_lost_claim, tell_of_missing_rows};
 use crate::core::shard::Hold;
 use crate::server::Identity;
 
@@ -18,6 +18,7 @@ pub struct SqliteTable {
     path: PathBuf,
     table: Table,
     kept: Arc<Mutex<Option<Connection>>>,
+    unheard: Unheard,
 }
 
 /// How long a writer waits for another one.
@@ -29,7 +30,7 @@ const NOW: &str = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
 impl SqliteTable {
     /// The table in the file at `path`.
     pub fn new(path: impl Into<PathBuf>, table: Table) -> Self {
-        Self { path: path.into(), table, kept: Arc::default() }
+        Self { path: path.into(), table, kept: Arc::default(), unheard: Unheard::default() }
     }
 
     /// Makes the table and the rows of a data centre, where they are missing.
@@ -111,19 +112,22 @@ fn change(transaction: &Transaction<'_>, name: &str, set: &str, who: &Identity, 
     Ok(transaction.execute(&statement, params![who.dc, hold.shard, who.host, signed(hold.generation)])? == 1)
 }
 
-/// Makes a claim anew that the table does not know any more, unless somebody else's is proven, or it was given back.
+/// Makes a claim anew that the table does not know any more, unless somebody else's is proven, or it was given back. One under
+/// this server's name is not somebody else's while an answer is unheard.
 fn claim_again(
     transaction: &Transaction<'_>,
     table: &Table,
     who: &Identity,
     hold: Hold,
+    unheard: &Unheard,
 ) -> rusqlite::Result<Option<Hold>> {
     let name = table.quoted();
+    let or_own = if unheard.ask() { "OR host = ?3" } else { "" };
     let fill = format!("INSERT INTO {name} (dc, shard) VALUES (?1, ?2) ON CONFLICT DO NOTHING");
     transaction.execute(&fill, params![who.dc, hold.shard])?;
     let take = format!(
         "UPDATE {name} SET host = ?3, locked_time = {NOW}, last_ping = {NOW}, generation = max(generation, ?4) + 1 \
-         WHERE dc = ?1 AND shard = ?2 AND last_ping < {NOW} - ?5 AND (host <> ?3 OR last_ping > 0) RETURNING generation"
+         WHERE dc = ?1 AND shard = ?2 AND (last_ping < {NOW} - ?5 {or_own}) AND (host <> ?3 OR last_ping > 0) RETURNING generation"
     );
     let row = params![who.dc, hold.shard, who.host, signed(hold.generation), signed_micros(table.timeout)];
     let taken = transaction.query_row(&take, row, |row| row.get::<_, i64>(0)).optional()?;
@@ -145,43 +149,50 @@ impl Store for SqliteTable {
     async fn claim(&self, who: &Identity) -> Result<Option<Hold>, Error> {
         let take = format!(
             "UPDATE {0} SET host = ?2, locked_time = {NOW}, last_ping = {NOW}, generation = generation + 1 \
-             WHERE dc = ?1 AND shard = (SELECT shard FROM {0} WHERE dc = ?1 AND shard < ?4 \
+             WHERE dc = ?1 AND shard = (SELECT shard FROM {0} WHERE dc = ?1 AND shard >= 0 AND shard < ?4 \
              AND (host = ?2 OR last_ping < {NOW} - ?3) ORDER BY (host = ?2) DESC, last_ping, shard LIMIT 1) \
              RETURNING shard, generation",
             self.table.quoted()
         );
         fits(STORE, who)?;
-        let count = format!("SELECT count(*) FROM {} WHERE dc = ?1 AND shard < ?2", self.table.quoted());
+        let count = format!("SELECT count(*) FROM {} WHERE dc = ?1 AND shard >= 0 AND shard < ?2", self.table.quoted());
         let (who, timeout, table) = (who.clone(), signed_micros(self.table.timeout), self.table.clone());
-        self.run(move |transaction| {
-            let hold = |row: &rusqlite::Row<'_>| {
-                Ok(Hold { shard: row.get(0)?, generation: row.get::<_, i64>(1)?.unsigned_abs() })
-            };
-            let take_one =
-                || transaction.query_row(&take, params![who.dc, who.host, timeout, table.shards], hold).optional();
-            if let Some(taken) = take_one()? {
-                return Ok(Some(taken));
-            }
-            let rows: i64 = transaction.query_row(&count, params![who.dc, table.shards], |row| row.get(0))?;
-            if rows >= i64::from(table.shards) {
-                return Ok(None);
-            }
-            tell_of_missing_rows(&table, &who.dc, rows);
-            fill(transaction, &table.quoted(), &who.dc, table.shards)?;
-            take_one()
-        })
-        .await
+        let is_unheard = self.unheard.ask();
+        let taken = self
+            .run(move |transaction| {
+                let hold = |row: &rusqlite::Row<'_>| {
+                    Ok(Hold { shard: row.get(0)?, generation: row.get::<_, i64>(1)?.unsigned_abs() })
+                };
+                let take_one =
+                    || transaction.query_row(&take, params![who.dc, who.host, timeout, table.shards], hold).optional();
+                if let Some(taken) = take_one()? {
+                    return Ok(Some(taken));
+                }
+                let rows: i64 = transaction.query_row(&count, params![who.dc, table.shards], |row| row.get(0))?;
+                if rows >= i64::from(table.shards) {
+                    return Ok(None);
+                }
+                tell_of_missing_rows(&table, &who.dc, rows);
+                fill(transaction, &table.quoted(), &who.dc, table.shards)?;
+                take_one()
+            })
+            .await?;
+        self.unheard.heard(is_unheard);
+        Ok(taken)
     }
 
     async fn renew(&self, who: &Identity, hold: Hold) -> Result<Option<Hold>, Error> {
-        let (who, table) = (who.clone(), self.table.clone());
-        self.run(move |transaction| {
-            match change(transaction, &table.quoted(), &format!("last_ping = {NOW}"), &who, hold)? {
-                true => Ok(Some(hold)),
-                false => claim_again(transaction, &table, &who, hold),
-            }
-        })
-        .await
+        let (who, table, unheard) = (who.clone(), self.table.clone(), self.unheard.clone());
+        let held = self
+            .run(move |transaction| {
+                match change(transaction, &table.quoted(), &format!("last_ping = {NOW}"), &who, hold)? {
+                    true => Ok(Some(hold)),
+                    false => claim_again(transaction, &table, &who, hold, &unheard),
+                }
+            })
+            .await?;
+        self.unheard.heard(false);
+        Ok(held)
     }
 
     async fn release(&self, who: &Identity, hold: Hold) -> Result<(), Error> {
@@ -192,7 +203,8 @@ impl Store for SqliteTable {
 
     async fn holders(&self) -> Result<Vec<Holder>, Error> {
         let list = format!(
-            "SELECT dc, shard, host, generation FROM {} WHERE host <> '' AND last_ping >= {NOW} - ?1 ORDER BY dc, shard",
+            "SELECT dc, shard, host, generation FROM {} WHERE host <> '' AND shard >= 0 \
+             AND last_ping >= {NOW} - ?1 ORDER BY dc, shard",
             self.table.quoted()
         );
         let timeout = signed_micros(self.table.timeout);

@@ -1,5 +1,7 @@
 //! The lock table that the three SQL stores share: its name, its size, and how its names are quoted.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::store::Error;
@@ -82,9 +84,29 @@ pub(super) fn tell_of_lost_claim(table: &Table, who: &Identity, hold: Hold) {
     );
 }
 
-/// SQL has no unsigned numbers that all three databases agree on.
-pub(super) fn signed_micros(time: Duration) -> i64 {
-    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+/// Whether a claim was asked for and nobody has heard the answer: it may have been made all the same, or be made later by a
+/// database that still has the question. Until the next proof that goes well, a younger claim under this server's name may
+/// be its own, and is not taken for somebody else's.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unheard(Arc<AtomicBool>);
+
+impl Unheard {
+    /// Before a claim is asked for; says whether one was unheard before it.
+    pub fn ask(&self) -> bool {
+        self.0.swap(true, Ordering::SeqCst)
+    }
+
+    /// There is an answer; `still` if one of an earlier question is missing.
+    pub fn heard(&self, still: bool) {
+        self.0.store(still, Ordering::SeqCst);
+    }
+}
+
+/// The timeout as the databases have it, which have no unsigned numbers that all three agree on. No longer than their
+/// calendars reach: rows that were never claimed are of 1970, and have to be older than this.
+pub(super) fn signed_micros(timeout: Duration) -> i64 {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
+    i64::try_from(timeout.min(50 * YEAR).as_micros()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -102,6 +124,6 @@ mod tests {
     #[test]
     fn a_timeout_is_written_in_microseconds() {
         assert_eq!(signed_micros(Duration::from_millis(20_001)), 20_001_000);
-        assert_eq!(signed_micros(Duration::MAX), i64::MAX);
+        assert_eq!(signed_micros(Duration::MAX), 50 * 365 * 24 * 3_600 * 1_000_000);
     }
 }

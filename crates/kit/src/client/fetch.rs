@@ -197,6 +197,9 @@ impl<'a, R: Request> Fetch<'a, R> {
 
     fn send(&mut self, ask: AskId, now: Moment) {
         let asked = self.call.ask(ask);
+        let keys: Vec<&R::Key> = asked.keys.iter().map(|key| &self.keys[*key as usize]).collect();
+        // Before anything is counted: what cannot be written down is no request.
+        let message = self.inner.request.encode(&keys);
         let metrics = &self.inner.metrics;
         metrics.requests.one();
         asked.host.metrics().requests.one();
@@ -206,8 +209,6 @@ impl<'a, R: Request> Fetch<'a, R> {
         if asked.is_retry() {
             metrics.retries.one();
         }
-        let keys: Vec<&R::Key> = asked.keys.iter().map(|key| &self.keys[*key as usize]).collect();
-        let message = self.inner.request.encode(&keys);
         let (handle, registration) = AbortHandle::new_pair();
         let within = self.call.time_left(now);
         let asking = asking(Arc::clone(self.inner), ask, Arc::clone(&asked.host), message, within);

@@ -254,9 +254,10 @@ impl<H: Rated + Clone> Call<H> {
         if now >= self.deadline && !self.searching.is_empty() {
             return Some(Verdict::NoShard(self.searching.clone()));
         }
-        let missing = || self.open_of((0..).take(self.positions.len()));
-        let is_pending = self.is_searching() || missing().iter().any(|key| self.carried[*key as usize] > 0);
-        (now >= self.deadline || !is_pending).then(|| Verdict::Missing(missing()))
+        // Asked with every event: it ends at the first such key, and makes no list.
+        let is_carried = || self.is_open.iter().zip(&self.carried).any(|(is_open, times)| *is_open && *times > 0);
+        let is_over = now >= self.deadline || !(self.is_searching() || is_carried());
+        is_over.then(|| Verdict::Missing(self.open_of((0..).take(self.positions.len()))))
     }
 
     /// Ends a request and gives back the keys that it carried and that have no value yet.

@@ -250,6 +250,17 @@ mod tests {
         assert_eq!(tenure.until(), Some(at(25)));
     }
 
+    /// kit A-46: a store that was silent for an hour is not asked at once for all the proofs of that hour.
+    #[test]
+    fn the_next_proof_is_a_period_after_the_last_question_whenever_that_was() {
+        let mut tenure = holding();
+
+        tenure.request(at(3_600));
+        tenure.settle(Outcome::Unknown);
+
+        assert_eq!(tenure.due(), at(3_605));
+    }
+
     #[test]
     fn kit_a_49_silence_ends_the_right_to_answer_before_others_may_take_the_shard() {
         let mut tenure = holding();

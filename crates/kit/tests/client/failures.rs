@@ -77,6 +77,18 @@ async fn a_host_that_was_never_asked_is_not_named() {
     assert_eq!((asked.len(), stage.client.metrics().forgone_hedges), (1, 1));
 }
 
+/// kit A-27: also if it had the others.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_had_some_of_the_keys_is_named_for_the_rest() {
+    let stage = Stage::new(&[("a1", at(0, 10))]).await;
+    stage.world.host("a1", |host| host.mood = Mood::Confused { also: 1 });
+
+    let error = stage.client.get(&[5_000, 6_000]).await.unwrap_err();
+
+    let hosts = vec![Tried { host: "a1".into(), why: Why::NoValue }];
+    assert_eq!(error, Error::Missing { ids: vec![6_000], hosts });
+}
+
 /// kit A-27: a host that was asked again, since it serves something else, is named with its last word.
 #[tokio::test(start_paused = true)]
 async fn of_two_requests_to_a_host_the_later_one_is_told() {

@@ -99,6 +99,19 @@ async fn a_provider_that_hangs_does_not_hold_up_a_search() {
     assert_eq!(stage.believed("b1"), Some(at(20, 30)), "what hung is given up, and asked for again");
 }
 
+/// kit A-30: hosts are searched for more often than such a list can be read, and it is read to its end all the same.
+#[tokio::test(start_paused = true)]
+async fn a_slow_list_is_not_begun_anew_by_a_search() {
+    let stage = Stage::new(&[("a1", at(0, 10))]).await;
+    *stage.world.reading.lock().unwrap() = Reading::Slow;
+    stage.world.add("b1", at(10, 20));
+    *stage.world.list.lock().unwrap() = Some(vec!["a1".to_owned(), "b1".to_owned()]);
+
+    let found = stage.client.get_how(&[15_000], How::default().within(Duration::from_secs(8))).await;
+
+    assert_eq!(found.unwrap(), values(&[15_000]));
+}
+
 /// Thousands of hosts are not all asked in one moment.
 #[tokio::test(start_paused = true)]
 async fn no_more_than_256_pings_are_on_their_way_at_once() {
@@ -199,6 +212,59 @@ async fn dropped_calls_are_counted_as_cancelled() {
     assert_eq!((metrics.requests, metrics.cancelled), (200, 200));
 }
 
+/// kit A-53: what could not be written down was not sent, and its call is the only one to hear of it.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_encode_is_no_request() {
+    let stage = Stage::new(&[("a1", at(0, 10)), ("b1", at(0, 10))]).await;
+    stage.world.is_dumb.store(true, Ordering::Relaxed);
+
+    let client = stage.client.clone();
+    tokio::spawn(async move { client.get(&[5_000]).await }).await.unwrap_err();
+
+    let metrics = stage.client.metrics();
+    assert!(is_settled(&metrics) && metrics.requests == 0, "{metrics:?}");
+    assert!(stage.client.host_metrics().iter().all(|(_, of_host)| of_host.requests == 0));
+    stage.world.is_dumb.store(false, Ordering::Relaxed);
+    assert_eq!(stage.client.get(&[5_000]).await.unwrap(), values(&[5_000]));
+}
+
+/// kit A-33: who says with every reply that it serves something new, and has the key by none of them, is asked a few times and
+/// then as often as hosts are searched for. So is one that fails in this way, whatever the budget has room for.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_says_something_new_with_every_reply_is_not_asked_in_a_circle() {
+    for (mood, mode) in [Mood::Denying, Mood::Shaky]
+        .into_iter()
+        .flat_map(|mood| [Mode::All, Mode::Hedge, Mode::One].map(|mode| (mood.clone(), mode)))
+    {
+        let options = Options { retry_reserve: 1_000_000, ..Options::default() };
+        let stage = Stage::with(&[("a1", at(0, 10))], options).await;
+        stage.world.host("a1", |host| host.mood = mood.clone());
+
+        stage.client.get_how(&[5_000], how(mode)).await.unwrap_err();
+
+        let sent = stage.world.sent().len();
+        assert!((2..=20).contains(&sent), "{sent} requests in mode {mode:?} to a host that is {mood:?}");
+    }
+}
+
+/// kit A-30: and it is asked again later, for as long as the call goes on.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_was_asked_too_often_is_asked_again_a_search_later() {
+    let stage = Stage::new(&[("a1", at(0, 10))]).await;
+    stage.world.host("a1", |host| host.mood = Mood::Denying);
+    let client = stage.client.clone();
+    let calling =
+        tokio::spawn(async move { client.get_how(&[5_000], How::default().within(Duration::from_secs(60))).await });
+    stage.pass(30.0).await;
+
+    stage.world.host("a1", |host| host.mood = Mood::Well);
+    stage.pass(2.0).await;
+
+    assert!(calling.is_finished());
+    assert_eq!(calling.await.unwrap().unwrap(), values(&[5_000]));
+    assert!(stage.world.sent().len() <= 50, "{} requests in half a minute", stage.world.sent().len());
+}
+
 /// And the shortest are no busy loop, which would never let this test's clock go on.
 #[tokio::test(start_paused = true)]
 async fn periods_of_nothing_leave_room_for_everything_else() {
@@ -257,6 +323,8 @@ async fn a_large_request_is_sent_in_parts() {
             all.sort_unstable();
             assert_eq!(all, keys);
         }
+        assert_eq!(stage.client.metrics().requests, 2 * parts as u64, "and none without keys");
+        assert!(stage.world.pings().is_empty());
     }
 }
 

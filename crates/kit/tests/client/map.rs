@@ -62,6 +62,26 @@ async fn after_a_search_hosts_are_asked_once_a_period_again() {
     assert!(stage.world.pings().len() <= 4, "{} pings in three periods", stage.world.pings().len());
 }
 
+/// kit A-29: nor while the call that has waited goes on to be answered.
+#[tokio::test(start_paused = true)]
+async fn once_a_host_is_found_hosts_are_asked_once_a_period_again() {
+    let options = Options { host_timeout: Duration::from_secs(60), ..Options::default() };
+    let stage = Stage::with(&[("a1", at(0, 10))], options).await;
+    let client = stage.client.clone();
+    let how = how(Mode::All).within(Duration::from_secs(60));
+    let calling = tokio::spawn(async move { client.get_how(&[15_000], how).await });
+    stage.pass(0.1).await;
+    stage.world.host("a1", |host| (host.reads, _) = (Duration::from_secs(30), host.shard.serve(at(0, 20))));
+    while stage.world.sent().is_empty() {
+        stage.pass(0.1).await;
+    }
+    stage.world.forget();
+
+    assert_eq!(calling.await.unwrap().unwrap(), values(&[15_000]));
+
+    assert!(stage.world.pings().len() <= 4, "{} pings in three periods", stage.world.pings().len());
+}
+
 /// kit A-12: who has not answered yet is not asked the same again, however short the period.
 #[tokio::test(start_paused = true)]
 async fn one_ping_at_a_time_is_on_its_way_to_a_host() {

@@ -31,6 +31,10 @@ pub enum Mood {
     Confused { also: u64 },
     /// Answers everything by this, and does not tell what it serves.
     Says(Code),
+    /// Says that it has the keys, by a word that is newer every time, and refuses them.
+    Denying,
+    /// The same, and fails.
+    Shaky,
 }
 
 /// How the list of hosts treats whoever reads it.
@@ -40,6 +44,8 @@ pub enum Reading {
     Well,
     Panics,
     Hangs,
+    /// Takes longer than hosts are searched for.
+    Slow,
 }
 
 #[derive(Clone)]
@@ -52,6 +58,14 @@ pub struct Fake {
     pub travels: Duration,
     /// Added to every value, for replicas that disagree.
     pub bias: u64,
+}
+
+impl Fake {
+    /// What it serves, in an epoch that nobody has heard of.
+    fn says_anew(&self) -> wire::Shard {
+        self.shard.serve(self.shard.interval());
+        self.shard.describe()
+    }
 }
 
 /// A request as a host saw it.
@@ -72,6 +86,8 @@ pub struct World {
     pub timeouts: Mutex<Vec<String>>,
     /// The service cannot write down a request without keys.
     pub is_mute: AtomicBool,
+    /// Nor one with keys.
+    pub is_dumb: AtomicBool,
 }
 
 /// A key is its own id and, divided by a thousand, its sharding key: so different keys can be neighbours.
@@ -100,7 +116,8 @@ impl Request for Letters {
     }
 
     fn encode(&self, keys: &[&u64]) -> Vec<u64> {
-        assert!(!(keys.is_empty() && self.0.is_mute.load(Ordering::Relaxed)), "this panic is part of the test");
+        let is_silent = if keys.is_empty() { &self.0.is_mute } else { &self.0.is_dumb };
+        assert!(!is_silent.load(Ordering::Relaxed), "this panic is part of the test");
         keys.iter().map(|key| **key).collect()
     }
 
@@ -123,12 +140,22 @@ impl Request for Letters {
             Mood::Down => return Err(Status::unavailable("nobody listens")),
             Mood::Says(code) => return Err(Status::new(code, "as the test wants it")),
             Mood::Cursed => panic!("{} is part of the test", host.address()),
+            Mood::Denying => {
+                let shard = fake.says_anew();
+                return Ok(Response::new(Answered {
+                    values: Vec::new(),
+                    all_matched: asked.is_empty(),
+                    is_garbled: false,
+                    shard,
+                }));
+            }
+            Mood::Shaky => drop(fake.says_anew()),
             Mood::Well | Mood::Broken | Mood::Garbled | Mood::Empty | Mood::Confused { .. } => {}
         }
         let read = async |keys: &[u64]| {
             sleep(fake.reads).await;
             match fake.mood {
-                Mood::Broken => Err(Status::internal("no disk")),
+                Mood::Broken | Mood::Shaky => Err(Status::internal("no disk")),
                 Mood::Empty => Ok(Vec::new()),
                 Mood::Confused { also } => {
                     let has = keys.iter().enumerate().filter(|(number, _)| *number == 0 || number + 1 < keys.len());
@@ -162,6 +189,7 @@ impl World {
             reading: Mutex::default(),
             timeouts: Mutex::default(),
             is_mute: AtomicBool::new(false),
+            is_dumb: AtomicBool::new(false),
         };
         hosts.iter().for_each(|(name, interval)| world.add(name, *interval));
         Arc::new(world)
@@ -227,7 +255,12 @@ impl Provider for Listed {
         if reading == Reading::Hangs {
             return Box::pin(std::future::pending());
         }
-        Box::pin(async { self.0.list.lock().unwrap().clone().ok_or_else(|| Error::new("the test", "no list today")) })
+        Box::pin(async move {
+            if reading == Reading::Slow {
+                sleep(Duration::from_millis(2_500)).await;
+            }
+            self.0.list.lock().unwrap().clone().ok_or_else(|| Error::new("the test", "no list today"))
+        })
     }
 }
 

@@ -141,6 +141,8 @@ async fn a_free_shard_is_taken_by_its_holder_or_by_somebody_else_and_not_by_both
         rig.takes_session(&me, "a/shard-0").await.stop().await.unwrap();
         let mut proof = pin!(store.renew(&me, hold));
         let early = within(steps, proof.as_mut()).await;
+        // So that what has been asked is answered, and only not heard yet.
+        tokio::time::sleep(Duration::from_millis(5)).await;
         let is_taken = next.acquire("a/shard-0", at_once()).await.unwrap();
         let is_done = early.is_some();
         let word = match early {
@@ -172,6 +174,55 @@ async fn a_shard_that_is_free_again_after_another_claim_is_claimed_anew() {
     let third = store.renew(&me, first).await.unwrap().unwrap();
 
     assert!(first.generation < second.generation && second.generation < third.generation, "{second:?} {third:?}");
+}
+
+/// kit A-49: and keeps its generation if nobody has, for clients to know it by.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_nobody_has_claimed_meanwhile_keeps_its_generation() {
+    let rig = Coordination::new().await;
+    let (store, me) = (rig.store().await, who("a", "h0"));
+    let hold = store.claim(&me).await.unwrap().unwrap();
+
+    rig.takes_session(&me, "a/shard-0").await.stop().await.unwrap();
+
+    assert_eq!(store.renew(&me, hold).await.unwrap(), Some(hold));
+}
+
+/// kit A-45: whoever is not written with this library comes back by the same key (docs/kit.md).
+#[tokio::test]
+async fn a_session_s_key_is_the_end_of_the_host_s_name() {
+    let rig = Coordination::new().await;
+    let (store, me) = (rig.store().await, who("a", "goals-17.vla.example.net:4100"));
+    store.claim(&me).await.unwrap().unwrap();
+    let owners = Include { owners: true, waiters: false };
+    let found = rig.session().await.describe("a/shard-0", owners).await.unwrap();
+    let resume = Some(found.owners[0].session_id);
+    let back = async |key: &str| {
+        let protection_key = Some(key.as_bytes().to_vec());
+        let options = SessionOptions { resume, protection_key, ..SessionOptions::default() };
+        rig.client().start_session("/local/goals", options).await
+    };
+
+    assert!(back("goals-17.vla.exa").await.is_err() && back("").await.is_err());
+    assert!(back("example.net:4100").await.is_ok());
+}
+
+/// Whatever somebody has written into a semaphore, it is claimed like any other.
+#[tokio::test]
+async fn a_semaphore_with_other_data_than_a_generation_is_claimed() {
+    let rig = Coordination::new().await;
+    let session = rig.session().await;
+    let notes = ["", "7", "x y z", "-1 h0", "18446744073709551615 h7", "99999999999999999999999 h7", "\u{0}\u{ff}"];
+    for data in notes {
+        session.create("a/shard-0", 1, data).await.unwrap();
+        let (store, me) = (rig.store().await, who("a", "h0"));
+
+        let hold = store.claim(&me).await.unwrap().unwrap();
+
+        assert!(hold.shard == 0 && hold.generation > 0, "{data:?} {hold:?}");
+        assert_eq!(store.renew(&me, hold).await.unwrap(), Some(hold), "{data:?}");
+        session.delete("a/shard-0", Delete::Force).await.unwrap();
+    }
 }
 
 /// kit A-48: a process that has lost its shard to the next one of its name does not end that one's session with its own.
@@ -220,8 +271,8 @@ async fn a_row_that_is_missing_is_made_by_whoever_waits_for_one<R: Hands>() {
         store.claim(&who("a", host)).await.unwrap().unwrap();
     }
     rig.sql("DELETE FROM locks WHERE dc = 'a' AND shard = 2").await.unwrap();
-    // One beyond the cut does not stand for one that is missing.
-    rig.sql("INSERT INTO locks (dc, shard) VALUES ('a', 9)").await.unwrap();
+    // One that is no shard's does not stand for one that is missing.
+    rig.sql("INSERT INTO locks (dc, shard) VALUES ('a', 9), ('a', -1)").await.unwrap();
 
     let taken = stores[2].claim(&who("a", "h2")).await.unwrap();
 

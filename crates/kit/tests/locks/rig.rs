@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
+use mysql_async::{Opts, OptsBuilder};
 use shardine_client::{Acquire, Client, Delete, Include, NodeSettings, Session, SessionOptions};
 use shardine_kit::Identity;
 use shardine_kit::claim::{Error, MysqlTable, PostgresTable, Semaphores, SqliteTable, Store, Table};
@@ -67,6 +68,8 @@ pub(crate) use on_each;
 /// SQL by hand, behind the back of whoever holds something.
 pub trait Hands: Rig {
     async fn sql(&self, statement: &str) -> anyhow::Result<String>;
+    /// As a server has it, with claims that live for so long, in a table that is there.
+    fn store_for(&self, timeout: Duration) -> Self::Store;
     /// Makes the rows of a data centre.
     async fn prepares(store: &Self::Store, dc: &str) -> Result<(), Error>;
     /// An hour, taken from a time.
@@ -79,6 +82,8 @@ pub trait Hands: Rig {
     const NOW: &str;
     /// Ends the connections of all stores from the server's side.
     const CUT: &str;
+    /// Lists those, by a name that nobody else has afterwards.
+    const CONNECTIONS: &str;
 }
 
 const ROB: &str = "UPDATE locks SET host = 'thief', generation = generation + 1 WHERE dc = ";
@@ -105,6 +110,13 @@ impl Postgres {
 impl Mariadb {
     pub fn database(&self) -> &Database {
         &self.0.database
+    }
+
+    /// As a server has it whose sessions have this time zone.
+    pub fn store_at(&self, time_zone: &str) -> MysqlTable {
+        let options = Opts::from_url(&self.0.database.url()).unwrap();
+        let setup = format!("SET time_zone = '{time_zone}'");
+        MysqlTable::with_options(OptsBuilder::from_opts(options).setup([setup]).into(), table())
     }
 }
 
@@ -136,6 +148,10 @@ impl Hands for Postgres {
         self.0.database.sql(statement)
     }
 
+    fn store_for(&self, timeout: Duration) -> PostgresTable {
+        PostgresTable::new(&self.0.database.url(), table().timeout(timeout)).unwrap()
+    }
+
     async fn prepares(store: &PostgresTable, dc: &str) -> Result<(), Error> {
         store.prepare(dc).await
     }
@@ -147,6 +163,8 @@ impl Hands for Postgres {
     const NOW: &str = "clock_timestamp()";
     const CUT: &str = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity \
                        WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    const CONNECTIONS: &str = "SELECT pid, backend_start FROM pg_stat_activity \
+                               WHERE datname = current_database() AND pid <> pg_backend_pid()";
 }
 
 impl Rig for Mariadb {
@@ -177,6 +195,10 @@ impl Hands for Mariadb {
         self.0.database.sql(statement)
     }
 
+    fn store_for(&self, timeout: Duration) -> MysqlTable {
+        MysqlTable::new(&self.0.database.url(), table().timeout(timeout)).unwrap()
+    }
+
     async fn prepares(store: &MysqlTable, dc: &str) -> Result<(), Error> {
         store.prepare(dc).await
     }
@@ -188,6 +210,8 @@ impl Hands for Mariadb {
     const NOW: &str = "UTC_TIMESTAMP(6)";
     const CUT: &str = "BEGIN NOT ATOMIC FOR found IN (SELECT id FROM information_schema.processlist \
                        WHERE db = DATABASE() AND id <> CONNECTION_ID()) DO KILL found.id; END FOR; END";
+    const CONNECTIONS: &str = "SELECT id FROM information_schema.processlist \
+                               WHERE db = DATABASE() AND id <> CONNECTION_ID()";
 }
 
 impl Rig for Sqlite {
@@ -230,6 +254,10 @@ impl Hands for Sqlite {
         Ok(String::from_utf8(done.stdout)?)
     }
 
+    fn store_for(&self, timeout: Duration) -> SqliteTable {
+        SqliteTable::new(self.0.join("locks.sqlite"), table().timeout(timeout))
+    }
+
     async fn prepares(store: &SqliteTable, dc: &str) -> Result<(), Error> {
         store.prepare(dc).await
     }
@@ -246,6 +274,7 @@ impl Hands for Sqlite {
     const NOW: &str = "(strftime('%s', 'now') * 1000000 + substr(strftime('%f', 'now'), 4) * 1000)";
     // There is no server that could.
     const CUT: &str = "SELECT 1";
+    const CONNECTIONS: &str = "SELECT 1";
 }
 
 pub struct Coordination {

@@ -200,6 +200,46 @@ async fn what_is_given_back_can_be_taken_at_once_and_holders_are_listed<R: Rig>(
     assert_eq!(claim(&*second, "b", "h1").await.map(|taken| taken.shard), Some(hold.shard));
 }
 
+/// kit: a data centre says nothing about another one, not even about a server of the same name.
+async fn one_name_in_two_data_centres_is_two_servers<R: Rig>() {
+    let rig = R::new().await;
+    let (other, here, there) = (rig.store().await, rig.store().await, rig.store().await);
+    claim(&*other, "b", "x").await.unwrap();
+    let in_b = claim(&*there, "b", "h0").await.unwrap();
+    let in_a = claim(&*here, "a", "h0").await.unwrap();
+    assert_eq!((in_b.shard, in_a.shard), (1, 0), "its own last shard is one of its own data centre");
+    let (last, next) = (rig.store().await, rig.store().await);
+    claim(&*last, "a", "h1").await.unwrap();
+    let in_a_too = claim(&*next, "a", "h2").await.unwrap();
+    assert_eq!((here.renew(&who("a", "h0"), in_a).await.unwrap(), in_a_too.shard), (Some(in_a), 2));
+
+    rig.robs("a", in_a.shard).await;
+    assert_eq!(here.renew(&who("a", "h0"), in_a).await.unwrap(), None);
+    assert_eq!(there.renew(&who("b", "h0"), in_b).await.unwrap(), Some(in_b));
+    let _ = here.release(&who("a", "h0"), in_b).await;
+
+    assert_eq!(
+        there.renew(&who("b", "h0"), in_b).await.unwrap(),
+        Some(in_b),
+        "what was given back is of the other one"
+    );
+}
+
+/// What is lost already is not given back in the name of whoever has it now.
+async fn a_claim_that_is_lost_is_not_given_back<R: Rig>() {
+    let rig = R::new().await;
+    let (before, after, other) = (rig.store().await, rig.store().await, rig.store().await);
+    let old = claim(&*before, "a", "h0").await.unwrap();
+    let new = claim(&*after, "a", "h0").await.unwrap();
+
+    // A store may say that there is nothing to give back.
+    let _ = before.release(&who("a", "h0"), old).await;
+
+    assert_eq!(after.renew(&who("a", "h0"), new).await.unwrap(), Some(new));
+    assert_eq!(after.holders().await.unwrap().len(), 1);
+    assert_ne!(claim(&*other, "a", "h1").await.map(|taken| taken.shard), Some(new.shard));
+}
+
 // kit A-51: the same for all.
 on_each! {
     postgres: Postgres, mariadb: Mariadb, sqlite: Sqlite, coordination: Coordination => [
@@ -216,5 +256,7 @@ on_each! {
         holders_are_listed_in_the_order_of_shards,
         a_store_says_the_timeout_that_it_was_told,
         what_is_given_back_can_be_taken_at_once_and_holders_are_listed,
+        one_name_in_two_data_centres_is_two_servers,
+        a_claim_that_is_lost_is_not_given_back,
     ]
 }

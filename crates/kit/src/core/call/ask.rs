@@ -62,6 +62,7 @@ pub struct Ask<H> {
     pub address: Arc<str>,
     pub(super) slot: Slot,
     pub(super) version: u64,
+    pub(super) added: Moment,
     /// Keys by their number in the call, ascending.
     pub keys: Vec<u32>,
     /// Why it is sent.

@@ -59,7 +59,7 @@ impl<H: Rated + Clone> Call<H> {
         let open = self.open_of(self.asks[id].keys.iter().copied());
         let split = self.split(&open, step);
         for (member, keys) in self.batches(&split) {
-            let second = self.add(step.view.member(member), keys, Cause::Hedge, State::Proposed);
+            let second = self.add(step.view.member(member), keys, Cause::Hedge, State::Proposed, step.now);
             out.push(Action::Propose(second));
         }
     }
@@ -74,7 +74,7 @@ impl<H: Rated + Clone> Call<H> {
         let split = self.split(&keys, step);
         self.send(&split, cause, step, out);
         for key in split.unknown {
-            if !self.is_lost(key, step.view) {
+            if !self.is_lost(key, step) {
                 self.searching.push(key);
             } else if self.failed_alone(key) && self.may_look(step.now) {
                 self.lost.push(key);
@@ -95,7 +95,7 @@ impl<H: Rated + Clone> Call<H> {
     fn split(&self, keys: &[u32], step: &Step<'_, H>) -> Split {
         let ground = Ground { view: step.view, now: step.now, activity: self.activity, roll: step.roll };
         let wanted = Wanted { positions: &self.positions, keys };
-        let is_free = |key: u32, member: &Member<H>| self.asks.is_empty() || !self.was_asked(key, member);
+        let is_free = |key: u32, member: &Member<H>| self.asks.is_empty() || !self.was_asked(key, member, step.now);
         match self.mode {
             Mode::All => ground.to_all(&wanted, is_free),
             Mode::Hedge | Mode::One => ground.to_best(&wanted, is_free),
@@ -108,7 +108,7 @@ impl<H: Rated + Clone> Call<H> {
             let is_hedged = self.mode == Mode::Hedge && cause == Cause::First;
             let hedge_at = is_hedged.then(|| step.now.after(self.hedge_delay(&member.host, step.now)));
             let state = self.out(step.now, hedge_at);
-            out.push(Action::Send(self.add(member, keys, cause, state)));
+            out.push(Action::Send(self.add(member, keys, cause, state, step.now)));
         }
     }
 
@@ -132,13 +132,14 @@ impl<H: Rated + Clone> Call<H> {
         batches
     }
 
-    fn add(&mut self, member: &Member<H>, keys: Vec<u32>, cause: Cause, state: State) -> AskId {
+    fn add(&mut self, member: &Member<H>, keys: Vec<u32>, cause: Cause, state: State, added: Moment) -> AskId {
         keys.iter().for_each(|key| self.carried[*key as usize] += 1);
         self.asks.push(Ask {
             host: member.host.clone(),
             address: Arc::clone(&member.address),
             slot: member.slot,
             version: member.version,
+            added,
             keys,
             cause,
             attempt: 1,

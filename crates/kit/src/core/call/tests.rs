@@ -12,13 +12,13 @@ use crate::core::shard::Shard;
 #[derive(Clone, Debug)]
 struct Well {
     cost: u64,
-    p95: u64,
+    p95: Option<u64>,
 }
 
 impl Rated for Well {
     fn standing(&self, _now: Moment) -> Standing {
         let last_good = Some(Moment::from_micros(0));
-        Standing { last_good, cost: self.cost, p95: Some(self.p95), ..Standing::default() }
+        Standing { last_good, cost: self.cost, p95: self.p95, ..Standing::default() }
     }
 }
 
@@ -47,10 +47,10 @@ impl Story {
     /// Hosts with what they serve, cheapest first, and the positions of the keys. They answer in three milliseconds as a
     /// rule.
     fn new(mode: Mode, hosts: &[(&str, Interval)], positions: &[u64]) -> Self {
-        Self::usually_within(3_000, mode, hosts, positions)
+        Self::usually_within(Some(3_000), mode, hosts, positions)
     }
 
-    fn usually_within(p95: u64, mode: Mode, hosts: &[(&str, Interval)], positions: &[u64]) -> Self {
+    fn usually_within(p95: Option<u64>, mode: Mode, hosts: &[(&str, Interval)], positions: &[u64]) -> Self {
         let mut map = Map::default();
         let names: Vec<String> = hosts.iter().map(|(name, _)| (*name).to_owned()).collect();
         map.set_hosts(&names, |_, slot| Well { cost: u64::from(slot.0) + 1, p95 });
@@ -411,6 +411,38 @@ fn kit_a_26_a_host_that_failed_has_half_of_the_pause_at_least() {
     assert_eq!(story.at(30), ["send a [0]"], "and all of the other half here");
 }
 
+/// kit A-33: one request for a key is enough where one is asked, also if a slow host turns out to serve it no more.
+#[test]
+fn keys_that_somebody_else_is_asked_for_already_are_not_sent_on() {
+    let hosts = [("a", Interval::WHOLE), ("b", Interval::WHOLE), ("c", Interval::WHOLE)];
+    let mut story = Story::new(Mode::Hedge, &hosts, &[1]);
+    story.begin();
+    assert_eq!(story.at(3), ["suspect a [0]", "propose b [0]"]);
+    let second = story.out("b");
+    story.call.granted(second, true, Moment::from_micros(3_000));
+
+    assert_eq!(story.refuses("a"), [""; 0]);
+}
+
+/// kit A-33: however often a host says that it serves something new now, it is asked a few times and then searched for.
+#[test]
+fn a_host_that_says_something_new_each_time_is_asked_four_times_between_two_searches() {
+    let mut story = Story::new(Mode::All, &[("a", Interval::WHOLE)], &[1]);
+    story.begin();
+    let mut denies = |story: &mut Story, bound| {
+        story.serves("a", Interval::new(0, 100 + bound));
+        story.refuses("a")
+    };
+    assert_eq!([1, 2, 3].map(|bound| denies(&mut story, bound)), [1, 2, 3].map(|_| vec!["send a [0]".to_owned()]));
+
+    assert_eq!(denies(&mut story, 4), [""; 0]);
+    assert!(story.call.is_searching());
+    assert_eq!(story.begin(), [""; 0], "the map has changed");
+    assert_eq!(story.at(999), [""; 0]);
+    assert_eq!(story.at(1_000), ["send a [0]"]);
+    assert_eq!(denies(&mut story, 5), [""; 0]);
+}
+
 /// kit A-26: a retry is for keys that nobody else is asked for at the moment.
 #[test]
 fn a_host_that_failed_is_not_asked_again_while_another_may_answer() {
@@ -429,13 +461,14 @@ fn a_host_that_failed_is_not_asked_again_while_another_may_answer() {
 
 #[test]
 fn kit_a_34_the_usual_time_counts_between_two_and_a_hundred_milliseconds() {
-    for (p95, waited) in [(1, 2_000), (2_000_000, 100_000)] {
+    // A host that nobody knows yet has all the time there is.
+    for (p95, waited) in [(Some(1), 2_000), (Some(2_000_000), 100_000), (None, 100_000)] {
         let hosts = [("a", Interval::WHOLE), ("b", Interval::WHOLE)];
         let mut story = Story::usually_within(p95, Mode::Hedge, &hosts, &[1]);
 
         story.begin();
 
-        assert_eq!(story.call.wake_at(), Moment::from_micros(waited), "{p95} µs");
+        assert_eq!(story.call.wake_at(), Moment::from_micros(waited), "{p95:?} µs");
     }
 }
 
