@@ -30,6 +30,9 @@ pub struct Semaphores {
 struct Kept {
     /// The session that holds whatever is held.
     session: Option<Session>,
+    /// The session that looks who holds what, where nothing was claimed yet. Nothing is ever held by it: this host's next process
+    /// would not come back to it.
+    lookout: Option<Session>,
     /// What is being claimed anew: the semaphore may be this session's already, under a generation that nobody has.
     anew: Option<Hold>,
 }
@@ -207,10 +210,23 @@ impl Semaphores {
         self.sign(session, who, hold.shard, generation.max(hold.generation)).await.map(Some)
     }
 
-    async fn list(&self) -> Outcome<Vec<Holder>> {
+    /// A session to look by, whichever there is.
+    async fn lookout(&self) -> Outcome<Session> {
         let mut kept = self.kept.lock().await;
-        let nobody = Identity::new("", "");
-        let session = self.session(&mut kept, &nobody).await?;
+        let is_live = |session: &&Session| !session.state().is_over();
+        let known = kept.session.as_ref().filter(is_live).or(kept.lookout.as_ref().filter(is_live));
+        if let Some(session) = known {
+            return Ok(session.clone());
+        }
+        self.client.create_node(&self.node, NodeSettings::default()).await?;
+        let session = self.client.start_session(&self.node, self.options(&Identity::new("", ""), None)).await?;
+        kept.lookout = Some(session.clone());
+        Ok(session)
+    }
+
+    async fn list(&self) -> Outcome<Vec<Holder>> {
+        // Proofs do not wait for a long list.
+        let session = self.lookout().await?;
         let mut holders = Vec::new();
         for dc in &self.dcs {
             for (shard, found) in (0..).zip(self.look_at_all(&session, dc).await?) {

@@ -5,6 +5,7 @@
 
 mod calls;
 mod claims;
+mod counts;
 mod failures;
 mod fire;
 mod map;

@@ -116,7 +116,7 @@ impl Mariadb {
     pub fn store_at(&self, time_zone: &str) -> MysqlTable {
         let options = Opts::from_url(&self.0.database.url()).unwrap();
         let setup = format!("SET time_zone = '{time_zone}'");
-        MysqlTable::with_options(OptsBuilder::from_opts(options).setup([setup]).into(), table())
+        MysqlTable::with_options(OptsBuilder::from_opts(options).setup(vec![setup]).into(), table())
     }
 }
 

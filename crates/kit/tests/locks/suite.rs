@@ -90,6 +90,20 @@ async fn a_restarted_server_has_its_shard_back_and_the_process_before_has_not<R:
     assert_eq!(before.renew(&who("a", "h1"), old).await.unwrap(), None);
 }
 
+/// kit A-45: also if the process before it had looked who holds what before it claimed.
+async fn whoever_has_listed_holders_has_its_shard_back_after_a_restart<R: Rig>() {
+    let rig = R::new().await;
+    let (other, before, after) = (rig.store().await, rig.store().await, rig.store().await);
+    claim(&*other, "a", "h0").await.unwrap();
+    assert_eq!(before.holders().await.unwrap().len(), 1);
+    let old = claim(&*before, "a", "h1").await.unwrap();
+    assert_eq!(before.holders().await.unwrap().len(), 2);
+
+    let new = claim(&*after, "a", "h1").await.unwrap();
+
+    assert!(new.shard == old.shard && new.generation > old.generation);
+}
+
 /// kit A-48: also in one process, whose first claim went through although it never heard so.
 async fn of_two_claims_by_one_server_the_later_one_counts<R: Rig>() {
     let rig = R::new().await;
@@ -248,6 +262,7 @@ on_each! {
         servers_that_start_together_take_different_shards,
         everybody_gets_one_and_one_too_many_gets_none,
         a_restarted_server_has_its_shard_back_and_the_process_before_has_not,
+        whoever_has_listed_holders_has_its_shard_back_after_a_restart,
         of_two_claims_by_one_server_the_later_one_counts,
         a_holder_can_prove_it_until_somebody_else_has_it,
         every_claim_of_a_shard_has_a_generation_of_its_own,

@@ -264,24 +264,6 @@ async fn a_connection_that_was_cut_is_made_again<R: Hands>() {
     }
 }
 
-on_each! {
-    postgres: Postgres, mariadb: Mariadb, sqlite: Sqlite => [
-        a_free_shard_has_one_taker_wherever_two_meet,
-        a_request_that_is_given_up_spoils_nothing,
-        a_claim_made_anew_that_nobody_has_heard_of_is_no_loss,
-        an_unheard_claim_takes_nothing_from_others,
-        the_lowest_shard_is_taken_in_whatever_order_rows_were_made,
-        a_row_that_is_no_shard_s_is_nobody_s,
-        a_row_of_another_server_is_neither_proven_nor_given_back,
-        the_longest_timeout_leaves_shards_to_be_taken,
-        a_connection_that_was_cut_is_made_again,
-        a_second_row_of_a_shard_is_refused,
-        the_order_of_preference_is_kept,
-        a_proof_is_written_down,
-        after_a_jump_of_the_clock_a_proof_wins_or_the_loss_is_seen,
-    ]
-}
-
 /// A connection costs a database more than a question.
 async fn one_connection_has_all_the_questions<R: Hands>() {
     let rig = R::new().await;
@@ -298,8 +280,21 @@ async fn one_connection_has_all_the_questions<R: Hands>() {
 }
 
 on_each! {
-    postgres: Postgres, mariadb: Mariadb => [
+    postgres: Postgres, mariadb: Mariadb, sqlite: Sqlite => [
+        a_free_shard_has_one_taker_wherever_two_meet,
+        a_request_that_is_given_up_spoils_nothing,
+        a_claim_made_anew_that_nobody_has_heard_of_is_no_loss,
+        an_unheard_claim_takes_nothing_from_others,
+        the_lowest_shard_is_taken_in_whatever_order_rows_were_made,
+        a_row_that_is_no_shard_s_is_nobody_s,
+        a_row_of_another_server_is_neither_proven_nor_given_back,
+        the_longest_timeout_leaves_shards_to_be_taken,
+        a_connection_that_was_cut_is_made_again,
         one_connection_has_all_the_questions,
+        a_second_row_of_a_shard_is_refused,
+        the_order_of_preference_is_kept,
+        a_proof_is_written_down,
+        after_a_jump_of_the_clock_a_proof_wins_or_the_loss_is_seen,
     ]
 }
 

@@ -429,7 +429,7 @@ fn keys_that_somebody_else_is_asked_for_already_are_not_sent_on() {
 fn a_host_that_says_something_new_each_time_is_asked_four_times_between_two_searches() {
     let mut story = Story::new(Mode::All, &[("a", Interval::WHOLE)], &[1]);
     story.begin();
-    let mut denies = |story: &mut Story, bound| {
+    let denies = |story: &mut Story, bound: u64| {
         story.serves("a", Interval::new(0, 100 + bound));
         story.refuses("a")
     };
