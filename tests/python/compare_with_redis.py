@@ -13,6 +13,7 @@ What docs/redis.md says is different is not said here, or not compared:
 - the order of fields and keys, which ones are drawn, cursors; a second more or less to live (`comparable`, `is_near`)
 - sums of floats whose last digits need more than 64 bits (`FLOATS`)
 - transactions and scripts over several partitions, and commands that a transaction does not take (`in_transaction`, `script`)
+- strings so long that one of both refuses to compare them (`LCS`)
 - databases but the first, keys above 1,024 bytes, values above 32 MiB, replies above 128 MiB (`hrandfield`), 1,024 commands in a MULTI
 - types and commands that are not there; the words of HELLO, INFO, COMMAND, CONFIG and CLIENT LIST
 - DBSIZE of keys whose time is over, which Redis counts until somebody looks at them (`expire`)
@@ -283,7 +284,7 @@ class Speaker:
         lines, args = [], []
         for number in range(self.chance.randint(1, 4)):
             command = self.chance.choices([self.strings, self.hashes, self.of_keys], [45, 40, 15])[0]()
-            if command[0] in UNORDERED + LEFT + (b"HGETALL", b"HSCAN", b"HRANDFIELD", b"SCAN") or not all(self.may_say(word) for word in command[1:]):
+            if command[0] in UNORDERED + LEFT + (b"LCS", b"HGETALL", b"HSCAN", b"HRANDFIELD", b"SCAN") or not all(self.may_say(word) for word in command[1:]):
                 command = [b"GET", self.any(*TAGGED)]
             words = []
             for word in command:
@@ -354,6 +355,12 @@ def comparable(command, reply):
     return reply
 
 
+def is_too_long(command, *replies):
+    """Whether one of both has no room for a comparison: Redis as its memory allows, Shardine by the time that it takes."""
+    said = (b"ERR too_large: LCS", b"ERR Insufficient memory, transient memory for LCS")
+    return command[0] == b"LCS" and any(is_failure(reply) and reply[1].startswith(said) for reply in replies)
+
+
 def is_near(command, ours, theirs):
     """Whether two times to live differ by no more than what passes between two servers."""
     verb = command[0].upper()
@@ -398,7 +405,9 @@ class Round:
             self.check(command, ours, theirs)
 
     def check(self, command, ours, theirs):
-        if comparable(command, ours) != comparable(command, theirs) and not is_near(command, ours, theirs):
+        if comparable(command, ours) == comparable(command, theirs):
+            return
+        if not is_near(command, ours, theirs) and not is_too_long(command, ours, theirs):
             raise Difference(self.tell(command, ours, theirs))
 
     def tell(self, command, ours, theirs):

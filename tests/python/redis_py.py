@@ -259,6 +259,12 @@ def a_connection_can_be_asked_about_itself(client, key):
     assert isinstance(client.info(), dict)
     assert "redis_version" in client.info("server")
     assert isinstance(client.config_get("maxmemory"), dict)
+    connection = client.connection_pool.get_connection()
+    here, there = ("%s:%d" % address for address in (connection._sock.getsockname(), connection._sock.getpeername()))
+    connection.send_command("CLIENT", "LIST")
+    words = str(connection.read_response())
+    client.connection_pool.release(connection)
+    assert f" addr={here} " in words and f" laddr={there} " in words
     assert client.command_count() > 50
     seconds, micros = client.time()
     assert seconds > 1_700_000_000 and 0 <= micros < 1_000_000

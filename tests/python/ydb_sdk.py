@@ -494,6 +494,10 @@ def units_come_at_their_rate(driver, path):
     ):
         params = operation_pb.OperationParams(**times)
         assert told("AcquireResource", resource_path="api/slow", required=1, operation_params=params) == wanted
+    # Durations that the protocol forbids are none at all.
+    for never in (duration_pb2.Duration(seconds=-(2**63)), duration_pb2.Duration(seconds=-(2**63), nanos=-(2**31))):
+        params = operation_pb.OperationParams(operation_timeout=never, cancel_after=never)
+        assert told("AcquireResource", resource_path="api", used=1, operation_params=params) == "SUCCESS"
     assert told("AcquireResource", resource_path="none", required=1) == "BAD_REQUEST"
     assert told("AcquireResource", resource_path="api") == "BAD_REQUEST"
 

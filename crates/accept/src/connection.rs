@@ -1,7 +1,7 @@
 //! One connection: serves requests until the client leaves, nothing has been asked for too long, or the door closes.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use tracing::debug;
 
 use crate::activity::{Activity, Silence, Watched};
 use crate::limits::Limits;
+use crate::unread::{Counted, Visitor};
 
 /// HTTP/2 pings, so that a peer that vanished without a word is noticed (reliability S11).
 const PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -28,6 +29,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Connection {
     pub limits: Arc<Limits>,
     pub service: Router,
+    /// What this client has not read.
+    pub visitor: Visitor,
     /// Turns true when the door closes.
     pub closed: watch::Receiver<bool>,
 }
@@ -41,12 +44,14 @@ impl Connection {
         }
         let activity = Activity::default();
         let stream = Watched::new(stream, activity.clone());
-        let service = Served { router: self.service.clone(), activity: activity.clone() };
+        let service =
+            Served { router: self.service.clone(), activity: activity.clone(), visitor: self.visitor.clone() };
         let builder = self.builder();
         let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             ended = serving.as_mut() => return log_end(ended),
             silence = activity.silence(&self.limits) => if silence == Silence::HalfHeader { return },
+            () = self.visitor.cut() => return,
             _ = self.closed.wait_for(|closed| *closed) => {}
         }
         // What is in flight may finish; a client that takes no bytes may not hold the place for ever.
@@ -79,11 +84,12 @@ fn log_end(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
     }
 }
 
-/// The router, with a note of when it was last busy.
+/// The router, with a note of when it was last busy, and of what its answers hold.
 #[derive(Clone)]
 struct Served {
     router: Router,
     activity: Activity,
+    visitor: Visitor,
 }
 
 impl Service<Request<Incoming>> for Served {
@@ -92,12 +98,16 @@ impl Service<Request<Incoming>> for Served {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let busy = self.activity.begin();
+        let (busy, visitor) = (self.activity.begin(), self.visitor.clone());
         let answer = self.router.clone().oneshot(request.map(Body::new));
         Box::pin(async move {
-            let response = answer.await;
+            let Ok(response) = answer.await;
+            let (head, body) = response.into_parts();
+            let mut body = Counted::new(body, visitor);
+            // A message that is not in bytes yet cannot be counted; whoever waits for room to write would leave it so.
+            poll_fn(|context| body.look(context)).await;
             drop(busy);
-            response
+            Ok(Response::from_parts(head, Body::new(body)))
         })
     }
 }

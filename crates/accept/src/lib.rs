@@ -1,12 +1,13 @@
 //! The one accept loop of the gRPC and HTTP doors: timers, caps, idle limits, graceful stop.
 //!
 //! The loops that come with the HTTP libraries install no timer, so a client that sends its header a byte a minute
-//! holds a connection for ever (reliability S12, S13). It speaks HTTP/1 and HTTP/2
-//! without TLS and knows nothing of what is served.
+//! holds a connection for ever (reliability S12, S13), and one that asks and does not read holds its answers. It speaks
+//! HTTP/1 and HTTP/2 without TLS and knows nothing of what is served.
 
 mod activity;
 mod connection;
 mod limits;
+mod unread;
 mod visitors;
 
 use std::future::Future;
@@ -23,6 +24,7 @@ use tracing::{debug, warn};
 pub use limits::Limits;
 
 use crate::connection::Connection;
+use crate::unread::Unread;
 use crate::visitors::Visitors;
 
 /// How long to leave the listener alone after it failed for want of files or memory: an error that repeats at once
@@ -32,6 +34,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Serves until `shutdown` resolves, then stops accepting, lets requests in flight finish within `limits.grace`, and returns.
 pub async fn serve(listener: TcpListener, service: Router, limits: Limits, shutdown: impl Future<Output = ()> + Send) {
     let visitors = Visitors::new(&limits);
+    let unread = Unread::new(limits.unread_bytes_max);
     let limits = Arc::new(limits);
     let (closing, closed) = watch::channel(false);
     let mut connections = JoinSet::new();
@@ -59,7 +62,9 @@ pub async fn serve(listener: TcpListener, service: Router, limits: Limits, shutd
             debug!(%peer, "connection refused: too many");
             continue;
         };
-        let connection = Connection { limits: Arc::clone(&limits), service: service.clone(), closed: closed.clone() };
+        let visitor = unread.visitor(peer);
+        let connection =
+            Connection { limits: Arc::clone(&limits), service: service.clone(), visitor, closed: closed.clone() };
         connections.spawn(async move {
             connection.run(stream).await;
             drop(place);

@@ -20,6 +20,9 @@ pub struct Limits {
     pub header_bytes_max: usize,
     /// Requests at once on one HTTP/2 connection (reliability S11).
     pub streams_max: u32,
+    /// Bytes of answers that clients have not taken yet, of all connections together. Beyond, the one that holds most is cut: it
+    /// reads too slowly for what it asks, and everybody would run out of memory with it.
+    pub unread_bytes_max: usize,
 }
 
 impl Default for Limits {
@@ -33,6 +36,7 @@ impl Default for Limits {
             headers_max: 64,
             header_bytes_max: 16 << 10,
             streams_max: 200,
+            unread_bytes_max: 1 << 30,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::Path;
 use axum::routing::get;
 use futures_util::stream::unfold;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -35,8 +36,12 @@ async fn open(limits: Limits) -> Door {
         };
         Body::from_stream(unfold(10, tick))
     };
-    let router =
-        Router::new().route("/", get(|| async { "hello" })).route("/slow", get(slow)).route("/ticks", get(ticks));
+    let large = async |Path(megabytes): Path<usize>| vec![b'x'; megabytes << 20];
+    let router = Router::new()
+        .route("/", get(|| async { "hello" }))
+        .route("/slow", get(slow))
+        .route("/ticks", get(ticks))
+        .route("/large/{megabytes}", get(large));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -130,6 +135,47 @@ async fn above_the_cap_connections_are_closed_and_places_come_back() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(hellos, 1);
+}
+
+/// Asks for so many megabytes, and takes the first byte, so that the answer is there.
+async fn begin_large(door: &Door, megabytes: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(door.address).await.unwrap();
+    stream.write_all(format!("GET /large/{megabytes} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await.unwrap();
+    assert_eq!(stream.read_u8().await.unwrap(), b'H');
+    stream
+}
+
+/// Bytes until so many have come, or no more do.
+async fn read_on(mut stream: TcpStream, enough: usize) -> usize {
+    let (mut buffer, mut all) = (vec![0; 1 << 20], 0);
+    while all < enough
+        && let Ok(length @ 1..) = stream.read(&mut buffer).await
+    {
+        all += length;
+    }
+    all
+}
+
+/// What the system's own buffers may hold of an answer is less than these differ by.
+#[tokio::test]
+async fn who_holds_most_of_what_nobody_reads_is_cut_when_it_is_too_much() {
+    let door = open(Limits { unread_bytes_max: 100 << 20, ..Limits::default() }).await;
+    let less = begin_large(&door, 40).await;
+    let most = begin_large(&door, 55).await;
+    let last = begin_large(&door, 45).await;
+
+    assert!(read_on(most, 55 << 20).await < 55 << 20, "it was cut");
+    assert!(read_on(less, 40 << 20).await >= 40 << 20);
+    assert!(read_on(last, 45 << 20).await >= 45 << 20);
+}
+
+#[tokio::test]
+async fn answers_that_are_read_take_no_room() {
+    let door = open(Limits { unread_bytes_max: 30 << 20, ..Limits::default() }).await;
+    for _ in 0..3 {
+        let stream = begin_large(&door, 20).await;
+        assert!(read_on(stream, 20 << 20).await >= 20 << 20);
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use shardine_model::{
     Position, ShardId,
     key::{Interval, partition_key},
 };
-use shardine_testkit::{Client, Options, PATIENCE, Reply, Shardine, Sql};
+use shardine_testkit::{Client, Options, PATIENCE, Reply, Shardine, Sql, wait_for};
 
 const SHARDS: u32 = 4;
 const KEYS: usize = 120;
@@ -161,6 +161,47 @@ fn records_74_damage_in_the_log_stops_the_shard_it_hit() {
 #[test]
 fn records_74_damage_to_the_shard_that_keeps_definitions_stops_it_alone() {
     damage_stops(ShardId(1));
+}
+
+/// An older copy of the log was put back behind newer snapshots: what lies between them cannot be made up.
+#[test]
+fn records_74_a_log_that_ends_below_its_snapshot_is_called_so() {
+    let mut server = Shardine::start_with(Options {
+        args: ["--shards", "1", "--snapshot-log-bytes", "64KiB"].map(str::to_owned).to_vec(),
+        ..options()
+    })
+    .unwrap();
+    server.client().unwrap().call(&["SET", "early", "1"]).unwrap();
+    server.stop().unwrap();
+    let (log, copy) = (server.data().join("log"), server.data().join("copy"));
+    fs::create_dir(&copy).unwrap();
+    fs::copy(segment(&server), copy.join("first")).unwrap();
+    server.restart().unwrap();
+    let mut client = server.client().unwrap();
+    let large = "x".repeat(10_000);
+    let snapshot = |server: &Shardine| {
+        let status: serde_json::Value = serde_json::from_str(&text_of(server, &["status", "--json"])).unwrap();
+        status["shards"][0]["snapshot"].as_u64().unwrap()
+    };
+    let before = snapshot(&server);
+    wait_for("a newer snapshot", PATIENCE, || {
+        assert_eq!(client.call(&["SET", "late", &large])?, Reply::ok());
+        Ok((snapshot(&server) > before + 2).then_some(()))
+    })
+    .unwrap();
+    server.kill9().unwrap();
+    for file in fs::read_dir(&log).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    fs::rename(copy.join("first"), segment(&server)).unwrap();
+
+    server.start_again().unwrap();
+
+    let told = "a part of the log is gone; this shard is not started";
+    let says = |server: &mut Shardine| Ok(server.process().output().contains(told).then_some(()));
+    wait_for("the reason", PATIENCE, || says(&mut server)).unwrap();
+    let doctor = text_of(&server, &["doctor", "--data", server.data().to_str().unwrap()]);
+    assert!(doctor.contains(told) && doctor.contains("put this data directory back from a copy"), "{doctor}");
 }
 
 #[test]

@@ -49,6 +49,44 @@ fn a_node_without_its_sql_is_not_called_healthy() {
     assert!(get(&server, "/metrics").contains("\nshardine_healthy 0\n"));
 }
 
+/// The database answers, but what it is asked for is not there any more.
+#[test]
+fn a_table_that_sql_has_lost_is_told_until_it_is_back() {
+    let postgres = SqlServer::start(Kind::Postgres, Sync::Off, &[]).unwrap();
+    let database = postgres.database().unwrap();
+    let sqlite = |server: &Shardine, statement: &str| {
+        let asked = std::process::Command::new("sqlite3").arg(server.sqlite_path()).arg(statement).output().unwrap();
+        assert!(asked.status.success(), "{asked:?}");
+    };
+    for sql in [Sql::Sqlite, Sql::Url(database.url())] {
+        let is_sqlite = matches!(sql, Sql::Sqlite);
+        let server = start(sql);
+        let mut client = server.client().unwrap();
+        let create = ["table", "create", "users", "--field", "age:int64"];
+        run(&server, &create);
+        client.call(&["HSET", "users:lili", "age", "10"]).unwrap();
+        run(&server, &["flush", "users"]);
+        match is_sqlite {
+            true => sqlite(&server, "DROP TABLE users"),
+            false => drop(database.sql("DROP TABLE users").unwrap()),
+        }
+
+        client.call(&["HSET", "users:lili", "age", "11"]).unwrap();
+
+        let tells = |what: &'static str| move |text: String| Ok(text.contains(what).then_some(()));
+        let status = || run(&server, &["status"]);
+        wait_for("the table to be missed", PATIENCE, || tells("! 1 rows of table users wait for SQL")(status()))
+            .unwrap();
+        assert!(status().contains("DEGRADED"));
+        let ready = get(&server, "/readyz");
+        assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("degraded: 1 rows of table users"), "{ready}");
+        assert!(get(&server, "/metrics").contains("\nshardine_healthy 0\n"));
+
+        run(&server, &create);
+        wait_for("the row to be in SQL", PATIENCE, || tells("HEALTHY")(status())).unwrap();
+    }
+}
+
 /// SQL that refuses a row is nothing that passes by itself.
 #[test]
 fn dead_letters_are_told() {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value as Json;
 use shardine_testkit::sql_server::{Kind, SqlServer, Sync};
-use shardine_testkit::{Dir, Options, Shardine};
+use shardine_testkit::{Dir, Options, Reply, Shardine};
 
 fn shardine() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shardine"));
@@ -225,6 +225,11 @@ fn the_log_is_plain_in_a_file_and_json_if_asked() {
 fn sizes_take_units() {
     let server = start(&["--memory-max", "20MB", "--snapshot-log-bytes", "1MiB"]);
     let wrong = shardine().args(["up", "--memory-max", "20 apples"]).output().unwrap();
+    let info = server.client().unwrap().call(&["INFO", "memory"]).unwrap();
+    let told = server.client().unwrap().call(&["CONFIG", "GET", "maxmemory"]).unwrap();
+
+    assert!(info.text().is_some_and(|text| text.contains("\nmaxmemory:20000000\r\n")), "{info:?}");
+    assert_eq!(told, Reply::bulks(&["maxmemory", "20000000"]));
 
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("is not a size"), "{wrong:?}");

@@ -51,7 +51,7 @@ pub use self::value::{FromValue, Record, Row, Value};
 /// The one list of codes for all doors (`docs/errors.md`).
 pub use shardine_model::ErrorCode;
 
-use self::error::Verdict;
+use self::error::Meaning;
 use self::numbers::Numbers;
 use self::way::{Attempt, Nature, PendingRequest, Way};
 use crate::doors::Doors;
@@ -101,7 +101,7 @@ impl Records {
             async move {
                 let request = attempt.request(asked);
                 let mut service = attempt.service;
-                let answered = service.get(request).await.map_err(|status| Verdict::of_status(&status))?;
+                let answered = service.get(request).await.map_err(|status| Meaning::of_status(&status))?;
                 Ok(answered.into_inner().record)
             }
         });
@@ -137,7 +137,7 @@ impl Records {
         let errand = self.changing(&change.row.key).await;
         let changed = self.way.go(&errand, |attempt| {
             let item = change.to_item(attempt.delivery);
-            async move { send_change(attempt, item).await.map_err(|status| Verdict::of_status(&status)) }
+            async move { send_change(attempt, item).await.map_err(|status| Meaning::of_status(&status)) }
         });
         changed.await
     }
@@ -153,7 +153,7 @@ impl Records {
             async move {
                 let request = attempt.request(batch);
                 let mut service = attempt.service;
-                let answered = service.batch(request).await.map_err(|status| Verdict::of_status(&status))?;
+                let answered = service.batch(request).await.map_err(|status| Meaning::of_status(&status))?;
                 Ok(answered.into_inner().replies)
             }
         });
@@ -169,7 +169,7 @@ impl Records {
             async move {
                 let request = attempt.request(asked);
                 let mut service = attempt.service;
-                let answered = service.scan(request).await.map_err(|status| Verdict::of_status(&status))?;
+                let answered = service.scan(request).await.map_err(|status| Meaning::of_status(&status))?;
                 Ok(answered.into_inner())
             }
         });
@@ -184,7 +184,7 @@ impl Records {
             let asked = table.to_message();
             async move {
                 let (request, mut tables) = (attempt.request(asked), attempt.tables());
-                tables.create(request).await.map(drop).map_err(|status| Verdict::of_status(&status))
+                tables.create(request).await.map(drop).map_err(|status| Meaning::of_status(&status))
             }
         });
         match made.await {
@@ -200,7 +200,7 @@ impl Records {
             let asked = v1::ShowTableRequest { name: name.to_owned() };
             async move {
                 let (request, mut tables) = (attempt.request(asked), attempt.tables());
-                let answered = tables.show(request).await.map_err(|status| Verdict::of_status(&status))?;
+                let answered = tables.show(request).await.map_err(|status| Meaning::of_status(&status))?;
                 Ok(answered.into_inner())
             }
         });

@@ -70,7 +70,7 @@ impl FakeShard {
             dirty_rows: self.dirty_rows().len() as u64,
             written_rows: 3,
             written_per_second: 0.5,
-            last_error: Some(SqlError { message: "SQL refused lili: too long".into(), ago_ms: 12_000 }),
+            last_error: Some(SqlError { message: "SQL refused lili: too long".into(), ago_ms: 12_000, is_past: true }),
             ..TableWriteback::default()
         };
         WritebackReport { database: self.status().writeback, tables: vec![users], unheard: Vec::new() }

@@ -9,7 +9,7 @@ use shardine_router::{
     Explanation, Operate, ReplicaStatus, Residence, SemaphoreRange, ShardStatus, Switch, TableWriteback,
     WritebackStatus,
 };
-use shardine_service::{DeadLetter, Failure, Found, RecordService, Verified, Verify};
+use shardine_service::{DeadLetter, Failure, RecordService, RowDifference, Verified, Verify};
 use tonic::{Request, Response, Status};
 
 use crate::deadline::deadline;
@@ -365,7 +365,7 @@ fn verified_out(verified: Verified) -> v1::VerifyReply {
     }
 }
 
-fn difference_out(found: Found) -> v1::Difference {
+fn difference_out(found: RowDifference) -> v1::Difference {
     let (kind, message) = match found.kind {
         DifferenceKind::Missing => (v1::DifferenceKind::Missing, String::new()),
         DifferenceKind::Content => (v1::DifferenceKind::Content, String::new()),

@@ -118,6 +118,15 @@ impl Reply {
 }
 
 impl Answer {
+    /// Bytes of the record that it brings, if it is a single reply.
+    #[must_use]
+    pub fn row_bytes(&self) -> usize {
+        match self {
+            Self::One(reply) => reply.row().map_or(0, |row| row.packed.len()),
+            Self::Many(_) | Self::ConditionFailed | Self::Failed(_) => 0,
+        }
+    }
+
     /// The stored form, for results that a retry must get again (records 35, 68).
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {

@@ -278,10 +278,10 @@ pub fn join_writeback(told: impl Iterator<Item = WritebackStatus>, dirty: u64) -
     Some(joined)
 }
 
-/// Of what several say, what was said last.
+/// Of what several say, what was said last; trouble that lasts comes before what is past.
 #[must_use]
 pub fn newest(one: Option<SqlError>, other: Option<SqlError>) -> Option<SqlError> {
-    one.into_iter().chain(other).min_by_key(|error| error.ago_ms)
+    one.into_iter().chain(other).min_by_key(|error| (error.is_past, error.ago_ms))
 }
 
 impl ShardStatus {

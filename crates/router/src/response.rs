@@ -144,9 +144,8 @@ impl Response {
     #[must_use]
     pub fn row_bytes(&self) -> usize {
         match self {
-            Self::Answer(Answer::One(reply)) | Self::Stale { reply, .. } => {
-                reply.row().map_or(0, |row| row.packed.len())
-            }
+            Self::Answer(answer) => answer.row_bytes(),
+            Self::Stale { reply, .. } => reply.row().map_or(0, |row| row.packed.len()),
             _ => 0,
         }
     }
@@ -222,6 +221,8 @@ pub struct WritebackStatus {
 pub struct SqlError {
     pub message: String,
     pub ago_ms: u64,
+    /// Whether SQL has done since what it was asked to do.
+    pub is_past: bool,
 }
 
 /// What one page of a comparison found. The end is a `next` of `None`.

@@ -276,6 +276,10 @@ impl LocalEngine for Rehearsal<'_> {
             _ => self.rows.look(row),
         };
         match found {
+            // Its time was over when it was set, by a command of this program. The next change of it makes the tombstone.
+            Some(Lookup::Live(view)) if view.expires_at.is_some_and(|at| at <= self.now) && view.version.has_next() => {
+                Read::Absent { version: view.version.next_tombstone(), sql_version: view.sql_version }
+            }
             Some(Lookup::Live(view)) => Read::Live(view),
             Some(Lookup::Absent { version, sql_version }) => Read::Absent { version, sql_version },
             Some(Lookup::NotResident | Lookup::UnknownTable) | None => Read::Later,

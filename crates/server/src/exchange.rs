@@ -447,6 +447,7 @@ impl Exchange {
         let last_error = look.last_error.map(|(error, ago)| SqlError {
             message: error.to_string(),
             ago_ms: u64::try_from(ago.as_millis()).unwrap_or(u64::MAX),
+            is_past: look.connected,
         });
         let is_told = |error: &SqlError| !look.connected || error.ago_ms < PASSED_KEEP_MS;
         let tables = self.catalogue.get();

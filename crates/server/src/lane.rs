@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
-use shardine_model::{Catalogue, ShardId};
+use shardine_model::{Catalogue, ShardId, limits};
 use shardine_router::Names;
 
 pub(crate) use self::connections::{Connections, Population};
@@ -68,6 +68,10 @@ const NAMES_HOLD_MS: u64 = 1_500;
 /// Events taken from the kernel at once. More than connections that are usually ready, less than a turn should handle.
 const EVENTS_MAX: usize = 1_024;
 
+/// Bytes of records that are copied for callers of other threads in one turn, and then those callers get them. Twice the largest
+/// record: what a door cannot hold is refused there, when it comes.
+const COPIED_BYTES_MAX: usize = 2 * limits::RECORD_BYTES_MAX;
+
 pub(crate) struct Lane {
     poll: Poll,
     mailbox: Mailbox,
@@ -88,6 +92,8 @@ pub(crate) struct Lane {
     memory: Memory,
     /// Whether the last turn has answered a client of this lane.
     has_served: bool,
+    /// Messages were left for the next turn.
+    has_more: bool,
     stopping: bool,
 }
 
@@ -116,6 +122,7 @@ impl Lane {
             load: Load::begin(),
             memory: Memory::default(),
             has_served: false,
+            has_more: false,
             stopping: false,
         }
     }
@@ -196,7 +203,7 @@ impl Lane {
     fn turn(&mut self, events: &Events) {
         self.core.look_at(&self.clock);
         self.core.stopwatch.begin_turn(self.clock.micros());
-        let mut messages = false;
+        let mut messages = std::mem::take(&mut self.has_more);
         for event in events {
             match event.token() {
                 WAKER => messages = true,
@@ -213,6 +220,11 @@ impl Lane {
             self.mailbox.open();
             while let Some(message) = self.mailbox.next() {
                 self.read_message(message);
+                // Those who asked get what was copied for them before more is copied, and others have their turn.
+                if self.core.copied_bytes >= COPIED_BYTES_MAX {
+                    self.has_more = true;
+                    break;
+                }
             }
         }
         if let Some(links) = &mut self.links {
@@ -405,7 +417,7 @@ impl Lane {
     /// How long to wait for the next event: not at all with work at hand, else until the next tick.
     fn patience(&self) -> Duration {
         let links_ready = self.links.as_ref().is_some_and(Links::has_ready);
-        if self.connections.has_ready() || links_ready || self.core.is_cutting() {
+        if self.connections.has_ready() || links_ready || self.core.is_cutting() || self.has_more {
             return Duration::ZERO;
         }
         let now = self.clock.now().monotonic_ms;

@@ -5,6 +5,10 @@ use shardine_router::{CoordStatus, EngineStatus, ShardStatus, TableWriteback};
 /// A shard may be above its share of memory for as long as an eviction takes; a sixteenth above, evictions do not help.
 const EXCESS_PART: u64 = 16;
 
+/// How long a table is called in trouble whose rows could not be read, when no row of it waits to be written: nobody may ask
+/// again, and then nothing would tell that it has passed.
+const UNREAD_MS: u64 = 60_000;
+
 /// A shard that serves has a leader and has not stopped.
 #[must_use]
 pub fn serves(shard: &ShardStatus) -> bool {
@@ -42,8 +46,11 @@ pub fn trouble(status: &EngineStatus, tables: &[TableWriteback]) -> Vec<String> 
             trouble.push(format!("SQL is ahead of this node in table {table}; nothing of it is written"));
         }
     }
-    for table in tables.iter().filter(|table| table.dead_letters > 0) {
-        trouble.push(format!("SQL refuses {} rows of table {}: dead letters", table.dead_letters, table.table));
+    for table in tables {
+        if table.dead_letters > 0 {
+            trouble.push(format!("SQL refuses {} rows of table {}: dead letters", table.dead_letters, table.table));
+        }
+        trouble.extend(failing(table));
     }
     let full = status.shards.iter().filter(|shard| is_full(shard)).count();
     if full > 0 {
@@ -52,6 +59,18 @@ pub fn trouble(status: &EngineStatus, tables: &[TableWriteback]) -> Vec<String> 
     trouble.extend_from_slice(&status.differences);
     trouble.extend(status.absences());
     trouble
+}
+
+/// SQL can be reached, and does not do what it is asked to do with this table: it is gone, or another one.
+fn failing(table: &TableWriteback) -> Option<String> {
+    let error = table.last_error.as_ref().filter(|error| !error.is_past)?;
+    // What is refused by itself is a dead letter, and was told as one.
+    let waiting = table.dirty_rows.saturating_sub(table.dead_letters);
+    match waiting {
+        0 if table.dead_letters > 0 || error.ago_ms > UNREAD_MS => None,
+        0 => Some(format!("table {}: {}", table.table, error.message)),
+        rows => Some(format!("{rows} rows of table {} wait for SQL: {}", table.table, error.message)),
+    }
 }
 
 fn of_shard(shard: &ShardStatus) -> String {
@@ -65,7 +84,7 @@ fn is_full(shard: &ShardStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use shardine_model::NodeId;
-    use shardine_router::WritebackStatus;
+    use shardine_router::{SqlError, WritebackStatus};
 
     use super::*;
 
@@ -87,6 +106,25 @@ mod tests {
         assert_eq!(unready(&with(&shard, CoordStatus { stopped: damaged, ..lost })), None);
         let lost = ShardStatus { leader: None, ..shard };
         assert_eq!(unready(&with(&lost, group)).as_deref(), Some("shard 0: it has no leader"));
+    }
+
+    #[test]
+    fn a_table_that_sql_has_lost_is_told_as_long_as_rows_wait_for_it() {
+        let well = EngineStatus::default();
+        let table = |dirty_rows, ago_ms, is_past| TableWriteback {
+            table: "users".into(),
+            dirty_rows,
+            last_error: Some(SqlError { message: "SQL has no table users".into(), ago_ms, is_past }),
+            ..TableWriteback::default()
+        };
+        let told = |table| trouble(&well, &[table]);
+
+        assert_eq!(told(table(2, 3_600_000, false)), ["2 rows of table users wait for SQL: SQL has no table users"]);
+        assert_eq!(told(table(0, 1_000, false)), ["table users: SQL has no table users"]);
+        assert!(told(table(0, 3_600_000, false)).is_empty(), "nobody has asked since");
+        assert!(told(table(2, 1_000, true)).is_empty(), "rows wait for their moment");
+        let refused = TableWriteback { dead_letters: 2, ..table(2, 1_000, false) };
+        assert_eq!(told(refused), ["SQL refuses 2 rows of table users: dead letters"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod gate;
 mod panics;
 mod record_service;
+mod room;
 mod mget;
 mod operating;
 mod order;
@@ -35,7 +36,7 @@ pub use panics::{Panicked, caught};
 pub use query::{BatchOrder, Edge, Get, Got, Item, Page, Scan};
 pub use record::Record;
 pub use record_service::{Forwarding, RecordService, ScanPlan};
-pub use verify::{DeadLetter, Found, Verified, Verify};
+pub use verify::{DeadLetter, RowDifference, Verified, Verify};
 pub use warm::{Warm, Warmed};
 
 /// How long a request may take when its sender sets no deadline.

@@ -5,14 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use shardine_model::{ErrorCode, RowKeyBuf, Table, limits};
-use shardine_router::Response;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::failure::Failure;
 use crate::meaning::{got, show, too_much};
 use crate::query::{Get, Got};
-use crate::record_service::{Effect, RecordService, receive};
+use crate::record_service::{Effect, Receiver, RecordService, receive};
 
 /// Records that are asked for before one of them was seen.
 const FIRST_ROWS: usize = 64;
@@ -28,7 +26,7 @@ struct Sent {
     get: Get,
     table: Arc<Table>,
     row: RowKeyBuf,
-    receiver: oneshot::Receiver<Response>,
+    receiver: Receiver,
 }
 
 /// What was learned of the records so far.
@@ -107,7 +105,7 @@ impl RecordService {
                 results[number] = Some(Err(too_much(&table, &row)));
             } else if sent.len() < rows_max && seen.may_join(&row, &beside) {
                 beside.insert(row.clone());
-                let receiver = self.send(get.call(row.clone()));
+                let receiver = self.send_read(get.call(row.clone()));
                 sent.push(Sent { number, get, table, row, receiver });
             } else {
                 later.push_back((number, get));

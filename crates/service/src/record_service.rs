@@ -18,6 +18,7 @@ use crate::meaning::{Changed, answer, changed, got, item_result, scanned_record,
 use crate::order::{Checked, Delivery, Order, RowAddress, find_table};
 use crate::query::{BatchOrder, Get, Got, Page, Scan};
 use crate::record::Show;
+use crate::room::{Arrival, Room};
 use crate::verify::{DeadLetter, Verified, Verify};
 
 /// Which shards a scan visits.
@@ -36,11 +37,15 @@ pub(crate) enum Effect {
     Changes,
 }
 
+/// Where a response will come.
+pub(crate) type Receiver = oneshot::Receiver<Arrival>;
+
 /// Serves one door. Cheap to clone.
 #[derive(Clone)]
 pub struct RecordService {
     engine: Arc<dyn RemoteEngine>,
     forwarding: Forwarding,
+    room: Arc<Room>,
 }
 
 /// What becomes of a request for a row that another node leads.
@@ -56,13 +61,13 @@ pub enum Forwarding {
 impl RecordService {
     #[must_use]
     pub fn new(engine: Arc<dyn RemoteEngine>) -> Self {
-        Self { engine, forwarding: Forwarding::On }
+        Self { engine, forwarding: Forwarding::On, room: Arc::default() }
     }
 
     /// The same with another way of dealing with rows that other nodes lead.
     #[must_use]
     pub fn forwarding(&self, forwarding: Forwarding) -> Self {
-        Self { engine: Arc::clone(&self.engine), forwarding }
+        Self { engine: Arc::clone(&self.engine), forwarding, room: Arc::clone(&self.room) }
     }
 
     #[must_use]
@@ -344,36 +349,45 @@ impl RecordService {
         if deadline <= Instant::now() {
             return Err(Failure::coded(ErrorCode::Expired, what));
         }
-        receive(self.send(call), effect, deadline, what).await
+        let call = call.into();
+        let is_read = matches!(call, Call::Row(RowCall::Read { .. } | RowCall::ReadStale { .. } | RowCall::Scan(_)));
+        let receiver = if is_read { self.send_read(call) } else { self.send(call) };
+        receive(receiver, effect, deadline, what).await
     }
 
     pub(crate) async fn ask_reading(&self, call: RowCall, deadline: Instant, what: &str) -> Result<Response, Failure> {
         self.ask(call, Effect::Reads, deadline, what).await
     }
 
-    pub(crate) fn send(&self, call: impl Into<Call>) -> oneshot::Receiver<Response> {
+    pub(crate) fn send(&self, call: impl Into<Call>) -> Receiver {
+        self.send_with(call, Room::pass)
+    }
+
+    /// The same for a read: what it brings may be refused for want of room.
+    pub(crate) fn send_read(&self, call: impl Into<Call>) -> Receiver {
+        self.send_with(call, Room::admit)
+    }
+
+    fn send_with(&self, call: impl Into<Call>, take_in: fn(&Arc<Room>, Response) -> Arrival) -> Receiver {
         let (sender, receiver) = oneshot::channel();
-        // Nobody may be waiting any more; the answer is dropped then.
+        let room = Arc::clone(&self.room);
         let call = match (call.into(), self.forwarding) {
             (Call::Row(call), Forwarding::Off) => Call::Direct(call),
             (call, _) => call,
         };
-        self.engine.call(call, Box::new(move |response| drop(sender.send(response))));
+        // Nobody may be waiting any more; the answer is dropped then.
+        self.engine.call(call, Box::new(move |response| drop(sender.send(take_in(&room, response)))));
         receiver
     }
 }
 
-pub(crate) async fn receive_reading(
-    receiver: oneshot::Receiver<Response>,
-    deadline: Instant,
-    what: &str,
-) -> Result<Response, Failure> {
+pub(crate) async fn receive_reading(receiver: Receiver, deadline: Instant, what: &str) -> Result<Response, Failure> {
     receive(receiver, Effect::Reads, deadline, what).await
 }
 
 /// Waits for a response. What was handed on and not answered is in doubt if it could change something (records 34).
 pub(crate) async fn receive(
-    receiver: oneshot::Receiver<Response>,
+    receiver: Receiver,
     effect: Effect,
     deadline: Instant,
     what: &str,
@@ -382,7 +396,7 @@ pub(crate) async fn receive(
         Effect::Reads => Failure::coded(code, what),
         Effect::Changes => Failure::coded(ErrorCode::InDoubt, what),
     };
-    match timeout_at(deadline, receiver).await {
+    match timeout_at(deadline, receiver).await.map(|waiting| waiting.map(Arrival::take)) {
         Ok(Ok(Response::Refused(refusal))) => Err(Failure::from(refusal)),
         Ok(Ok(Response::Moved(route))) => {
             Err(Failure { moved: Some(route), ..Failure::coded(ErrorCode::NotLeader, what) })

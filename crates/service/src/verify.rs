@@ -19,13 +19,13 @@ pub struct Verified {
     pub dirty: u64,
     pub not_in_memory: u64,
     pub changing: u64,
-    pub differences: Vec<Found>,
+    pub differences: Vec<RowDifference>,
     pub next: Option<Vec<u8>>,
 }
 
 /// A difference, by the row's name.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct RowDifference {
     pub row: RowAddress,
     pub kind: DifferenceKind,
     pub memory: Version,
@@ -54,7 +54,7 @@ impl DeadLetter {
 
 impl Verified {
     pub(crate) fn of(table: &Table, page: VerifiedPage) -> Self {
-        let found = page.differences.into_iter().map(|difference| Found {
+        let found = page.differences.into_iter().map(|difference| RowDifference {
             row: RowAddress::of(table, &difference.row),
             kind: difference.kind,
             memory: difference.memory,

@@ -6,7 +6,7 @@ use shardine_model::NodeId;
 use crate::hello::{Hello, Welcome, Who};
 use crate::link::LinkKind;
 use crate::refusal::Refusal;
-use crate::sightings::{Sighting, Sightings, Verdict};
+use crate::sightings::{Recognition, Sighting, Sightings};
 
 /// What this process knows of itself and of the others' starts.
 #[derive(Clone, Copy, Debug)]
@@ -80,9 +80,9 @@ impl Local<'_> {
     fn recognise(&self, who: &Who) -> Result<Admission, Refusal> {
         let shown = Sighting::of(who);
         match self.sightings.judge(who.node, shown) {
-            Verdict::Same => Ok(Admission::Known),
-            Verdict::Newer => Ok(Admission::Remember(who.node, shown)),
-            Verdict::OldCopy { seen } => Err(Refusal::OldCopy { node: who.node, incarnation: seen.incarnation }),
+            Recognition::Same => Ok(Admission::Known),
+            Recognition::Newer => Ok(Admission::Remember(who.node, shown)),
+            Recognition::OldCopy { seen } => Err(Refusal::OldCopy { node: who.node, incarnation: seen.incarnation }),
         }
     }
 }

@@ -37,4 +37,4 @@ pub use link::LinkKind;
 pub use liveness::{Change, Liveness};
 pub use outbox::{Dropped, Full, Outbox};
 pub use refusal::Refusal;
-pub use sightings::{Sighting, Sightings, Verdict};
+pub use sightings::{Recognition, Sighting, Sightings};

@@ -27,7 +27,7 @@ impl Sighting {
 
 /// What is to be thought of a node that shows itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Recognition {
     /// The process that is known.
     Same,
     /// A newer start than any that is known. To be kept on disk before it is believed.
@@ -49,17 +49,17 @@ impl Sightings {
     }
 
     #[must_use]
-    pub fn judge(&self, node: NodeId, shown: Sighting) -> Verdict {
+    pub fn judge(&self, node: NodeId, shown: Sighting) -> Recognition {
         match self.get(node) {
-            Some(seen) if shown == seen => Verdict::Same,
-            Some(seen) if shown.incarnation <= seen.incarnation => Verdict::OldCopy { seen },
-            Some(_) | None => Verdict::Newer,
+            Some(seen) if shown == seen => Recognition::Same,
+            Some(seen) if shown.incarnation <= seen.incarnation => Recognition::OldCopy { seen },
+            Some(_) | None => Recognition::Newer,
         }
     }
 
     /// Remembers a start that is newer; returns whether there is something to be written.
     pub fn note(&mut self, node: NodeId, shown: Sighting) -> bool {
-        let is_newer = self.judge(node, shown) == Verdict::Newer;
+        let is_newer = self.judge(node, shown) == Recognition::Newer;
         if is_newer {
             self.seen.insert(node, shown);
         }
@@ -150,11 +150,11 @@ mod tests {
     fn a_lower_incarnation_and_an_equal_one_with_another_number_are_copies() {
         let known = start(3, 0x0102);
 
-        assert_eq!(seen().judge(LILI, start(3, 0x0102)), Verdict::Same);
-        assert_eq!(seen().judge(LILI, start(4, 5)), Verdict::Newer);
-        assert_eq!(seen().judge(LILI, start(2, 0x0102)), Verdict::OldCopy { seen: known });
-        assert_eq!(seen().judge(LILI, start(3, 0x0103)), Verdict::OldCopy { seen: known });
-        assert_eq!(seen().judge(NodeId(8), start(0, 0)), Verdict::Newer);
+        assert_eq!(seen().judge(LILI, start(3, 0x0102)), Recognition::Same);
+        assert_eq!(seen().judge(LILI, start(4, 5)), Recognition::Newer);
+        assert_eq!(seen().judge(LILI, start(2, 0x0102)), Recognition::OldCopy { seen: known });
+        assert_eq!(seen().judge(LILI, start(3, 0x0103)), Recognition::OldCopy { seen: known });
+        assert_eq!(seen().judge(NodeId(8), start(0, 0)), Recognition::Newer);
     }
 
     #[test]

@@ -69,7 +69,7 @@ struct Detail {
 
 /// What an answer means for a request, whatever that is.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum Meaning {
     /// It is the answer.
     Refused(Error),
     /// Another node leads; nothing was done.
@@ -82,7 +82,7 @@ pub(super) enum Verdict {
     Lost(String),
 }
 
-impl Verdict {
+impl Meaning {
     pub fn of_status(status: &tonic::Status) -> Self {
         let name = status.metadata().get(CODE_METADATA).and_then(|name| name.to_str().ok());
         let Some(name) = name else { return Self::of_transport(status) };
@@ -137,11 +137,11 @@ mod tests {
     fn only_what_was_certainly_not_done_is_tried_again() {
         for code in ErrorCode::ALL {
             let passes = [ErrorCode::StaleRoute, ErrorCode::NotLeader, ErrorCode::NoLeader, ErrorCode::Busy];
-            match Verdict::of_refusal(refusal(*code)) {
-                Verdict::NotDone(_) => assert!(passes.contains(code), "{code}"),
-                Verdict::Doubt(_) => assert_eq!(*code, ErrorCode::InDoubt),
-                Verdict::Refused(error) => assert_eq!(error.code(), Some(*code)),
-                Verdict::Moved(_) | Verdict::Lost(_) => panic!("{code} is an answer and names no leader"),
+            match Meaning::of_refusal(refusal(*code)) {
+                Meaning::NotDone(_) => assert!(passes.contains(code), "{code}"),
+                Meaning::Doubt(_) => assert_eq!(*code, ErrorCode::InDoubt),
+                Meaning::Refused(error) => assert_eq!(error.code(), Some(*code)),
+                Meaning::Moved(_) | Meaning::Lost(_) => panic!("{code} is an answer and names no leader"),
             }
         }
     }
@@ -150,15 +150,15 @@ mod tests {
     fn a_refusal_that_names_the_leader_is_followed() {
         let moved = Some(v1::ShardRoute { shard: 3, ..v1::ShardRoute::default() });
 
-        let verdict = Verdict::of_refusal(v1::Refusal { moved, ..refusal(ErrorCode::NotLeader) });
+        let verdict = Meaning::of_refusal(v1::Refusal { moved, ..refusal(ErrorCode::NotLeader) });
 
-        assert!(matches!(verdict, Verdict::Moved(route) if route.shard == 3));
+        assert!(matches!(verdict, Meaning::Moved(route) if route.shard == 3));
     }
 
     #[test]
     fn silence_is_doubt() {
         let status = tonic::Status::unavailable("the connection was closed");
 
-        assert!(matches!(Verdict::of_status(&status), Verdict::Lost(_)));
+        assert!(matches!(Meaning::of_status(&status), Meaning::Lost(_)));
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::Request;
 use tonic::metadata::MetadataValue;
 
-use super::error::{Error, Verdict};
+use super::error::{Error, Meaning};
 use super::map::RouteMap;
 use super::numbers::Number;
 use crate::dial::Carrier;
@@ -116,7 +116,7 @@ impl Way {
         mut send: impl FnMut(Attempt) -> F,
     ) -> Result<T, Error>
     where
-        F: Future<Output = Result<T, Verdict>>,
+        F: Future<Output = Result<T, Meaning>>,
     {
         if self.lock().map.is_empty() {
             self.ask_for_map().await;
@@ -162,7 +162,7 @@ impl Way {
     /// Learns from what a node has said or not said. An error: that was the last try.
     fn judge(
         self: &Arc<Self>,
-        verdict: Verdict,
+        verdict: Meaning,
         address: &str,
         errand: &PendingRequest,
         tries: &mut Tries,
@@ -170,9 +170,9 @@ impl Way {
         let is_late = Instant::now() >= errand.until;
         tries.pause = if tries.pause.is_zero() { PAUSE_MIN } else { (tries.pause * 2).min(PAUSE_MAX) };
         match verdict {
-            Verdict::Refused(error) if error.is_result() => return Err(error),
-            Verdict::Refused(error) => return Err(tries.last(error)),
-            Verdict::Moved(route) => {
+            Meaning::Refused(error) if error.is_result() => return Err(error),
+            Meaning::Refused(error) => return Err(tries.last(error)),
+            Meaning::Moved(route) => {
                 let is_new = self.lock().map.learn(*route);
                 tries.moves = if is_new { tries.moves + 1 } else { MOVES_MAX };
                 tries.pause = Duration::ZERO;
@@ -180,7 +180,7 @@ impl Way {
                     return Err(tries.last(Error::Unreachable("the shard moves".to_owned())));
                 }
             }
-            Verdict::NotDone(error) => {
+            Meaning::NotDone(error) => {
                 if matches!(error, Error::Unreachable(_)) {
                     self.lose(address);
                 }
@@ -188,11 +188,11 @@ impl Way {
                     return Err(tries.last(error));
                 }
             }
-            Verdict::Lost(cause) => {
+            Meaning::Lost(cause) => {
                 self.lose(address);
                 tries.doubt(&errand.nature, is_late, cause)?;
             }
-            Verdict::Doubt(cause) => {
+            Meaning::Doubt(cause) => {
                 tries.doubts += 1;
                 tries.doubt(&errand.nature, is_late || tries.doubts > DOUBTS_MAX, cause)?;
             }
@@ -289,8 +289,8 @@ mod tests {
         Error::Refused { code, message: String::new(), version: None, record: None }
     }
 
-    fn lost() -> Verdict {
-        Verdict::Lost("the connection broke".to_owned())
+    fn lost() -> Meaning {
+        Meaning::Lost("the connection broke".to_owned())
     }
 
     fn route(term: u64, address: &str) -> v1::ShardRoute {
@@ -321,9 +321,9 @@ mod tests {
             way.judge(verdict, "b:2", &numbered, &mut tries).unwrap_err()
         };
 
-        assert!(matches!(after_a_loss(Verdict::Refused(refused(ErrorCode::Expired))), Error::InDoubt(_)));
-        assert!(after_a_loss(Verdict::Refused(refused(ErrorCode::CasMismatch))).is_certain());
-        let expired = way.judge(Verdict::Refused(refused(ErrorCode::Expired)), "a:1", &numbered, &mut Tries::default());
+        assert!(matches!(after_a_loss(Meaning::Refused(refused(ErrorCode::Expired))), Error::InDoubt(_)));
+        assert!(after_a_loss(Meaning::Refused(refused(ErrorCode::CasMismatch))).is_certain());
+        let expired = way.judge(Meaning::Refused(refused(ErrorCode::Expired)), "a:1", &numbered, &mut Tries::default());
         assert!(expired.unwrap_err().is_certain());
     }
 
@@ -346,7 +346,7 @@ mod tests {
     async fn whoever_is_sent_in_circles_asks_a_node_to_find_the_leader() {
         let (way, read, mut tries) = (way(), errand(Nature::Read), Tries::default());
 
-        let moved = |term, address| Verdict::Moved(Box::new(route(term, address)));
+        let moved = |term, address| Meaning::Moved(Box::new(route(term, address)));
         way.judge(moved(2, "b:2"), "a:1", &read, &mut tries).unwrap();
         let followed = way.attempt(&read, &tries);
         assert_eq!((followed.address.as_str(), followed.is_direct), ("b:2", true));

@@ -94,7 +94,7 @@ pub(crate) fn looks_first(verb: Verb, line: Line<'_>) -> bool {
 /// Plans a command that looks first, given what it saw.
 pub(crate) fn decide<'a>(order: Order<'a>, seen: Found<'_>) -> Result<Decision<'a>, Failure> {
     let decision = match order.verb {
-        Verb::Setbit => string::setbit(order, seen).map(Decision::Change),
+        Verb::Setbit => string::setbit(order, seen),
         _ => key::decide_expire(order, seen),
     };
     Ok(match decision? {

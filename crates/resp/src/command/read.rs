@@ -16,7 +16,7 @@ use crate::frame::Line;
 use crate::verb::Verb;
 use crate::wire::Protocol;
 
-pub(crate) use bits::{bit, offset};
+pub(crate) use bits::offset;
 pub(crate) use key::kind_of;
 
 /// A row as a read found it.

@@ -146,6 +146,8 @@ fn a_watched_key_that_did_not_change_does_not() {
         let mut door = watch_then_change(late);
         door.script(&[("MULTI", "+OK|"), ("INCR a", "+QUEUED|"), ("EXEC", "*1|:2|")]);
         door.script(&[("WATCH absent", "+OK|"), ("MULTI", "+OK|"), ("SET absent 3", "+QUEUED|"), ("EXEC", "*1|+OK|")]);
+        door.script(&[("WATCH a", "+OK|"), ("SETBIT a 2 1", ":1|"), ("MULTI", "+OK|"), ("PING", "+QUEUED|")]);
+        door.script(&[("EXEC", "*1|+PONG|")]);
     }
 }
 

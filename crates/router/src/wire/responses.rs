@@ -134,7 +134,7 @@ record!(CoordStatus {
     stopped,
 });
 record!(WritebackStatus { url, connected, dirty, last_error, tables_ahead });
-record!(SqlError { message, ago_ms });
+record!(SqlError { message, ago_ms, is_past });
 record!(DeadLetterLine { row, version, error, tries, first_at, last_at });
 record!(Explanation { table, partition_key, position, shard, residence, version, sql_version, expires_at, retries });
 record!(TableWriteback {

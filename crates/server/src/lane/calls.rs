@@ -52,7 +52,12 @@ impl Core {
         }
         match call {
             RowCall::Read { row } => {
-                self.host.act(seat, |replica, actions| replica.read(caller, row.as_ref(), actions));
+                let copied = self.host.act(seat, |replica, actions| {
+                    let before = actions.answers.len();
+                    replica.read(caller, row.as_ref(), actions);
+                    actions.answers[before..].iter().map(|(_, answer)| answer.row_bytes()).sum::<usize>()
+                });
+                self.copied_bytes += copied.unwrap_or(0);
             }
             RowCall::ReadStale { row, max_age_ms } => return self.read_stale(seat, row.as_ref(), max_age_ms, caller),
             RowCall::Submit { request, catalogue, ack } => {

@@ -130,6 +130,8 @@ pub(crate) struct Core {
     answers: Vec<(Ticket, Response)>,
     /// Room for the next answers.
     spare_answers: Vec<(Caller, Answer)>,
+    /// Bytes of records that were copied in this turn for callers of other threads.
+    pub copied_bytes: usize,
     threads: Vec<std::thread::JoinHandle<()>>,
     /// What was last told of each seat: term and leader.
     pub(super) told: BTreeMap<SeatId, (u64, ReplicaId)>,
@@ -186,6 +188,7 @@ impl Core {
             snapshots: Some(snapshots),
             answers: Vec::new(),
             spare_answers: Vec::new(),
+            copied_bytes: 0,
             threads: vec![log.thread],
             told: BTreeMap::new(),
             way,
@@ -304,6 +307,7 @@ impl Core {
 
     /// Does what the replicas asked for, and a little of a running cut.
     pub fn perform(&mut self) {
+        self.copied_bytes = 0;
         if self.is_cutting() {
             self.host.cut_some();
         }

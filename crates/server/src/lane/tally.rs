@@ -66,10 +66,11 @@ impl Tally {
     /// The newest trouble, unless it has long passed.
     pub fn last_error(&self, now_ms: u64) -> Option<SqlError> {
         let is_told = |trouble: &&PastTrouble| trouble.passed_ms.is_none_or(|passed| passed + PASSED_KEEP_MS > now_ms);
-        self.trouble
-            .as_ref()
-            .filter(is_told)
-            .map(|trouble| SqlError { message: trouble.message.clone(), ago_ms: now_ms.saturating_sub(trouble.at_ms) })
+        self.trouble.as_ref().filter(is_told).map(|trouble| SqlError {
+            message: trouble.message.clone(),
+            ago_ms: now_ms.saturating_sub(trouble.at_ms),
+            is_past: trouble.passed_ms.is_some(),
+        })
     }
 
     /// Rows per second over the last whole seconds.
@@ -95,6 +96,7 @@ mod tests {
         tallies.worked(users, 9_000);
         tallies.worked(users, 20_000);
         assert_eq!(told(&tallies, 20_000), Some(19_000));
+        assert!(tallies.of(users).last_error(20_000).unwrap().is_past);
         assert_eq!(told(&tallies, 9_000 + PASSED_KEEP_MS), None);
     }
 

@@ -16,7 +16,7 @@ use shardine_router::{Difference, Response, VerifiedPage, VerifyCall};
 use shardine_shard::{Caller, Trouble};
 use shardine_writeback::{Found, Job, JobId, LoadJob, ScanJob, Scope};
 
-use self::sides::{MemoryRow, Stored, Verdict, judge};
+use self::sides::{Comparison, MemoryRow, Stored, judge};
 use super::core::Core;
 use super::scan::Cursor;
 use super::sql;
@@ -178,7 +178,7 @@ impl Core {
                 continue;
             }
             let verdict = judge(&underway.table, before.as_ref(), stored.get(&row));
-            if let Verdict::Differs(kind) = &verdict {
+            if let Comparison::Differs(kind) = &verdict {
                 let memory = before.map_or_else(Default::default, |held| held.version);
                 let sql = stored.get(&row).map_or_else(Default::default, Stored::version);
                 underway.page.differences.push(Difference { row, kind: kind.clone(), memory, sql });
@@ -226,13 +226,13 @@ fn place(row: &RowKeyBuf) -> RoutingOrder {
 }
 
 /// Counts a row that needs no second look. Says whether it was one.
-fn count(page: &mut VerifiedPage, verdict: &Verdict) -> bool {
+fn count(page: &mut VerifiedPage, verdict: &Comparison) -> bool {
     match verdict {
-        Verdict::Equal => page.equal += 1,
-        Verdict::Dirty => page.dirty += 1,
-        Verdict::NotInMemory => page.not_in_memory += 1,
-        Verdict::Nothing => {}
-        Verdict::Differs(_) => return false,
+        Comparison::Equal => page.equal += 1,
+        Comparison::Dirty => page.dirty += 1,
+        Comparison::NotInMemory => page.not_in_memory += 1,
+        Comparison::Nothing => {}
+        Comparison::Differs(_) => return false,
     }
     true
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::faults::Fault;
-use self::faults::{Faults, Verdict};
+use self::faults::{Fate, Faults};
 use self::inode::Inodes;
 use self::names::{Names, Node};
 use super::{BLOCK_BYTES, Cache, DirLock, Disk, DiskFile};
@@ -149,9 +149,9 @@ impl World {
     /// Changes a name if nothing speaks against it. A fault that stops the machine may come after the change.
     fn rename(&mut self, change: impl FnOnce(&mut Names) -> io::Result<()>) -> io::Result<()> {
         match self.faults.judge() {
-            Verdict::Done => change(&mut self.names),
-            Verdict::Refused(cause) | Verdict::Failed(cause) => Err(cause),
-            Verdict::Unknown(cause) => change(&mut self.names).and(Err(cause)),
+            Fate::Done => change(&mut self.names),
+            Fate::Refused(cause) | Fate::Failed(cause) => Err(cause),
+            Fate::Unknown(cause) => change(&mut self.names).and(Err(cause)),
         }
     }
 }
@@ -166,8 +166,8 @@ impl Disk for MemoryDisk {
         let number = match world.names.file(path) {
             Ok(number) => {
                 match world.faults.judge() {
-                    Verdict::Done => world.inodes.truncate(number),
-                    Verdict::Refused(cause) | Verdict::Failed(cause) | Verdict::Unknown(cause) => return Err(cause),
+                    Fate::Done => world.inodes.truncate(number),
+                    Fate::Refused(cause) | Fate::Failed(cause) | Fate::Unknown(cause) => return Err(cause),
                 }
                 number
             }
@@ -223,8 +223,8 @@ impl Disk for MemoryDisk {
             return Err(io::ErrorKind::NotFound.into());
         }
         match world.faults.judge() {
-            Verdict::Done => world.names.sync(path),
-            Verdict::Refused(cause) | Verdict::Failed(cause) | Verdict::Unknown(cause) => return Err(cause),
+            Fate::Done => world.names.sync(path),
+            Fate::Refused(cause) | Fate::Failed(cause) | Fate::Unknown(cause) => return Err(cause),
         }
         let World { names, inodes, .. } = &mut *world;
         inodes.sweep(names);
@@ -308,13 +308,13 @@ impl DiskFile for MemoryFile {
         let growth = end.saturating_sub(world.inodes.get(self.number).len()) as u64;
         let total = world.inodes.bytes();
         match world.faults.judge_write(total, growth) {
-            Verdict::Done => world.inodes.write(self.number, offset as usize, bytes),
-            Verdict::Refused(cause) => return Err(cause),
-            Verdict::Failed(cause) => {
+            Fate::Done => world.inodes.write(self.number, offset as usize, bytes),
+            Fate::Refused(cause) => return Err(cause),
+            Fate::Failed(cause) => {
                 world.inodes.write(self.number, offset as usize, &bytes[..bytes.len() / 2]);
                 return Err(cause);
             }
-            Verdict::Unknown(cause) => {
+            Fate::Unknown(cause) => {
                 world.inodes.write(self.number, offset as usize, bytes);
                 return Err(cause);
             }
@@ -325,12 +325,12 @@ impl DiskFile for MemoryFile {
     fn sync(&mut self) -> io::Result<()> {
         let mut world = self.world()?;
         match world.faults.judge() {
-            Verdict::Done => world.inodes.sync(self.number),
-            Verdict::Failed(cause) => {
+            Fate::Done => world.inodes.sync(self.number),
+            Fate::Failed(cause) => {
                 world.inodes.forsake(self.number);
                 return Err(cause);
             }
-            Verdict::Refused(cause) | Verdict::Unknown(cause) => return Err(cause),
+            Fate::Refused(cause) | Fate::Unknown(cause) => return Err(cause),
         }
         Ok(())
     }

@@ -133,7 +133,7 @@ impl Operation {
         match self.deed {
             Deed::Get => Some(self.signed(old)),
             Deed::Set(value) => {
-                let value = self.fit(i128::from(value))?;
+                let value = self.fit(self.as_redis_reads(value))?;
                 self.write(bytes, value);
                 Some(self.signed(old))
             }
@@ -166,12 +166,28 @@ impl Operation {
         if self.is_signed { (value << spare) as i64 >> spare } else { value as i64 }
     }
 
-    /// The bits of a number in this width.
-    fn fit(&self, number: i128) -> Option<u64> {
-        let (low, high) = match self.is_signed {
+    /// The smallest and the largest number of this width.
+    fn range(&self) -> (i128, i128) {
+        match self.is_signed {
             true => (-(1i128 << (self.bits - 1)), (1i128 << (self.bits - 1)) - 1),
             false => (0, (1i128 << self.bits) - 1),
-        };
+        }
+    }
+
+    /// A number that is to be set. Redis counts in 64 bits, and where they do not suffice a number far below the smallest is above
+    /// the largest: a negative one where there is no sign, and one whose distance to the largest has no room. Only saturation shows it.
+    fn as_redis_reads(&self, number: i64) -> i128 {
+        let (number, high) = (i128::from(number), self.range().1);
+        let is_turned = if self.is_signed { high - number > i128::from(i64::MAX) } else { number < 0 };
+        match self.overflow {
+            Overflow::Saturate if is_turned && number < self.range().0 => high,
+            Overflow::Wrap | Overflow::Saturate | Overflow::Fail => number,
+        }
+    }
+
+    /// The bits of a number in this width.
+    fn fit(&self, number: i128) -> Option<u64> {
+        let (low, high) = self.range();
         let number = match self.overflow {
             _ if (low..=high).contains(&number) => number,
             Overflow::Wrap => number,

@@ -8,7 +8,7 @@ use smallvec::smallvec;
 
 use super::hash::{add_float, add_integer, count};
 use super::key::{Unit, expiry, time_to_live};
-use super::{Order, Plan};
+use super::{Decision, Order, Plan};
 use crate::command::read::{self, Found};
 use crate::command::reply_format::{Counter, Fault, ReplyFormat};
 use crate::failure::{Failure, NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, WRONG_KIND};
@@ -189,8 +189,9 @@ pub(super) fn setrange(order: Order<'_>) -> Result<Plan<'_>, Failure> {
     Ok(count(order, slot, Operator::Splice { at, cut: paste.len() as u64, paste }, ReplyFormat::Length))
 }
 
-/// One bit of a string. Its byte must be known to be changed, so this one looks first.
-pub(super) fn setbit<'a>(order: Order<'a>, seen: Found<'_>) -> Result<Plan<'a>, Failure> {
+/// One bit of a string. Its byte must be known to be changed, so this one looks first. A bit that is as it should be is no change,
+/// also for whoever watches the key.
+pub(super) fn setbit<'a>(order: Order<'a>, seen: Found<'_>) -> Result<Decision<'a>, Failure> {
     let offset = read::offset(order.line.word(2))?;
     let bit = match order.line.word(3) {
         b"0" => false,
@@ -198,19 +199,22 @@ pub(super) fn setbit<'a>(order: Order<'a>, seen: Found<'_>) -> Result<Plan<'a>, 
         _ => return Err(Failure::line("ERR bit is not an integer or out of range")),
     };
     let slot = Slot::of_string(order.place.typed())?;
-    let (byte, old) = match seen {
+    let byte = match seen {
         Found::Live(view) => match slot.read(&view.fields) {
             None if order.place.typed().is_none() => return Err(WRONG_KIND),
-            value => value.map_or((0, 0), |value| {
-                with_text(value, |text| (text.get(offset / 8).copied().unwrap_or(0), read::bit(text, offset)))
-            }),
+            value => value.and_then(|value| with_text(value, |text| text.get(offset / 8).copied())),
         },
-        Found::Absent { .. } => (0, 0),
+        Found::Absent { .. } => None,
     };
     let mask = 0x80 >> (offset % 8);
+    let old = u8::from(byte.is_some_and(|byte| byte & mask != 0));
+    if byte.is_some() && bit == (old == 1) {
+        return Ok(Decision::Integer(i64::from(old)));
+    }
+    let byte = byte.unwrap_or(0);
     let byte = usize::from(if bit { byte | mask } else { byte & !mask });
     let operator = Operator::Splice { at: (offset / 8) as i64, cut: 1, paste: &BYTES[byte..=byte] };
-    Ok(count(order, slot, operator, ReplyFormat::Bit(old == 1)))
+    Ok(Decision::Change(count(order, slot, operator, ReplyFormat::Bit(old == 1))))
 }
 
 /// All bytes, to borrow one from.

@@ -17,7 +17,7 @@ pub(crate) fn offset(word: &[u8]) -> Result<usize, Failure> {
         .ok_or(Failure::line("ERR bit offset is not an integer or out of range"))
 }
 
-pub(crate) fn bit(text: &[u8], offset: usize) -> u8 {
+fn bit(text: &[u8], offset: usize) -> u8 {
     text.get(offset / 8).map_or(0, |byte| byte >> (7 - offset % 8) & 1)
 }
 

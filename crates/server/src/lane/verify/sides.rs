@@ -49,7 +49,7 @@ impl Stored {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Comparison {
     Equal,
     /// On its way to SQL.
     Dirty,
@@ -60,30 +60,30 @@ pub(super) enum Verdict {
     Differs(DifferenceKind),
 }
 
-pub(super) fn judge(table: &Table, held: Option<&MemoryRow>, stored: Option<&Stored>) -> Verdict {
+pub(super) fn judge(table: &Table, held: Option<&MemoryRow>, stored: Option<&Stored>) -> Comparison {
     if let Some(Stored::Unfit(message)) = stored {
-        return Verdict::Differs(DifferenceKind::Unfit(message.clone()));
+        return Comparison::Differs(DifferenceKind::Unfit(message.clone()));
     }
     let nothing = RowImage::default();
     let (sql, fields) = match stored {
         Some(Stored::Row { version, fields }) => (*version, fields),
         Some(Stored::Unfit(_)) | None => (Version::NEVER, &nothing),
     };
-    let Some(held) = held else { return if sql.is_live() { Verdict::NotInMemory } else { Verdict::Nothing } };
+    let Some(held) = held else { return if sql.is_live() { Comparison::NotInMemory } else { Comparison::Nothing } };
     if sql.magnitude() > held.version.magnitude() {
-        return Verdict::Differs(DifferenceKind::Newer);
+        return Comparison::Differs(DifferenceKind::Newer);
     }
     if held.version != held.sql_version {
-        return Verdict::Dirty;
+        return Comparison::Dirty;
     }
     match (held.version.is_live(), sql.is_live()) {
         // SQL forgets tombstones after a while.
-        (false, false) => Verdict::Equal,
-        (true, false) if sql == Version::NEVER => Verdict::Differs(DifferenceKind::Missing),
-        (true, false) | (false, true) => Verdict::Differs(DifferenceKind::Older),
-        (true, true) if sql != held.version => Verdict::Differs(DifferenceKind::Older),
-        (true, true) if same(table, held.fields.view(), fields.view()) => Verdict::Equal,
-        (true, true) => Verdict::Differs(DifferenceKind::Content),
+        (false, false) => Comparison::Equal,
+        (true, false) if sql == Version::NEVER => Comparison::Differs(DifferenceKind::Missing),
+        (true, false) | (false, true) => Comparison::Differs(DifferenceKind::Older),
+        (true, true) if sql != held.version => Comparison::Differs(DifferenceKind::Older),
+        (true, true) if same(table, held.fields.view(), fields.view()) => Comparison::Equal,
+        (true, true) => Comparison::Differs(DifferenceKind::Content),
     }
 }
 
@@ -129,23 +129,23 @@ mod tests {
             Some(MemoryRow { version: Version(version), sql_version: Version(sql), fields: image(value) })
         };
         let stored = |version, value: &[u8]| Some(Stored::Row { version: Version(version), fields: image(value) });
-        let differs = Verdict::Differs;
+        let differs = Comparison::Differs;
         let cases = [
-            (held(3, 3, b"a"), stored(3, b"a"), Verdict::Equal),
+            (held(3, 3, b"a"), stored(3, b"a"), Comparison::Equal),
             (held(3, 3, b"a"), stored(3, b"b"), differs(DifferenceKind::Content)),
             (held(3, 3, b"a"), stored(2, b"a"), differs(DifferenceKind::Older)),
             (held(3, 3, b"a"), stored(4, b"a"), differs(DifferenceKind::Newer)),
             (held(3, 3, b"a"), stored(-2, b""), differs(DifferenceKind::Older)),
             (held(3, 3, b"a"), None, differs(DifferenceKind::Missing)),
-            (held(3, 2, b"a"), stored(2, b"b"), Verdict::Dirty),
-            (held(3, 2, b"a"), None, Verdict::Dirty),
+            (held(3, 2, b"a"), stored(2, b"b"), Comparison::Dirty),
+            (held(3, 2, b"a"), None, Comparison::Dirty),
             (held(3, 2, b"a"), stored(5, b"b"), differs(DifferenceKind::Newer)),
-            (held(-4, -4, b""), stored(-4, b""), Verdict::Equal),
-            (held(-4, -4, b""), None, Verdict::Equal),
+            (held(-4, -4, b""), stored(-4, b""), Comparison::Equal),
+            (held(-4, -4, b""), None, Comparison::Equal),
             (held(-4, -4, b""), stored(3, b"a"), differs(DifferenceKind::Older)),
             (held(0, 0, b""), stored(1, b"a"), differs(DifferenceKind::Newer)),
-            (None, stored(1, b"a"), Verdict::NotInMemory),
-            (None, stored(-1, b"a"), Verdict::Nothing),
+            (None, stored(1, b"a"), Comparison::NotInMemory),
+            (None, stored(-1, b"a"), Comparison::Nothing),
         ];
 
         for (held, stored, verdict) in cases {

@@ -14,7 +14,7 @@ pub enum Fault {
 
 /// What becomes of a change.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum Fate {
     Done,
     /// Nothing happens.
     Refused(io::Error),
@@ -55,26 +55,26 @@ impl Faults {
         self.is_stopped = false;
     }
 
-    pub(super) fn judge(&mut self) -> Verdict {
+    pub(super) fn judge(&mut self) -> Fate {
         if self.is_stopped {
-            return Verdict::Refused(gone());
+            return Fate::Refused(gone());
         }
         let number = self.changes;
         self.changes += 1;
         match self.armed {
-            Some((at, Fault::Error(kind))) if at == number => Verdict::Failed(kind.into()),
+            Some((at, Fault::Error(kind))) if at == number => Fate::Failed(kind.into()),
             Some((at, Fault::Stop)) if at == number => {
                 self.is_stopped = true;
-                Verdict::Unknown(gone())
+                Fate::Unknown(gone())
             }
-            _ => Verdict::Done,
+            _ => Fate::Done,
         }
     }
 
-    pub(super) fn judge_write(&mut self, bytes: u64, growth: u64) -> Verdict {
+    pub(super) fn judge_write(&mut self, bytes: u64, growth: u64) -> Fate {
         match (self.judge(), self.bytes_max) {
-            (Verdict::Done, Some(bytes_max)) if growth > 0 && bytes + growth > bytes_max => {
-                Verdict::Failed(io::ErrorKind::StorageFull.into())
+            (Fate::Done, Some(bytes_max)) if growth > 0 && bytes + growth > bytes_max => {
+                Fate::Failed(io::ErrorKind::StorageFull.into())
             }
             (verdict, _) => verdict,
         }
