@@ -62,8 +62,7 @@ fn a_table_that_sql_has_lost_is_told_until_it_is_back() {
         let is_sqlite = matches!(sql, Sql::Sqlite);
         let server = start(sql);
         let mut client = server.client().unwrap();
-        let create = ["table", "create", "users", "--field", "age:int64"];
-        run(&server, &create);
+        run(&server, &["table", "create", "users", "--field", "age:int64"]);
         client.call(&["HSET", "users:lili", "age", "10"]).unwrap();
         run(&server, &["flush", "users"]);
         match is_sqlite {
@@ -82,7 +81,7 @@ fn a_table_that_sql_has_lost_is_told_until_it_is_back() {
         assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("degraded: 1 rows of table users"), "{ready}");
         assert!(get(&server, "/metrics").contains("\nshardine_healthy 0\n"));
 
-        run(&server, &create);
+        run(&server, &["table", "create", "users"]);
         wait_for("the row to be in SQL", PATIENCE, || tells("HEALTHY")(status())).unwrap();
     }
 }
