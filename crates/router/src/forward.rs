@@ -24,8 +24,8 @@
 //! generation. So it does not matter which shard or leader a request went to first.
 //!
 //! **Certainty.** A refusal means that nothing was done. A broken link leaves a change in doubt, which is its answer; reads,
-//! and requests with a number, are asked again. (A read that is asked again may see a numbered change behind it, if that was
-//! executed at the first try.)
+//! and requests with a number, are asked again. If one of these is then refused for good it is in doubt. (A read that is asked
+//! again may see a numbered change behind it, if that was executed at the first try.)
 //!
 //! **Patience.** A line without a leader is held for [`Options::hold_ms`], then its requests are `no_leader`; one whose
 //! deadline passes meanwhile has `expired`; requests above [`Options::bytes_max`] are `busy`.
@@ -100,6 +100,15 @@ pub enum Action<T> {
         what: T,
         code: ErrorCode,
     },
+}
+
+/// A request whose attempt has its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answered<T> {
+    pub what: T,
+    /// An earlier try of it, on a link that broke, may have been executed: that this one was refused says nothing of that one
+    /// ([`Response::of_later_try`](crate::Response::of_later_try)).
+    pub may_have_happened: bool,
 }
 
 /// Why an attempt was certainly not executed, where another one may be. Every other refusal is an answer.
@@ -264,7 +273,13 @@ impl<T> Forwards<T> {
 
     /// The attempt has its answer, whatever it is: executed, refused for good, or in doubt. Gives back who asked, unless
     /// nobody waits any more.
-    pub fn answered(&mut self, attempt: u64, now_ms: u64, routes: &Routes, out: &mut Vec<Action<T>>) -> Option<T> {
+    pub fn answered(
+        &mut self,
+        attempt: u64,
+        now_ms: u64,
+        routes: &Routes,
+        out: &mut Vec<Action<T>>,
+    ) -> Option<Answered<T>> {
         let id = self.attempts.remove(&attempt)?;
         let line = self.lines.get_mut(&id).expect("an attempt belongs to a line");
         let entry = line.remove(attempt);
@@ -273,7 +288,8 @@ impl<T> Forwards<T> {
             (line.stuck_since_ms, line.refused_by) = (None, None);
         }
         self.go_on(id, now_ms, routes, out);
-        Some(entry.request.what)
+        let may_have_happened = entry.is_again && entry.request.nature == Nature::Numbered;
+        Some(Answered { what: entry.request.what, may_have_happened })
     }
 
     /// The attempt was certainly not executed. What the refusal says of the map goes into the routes.

@@ -150,6 +150,17 @@ impl Response {
         }
     }
 
+    /// What is told of a request of which an earlier try may have been executed: that this one was refused does not mean that nothing was done.
+    #[must_use]
+    pub fn of_later_try(self) -> Self {
+        match &self {
+            Self::Refused(Refusal { code, .. }) | Self::Answer(Answer::Failed(code)) if !code.is_in_doubt() => {
+                Self::Answer(Answer::Failed(ErrorCode::InDoubt))
+            }
+            _ => self,
+        }
+    }
+
     /// Why it was refused, or failed.
     #[inline]
     #[must_use]

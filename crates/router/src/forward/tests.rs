@@ -78,8 +78,8 @@ impl Rig {
 
     fn answered(&mut self, attempt: u64) -> (Option<u32>, Vec<Action<u32>>) {
         let mut out = Vec::new();
-        let what = self.forwards.answered(attempt, self.now_ms, &self.routes, &mut out);
-        (what, out)
+        let answered = self.forwards.answered(attempt, self.now_ms, &self.routes, &mut out);
+        (answered.map(|answered| answered.what), out)
     }
 
     fn tick_at(&mut self, now_ms: u64) -> Vec<Action<u32>> {
@@ -177,6 +177,24 @@ fn what_was_sent_again_is_counted_for_each_request() {
 
     assert_eq!([4, 5].map(|attempt| rig.forwards.retries(attempt)), [2, 1]);
     assert_eq!(rig.forwards.retries(1), 0, "it is under way no more");
+}
+
+/// Simulated: seeds 26112100273, 26112102210 and 26112103347 of records, where a change was executed, its answer was lost with the link, and the
+/// leader had no room for it when it was asked again.
+#[test]
+fn a_number_that_is_refused_when_it_is_asked_again_may_have_happened() {
+    let mut rig = Rig::new(Options::default());
+    for (what, nature) in [(1, Nature::Numbered), (2, Nature::Read)] {
+        rig.submit(what, nature);
+    }
+    rig.with(|forwards, now_ms, routes, out| forwards.link_down(NodeId(2), now_ms, routes, out));
+    rig.leader(2, 3);
+    rig.submit(3, Nature::Numbered);
+
+    let mut answered = |attempt| rig.forwards.answered(attempt, 0, &rig.routes, &mut Vec::new());
+    assert_eq!(answered(3), Some(Answered { what: 1, may_have_happened: true }));
+    assert_eq!(answered(4), Some(Answered { what: 2, may_have_happened: false }), "a read has changed nothing");
+    assert_eq!(answered(5), Some(Answered { what: 3, may_have_happened: false }), "it was asked once");
 }
 
 /// reliability F27.

@@ -26,6 +26,8 @@ pub struct Story {
     pub is_dropped: bool,
     /// Whether it was sent after its link had broken.
     pub is_again: bool,
+    /// Whether its leader refused it for good at some try.
+    pub was_busy: bool,
 }
 
 pub fn check(stories: &[Story]) -> Result<(), String> {
@@ -53,11 +55,11 @@ fn each(story: &Story) -> Result<(), &'static str> {
 }
 
 /// Of one connection and partition, in the order in which they were asked, executions only come later. Those in doubt may come
-/// whenever they like, and a read that was asked again may see more.
+/// whenever they like, a read that was asked again may see more, and so may a number whose refusal was lost (docs/limits.md).
 fn in_order(stories: &[Story]) -> Result<(), String> {
     let mut last: BTreeMap<(u64, Position), usize> = BTreeMap::new();
     for (number, story) in stories.iter().enumerate() {
-        let is_exempt = story.told != [Told::Done] || story.is_again && story.nature == Nature::Read;
+        let is_exempt = story.told != [Told::Done] || story.is_again && (story.nature == Nature::Read || story.was_busy);
         let Some(&at) = story.executed.last().filter(|_| !is_exempt) else { continue };
         let before = last.entry((story.connection, story.position)).or_default();
         if at < *before {

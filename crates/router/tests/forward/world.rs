@@ -7,7 +7,7 @@ use shardine_model::{
     Bound, Bounds, CatalogueVersion, ConfVersion, Descriptor, Epoch, ErrorCode, Generation, NodeId, Placement,
     Position, RangeVersion, ReplicaId, ShardId, ShardState,
 };
-use shardine_router::forward::{Action, Attempt, Destination, Mutant, Options, Submission};
+use shardine_router::forward::{Action, Answered, Attempt, Destination, Mutant, Options, Submission};
 use shardine_router::{
     Admission, Arrival, ClusterMap, DoorAddresses, Forwards, Gate, Nature, NodeEntry, Refused, Routes,
 };
@@ -29,6 +29,8 @@ pub struct Seen {
     pub in_doubt: u64,
     pub no_leader: u64,
     pub again: u64,
+    /// Requests that were refused for good when they were asked again.
+    pub busy_again: u64,
 }
 
 impl Seen {
@@ -40,6 +42,7 @@ impl Seen {
         self.in_doubt += other.in_doubt;
         self.no_leader += other.no_leader;
         self.again += other.again;
+        self.busy_again += other.busy_again;
     }
 }
 
@@ -47,6 +50,8 @@ impl Seen {
 enum Outcome {
     Done,
     InDoubt,
+    /// The leader has no room for it: an answer, and nothing was done this time.
+    Busy,
     Refused(Refused),
 }
 
@@ -225,8 +230,9 @@ impl World {
         let nature = [Nature::Change, Nature::Change, Nature::Numbered, Nature::Read][self.chance.below(4)];
         let node = connection as usize % NODES;
         let (told, executed) = (Vec::new(), Vec::new());
-        let (is_dropped, is_again) = (false, false);
-        self.stories.push(Story { node, connection, position, nature, told, executed, is_dropped, is_again });
+        let (is_dropped, is_again, was_busy) = (false, false, false);
+        let story = Story { node, connection, position, nature, told, executed, is_dropped, is_again, was_busy };
+        self.stories.push(story);
         self.submit_at(node, connection, self.stories.len() - 1)
     }
 
@@ -301,6 +307,13 @@ impl World {
                 self.seen.old_generation += u64::from(why == Refused::OldGeneration);
                 Ok(Some(Outcome::Refused(why)))
             }
+            Admission::Run { .. }
+                if self.shards[attempt.shard.0 as usize - 1].leader == Some(node) && self.chance.percent(10) =>
+            {
+                self.stories[what].was_busy = true;
+                self.seen.busy_again += u64::from(attempt.is_again);
+                Ok(Some(Outcome::Busy))
+            }
             Admission::Run { .. } if self.shards[attempt.shard.0 as usize - 1].leader == Some(node) => {
                 let story = &mut self.stories[what];
                 self.clock += 1;
@@ -345,6 +358,7 @@ impl World {
         let why = match outcome {
             Outcome::Done => return self.answered(from, attempt, Told::Done),
             Outcome::InDoubt => return self.answered(from, attempt, Told::Code(ErrorCode::InDoubt)),
+            Outcome::Busy => return self.answered(from, attempt, Told::Code(ErrorCode::Busy)),
             Outcome::Refused(why) => why,
         };
         if let Refused::Moved(moved) = &why
@@ -359,7 +373,11 @@ impl World {
     fn answered(&mut self, node: usize, attempt: u64, told: Told) -> Result<(), String> {
         let mut who = None;
         self.at(node, |node, now_ms, out| who = node.forwards.answered(attempt, now_ms, &node.routes, out))?;
-        if let Some(what) = who {
+        if let Some(Answered { what, may_have_happened }) = who {
+            let told = match told {
+                Told::Code(_) if may_have_happened => Told::Code(ErrorCode::InDoubt),
+                told => told,
+            };
             self.tell(what, told);
         }
         Ok(())

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use shardine_model::codec::Reader;
 use shardine_model::{Ack, Answer, Descriptor, ErrorCode, NodeId, Position, Refusal, ShardId};
-use shardine_router::forward::{Action, Attempt, Destination, Options, Submission};
+use shardine_router::forward::{Action, Answered, Attempt, Destination, Options, Submission};
 use shardine_router::{
     Admission, Arrival, DeadLetterLine, Forwards, Gate, Moved, Nature, Refused, RemoteCall, Response, Routes, RowCall,
     ShardAsk, TableCall,
@@ -229,8 +229,8 @@ impl Core {
         self.with_forwards(|forwards, routes, now_ms, actions| {
             asked = forwards.answered(id, now_ms, routes, actions);
         });
-        if let Some(Asked { caller, .. }) = asked {
-            self.respond_to(caller, response);
+        if let Some(Answered { what: Asked { caller, .. }, may_have_happened }) = asked {
+            self.respond_to(caller, if may_have_happened { response.of_later_try() } else { response });
         }
     }
 

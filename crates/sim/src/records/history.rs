@@ -126,10 +126,15 @@ impl History {
         })
     }
 
-    /// Whether an attempt is not the first at its operation.
+    /// Whether another attempt at its operation may have been executed before this one was answered: a number's answer is that of its first
+    /// execution, wherever that was asked for.
     #[must_use]
-    pub fn is_repeated(&self, attempt: usize) -> bool {
-        self.operations[self.attempts[attempt].operation].attempts.first() != Some(&attempt)
+    pub fn may_have_been_executed_elsewhere(&self, attempt: usize) -> bool {
+        let this = &self.attempts[attempt];
+        let Some((answered, _)) = this.answer else { return false };
+        let others = self.operations[this.operation].attempts.iter().filter(|other| **other != attempt);
+        let mut others = others.map(|other| &self.attempts[*other]);
+        others.any(|other| other.taken.is_some_and(|taken| taken <= answered) && other.may_have_happened())
     }
 
     /// A node answers a request: once, and by an answer that fits.

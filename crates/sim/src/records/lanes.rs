@@ -12,7 +12,7 @@ use shardine_model::command::Origin;
 use shardine_model::{
     Ack, Answer, CatalogueVersion, ClusterMap, Descriptor, ErrorCode, NodeId, Position, Request, RequestEpoch, ShardId,
 };
-use shardine_router::forward::{Action, Attempt, Destination, Options, Submission};
+use shardine_router::forward::{Action, Answered, Attempt, Destination, Options, Submission};
 use shardine_router::{
     Admission, Arrival, Forwards, Gate, Moved, Refused, RemoteCall, Response, Routes, RowCall, ShardAsk,
 };
@@ -480,7 +480,8 @@ impl World<Records> {
         self.with_forwards(node, lane, |forwards, routes, now_ms, actions| {
             asked = forwards.answered(id, now_ms, routes, actions);
         });
-        if let Some(Asked { caller, .. }) = asked {
+        if let Some(Answered { what: Asked { caller, .. }, may_have_happened }) = asked {
+            let response = if may_have_happened { response.of_later_try() } else { response };
             self.respond(node, lane, caller, response);
         }
     }
