@@ -59,7 +59,8 @@ fn each(story: &Story) -> Result<(), &'static str> {
 fn in_order(stories: &[Story]) -> Result<(), String> {
     let mut last: BTreeMap<(u64, Position), usize> = BTreeMap::new();
     for (number, story) in stories.iter().enumerate() {
-        let is_exempt = story.told != [Told::Done] || story.is_again && (story.nature == Nature::Read || story.was_busy);
+        let is_exempt =
+            story.told != [Told::Done] || story.is_again && (story.nature == Nature::Read || story.was_busy);
         let Some(&at) = story.executed.last().filter(|_| !is_exempt) else { continue };
         let before = last.entry((story.connection, story.position)).or_default();
         if at < *before {

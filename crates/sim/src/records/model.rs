@@ -27,7 +27,8 @@ pub struct Moments {
 }
 
 impl Expiry {
-    fn end(self, moments: Moments) -> End {
+    #[must_use]
+    pub fn end(self, moments: Moments) -> End {
         match self {
             Self::At(at) => End { earliest: at, latest: at },
             Self::After(ms) => {

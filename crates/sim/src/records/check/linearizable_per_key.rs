@@ -3,6 +3,7 @@
 
 mod bits;
 mod resolve;
+mod alike;
 mod search;
 
 use crate::check::Violation;

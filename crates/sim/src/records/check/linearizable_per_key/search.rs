@@ -3,13 +3,16 @@
 //! What keeps it small: an operation that fits and changes nothing is placed at once, for later it can only fit less. No
 //! value is written twice, so a value may go only when everybody who met it has been placed. And of two ways to the same
 //! row by the same certain operations, the one that used fewer of those that may never have happened can do all that the
-//! other can; so ways that use few of them are tried before those that use many.
+//! other can; so ways that use few of them are tried before those that use many. Most of those are as good as each other
+//! (`alike.rs`), and only counted.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::Tolerance;
+use super::alike::{Ahead, Used};
 use super::bits::Bits;
 use super::resolve::Item;
+use crate::clock::wall_ms;
 use crate::records::model::{Moments, State, effect, step};
 
 /// Items that last longer than this float: they are kept apart from the narrow window of the others.
@@ -113,7 +116,7 @@ impl<'a> Search<'a> {
     #[must_use]
     pub fn run(&self, start: State) -> Verdict {
         let place = SearchState { first: 0, window: Bits::default(), floats: Bits::default(), state: start };
-        let mut known: HashMap<SearchState, Vec<Bits>> = HashMap::new();
+        let mut known: HashMap<SearchState, Vec<Used>> = HashMap::new();
         let mut open = Open::default();
         open.push(Path { place, used: Bits::default() });
         let mut best: Option<(usize, SearchState)> = None;
@@ -123,11 +126,14 @@ impl<'a> Search<'a> {
             if self.is_complete(&path.place) {
                 return Verdict::Linearizable;
             }
+            let ahead = self.ahead(&path.place);
+            path.place.state = ahead.seen(path.place.state);
             let ways = known.entry(path.place.clone()).or_default();
-            if ways.iter().any(|used| used.is_within(&path.used)) {
+            let used = Used::of(&path.used, &self.optional, &ahead);
+            if ways.iter().any(|known| known.is_as_good_as(&used)) {
                 continue;
             }
-            ways.push(path.used.clone());
+            ways.push(used);
             places += 1;
             if places > self.places_max {
                 return Verdict::TooLarge;
@@ -180,6 +186,14 @@ impl<'a> Search<'a> {
         end
     }
 
+    fn ahead(&self, place: &SearchState) -> Ahead {
+        let floats = self.floats.iter().enumerate().filter(|(number, _)| !place.floats.has(*number));
+        let begun = floats.map(|(_, item)| item.invoked).chain(self.steady.get(place.first).map(|item| item.invoked));
+        let begun_ms = begun.min().map_or(u64::MAX, wall_ms);
+        let end = self.first_end(place);
+        Ahead { begun_ms, ends_ms: if end == u64::MAX { u64::MAX } else { wall_ms(end) }, tolerance: self.tolerance }
+    }
+
     /// The certain items that may come next by time.
     fn candidates(&self, place: &SearchState, end: u64) -> impl Iterator<Item = Number> {
         let steady = self.steady[place.first..].iter().enumerate().take_while(move |(_, item)| item.invoked <= end);
@@ -205,7 +219,8 @@ impl<'a> Search<'a> {
     /// What is certain is pushed last and so tried first, in the order of its beginning.
     fn next_paths(&self, path: &Path) -> Vec<Path> {
         let end = self.first_end(&path.place);
-        let optional = self.unused_until(end, &path.used).into_iter().map(Number::Optional);
+        let ahead = self.ahead(&path.place);
+        let optional = self.unused_until(end, &path.used, &ahead).into_iter().map(Number::Optional);
         let mut certain: Vec<Number> = self.candidates(&path.place, end).collect();
         certain.reverse();
         let mut next: Vec<Path> = Vec::new();
@@ -226,10 +241,14 @@ impl<'a> Search<'a> {
     }
 
     /// The items that may never have happened and may come next by time. Of two that do the same, the first.
-    fn unused_until(&self, end: u64, used: &Bits) -> Vec<usize> {
+    fn unused_until(&self, end: u64, used: &Bits, ahead: &Ahead) -> Vec<usize> {
         let mut unused: Vec<usize> = Vec::new();
         for (number, item) in self.optional.iter().enumerate().take_while(|(_, item)| item.invoked <= end) {
-            let does_the_same = |other: &usize| self.optional[*other].ask == item.ask;
+            let kind = ahead.kind(item);
+            let does_the_same = |other: &usize| {
+                let other = self.optional[*other];
+                other.ask == item.ask || kind.is_some() && ahead.kind(other) == kind
+            };
             if !used.has(number) && !unused.iter().any(does_the_same) {
                 unused.push(number);
             }
