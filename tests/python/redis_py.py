@@ -395,6 +395,39 @@ def what_takes_long_lets_others_in_and_can_be_killed(client, key):
     assert client.exists(key) == 0
 
 
+def a_client_ends_another(client, key):
+    other = connect(client.get_connection_kwargs()["protocol"], True)
+    other.client_setname(key)
+    victim = other.client_id()
+    assert [it["name"] for it in client.client_list(client_id=[victim])] == [key]
+    assert client.client_kill_filter(_id=victim) == 1
+    # It is gone from the list within a tick, without having said a word more.
+    while client.client_list(client_id=[victim]):
+        pass
+    assert other.client_id() != victim
+
+
+def a_pause_holds_writes_until_it_ends(client, key):
+    other, answers = connect(client.get_connection_kwargs()["protocol"], True), []
+    client.client_pause(60_000, all=False)
+    writer = threading.Thread(target=lambda: answers.append(other.set(key, "1")))
+    writer.start()
+    for _ in range(100):
+        assert client.get(key) is None
+    client.client_unpause()
+    writer.join()
+    assert answers == [True] and client.get(key) == form(client, "1")
+
+
+def the_slow_log_keeps_what_is_asked_for(client, key):
+    client.slowlog_reset()
+    client.config_set("slowlog-log-slower-than", 0)
+    client.set(key, "1")
+    client.config_set("slowlog-log-slower-than", 10_000)
+    commands = [entry["command"] for entry in client.slowlog_get(100)]
+    assert any(command.startswith(b"SET " + key.encode()) for command in commands), commands
+
+
 def a_key_takes_another_name_with_its_time(client, key):
     here, there = f"{{{key}}}a", f"{{{key}}}b"
     client.set(here, "1", ex=1000)
@@ -432,6 +465,9 @@ CLAIMS = [
     a_key_is_dumped_and_restored,
     locks_of_the_library_hold,
     what_takes_long_lets_others_in_and_can_be_killed,
+    a_client_ends_another,
+    a_pause_holds_writes_until_it_ends,
+    the_slow_log_keeps_what_is_asked_for,
     a_key_takes_another_name_with_its_time,
 ]
 

@@ -39,7 +39,18 @@ const RIVALS: [Package; 1] = [Package { name: "etcd-server", probe: "command -v 
 const COMPILER: Package = Package { name: "g++", probe: "command -v c++" };
 
 /// Python packages of the test scripts.
-const PYTHON_PACKAGES: [&str; 4] = ["redis>=5,<9", "ydb>=3.23,<4", "prometheus-client<1", "schemathesis>=4,<5"];
+const PYTHON_PACKAGES: [&str; 9] = [
+    "redis>=5,<9",
+    "ydb>=3.23,<4",
+    "prometheus-client<1",
+    "schemathesis>=4,<5",
+    // What keeps its things in Redis, for `libraries.py`.
+    "limits>=5,<6",
+    "flask-caching>=2,<3",
+    "aiocache<1",
+    "django>=5,<6",
+    "django-redis>=6,<8",
+];
 
 pub fn run() -> Result<()> {
     install(&PACKAGES)?;

@@ -14,6 +14,8 @@ pub(crate) mod record;
 pub(crate) mod scan;
 pub(crate) mod own;
 pub(crate) mod client;
+pub(crate) mod others;
+pub(crate) mod slow;
 pub(crate) mod config;
 pub(crate) mod describe;
 pub(crate) mod info;

@@ -1,5 +1,6 @@
 //! One connection: executes commands in order, and answers in order. Never waits; what must be waited for stands in the queue.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ use crate::failure::{Failure, NOT_AUTHENTICATED};
 use crate::frame::{self, Args, FrameError, Limits, Line, Parsed};
 use crate::options::{LATE_BYTES_FIRST, Options};
 use crate::queue::{Queue, SlotId, append};
+use crate::roster::Seat;
+use crate::slow_log::Begun;
 use crate::verb::{self, Kind, Verb};
 use crate::waiting::{LateRead, Progress, Waiting};
 use crate::wire::{self, Protocol};
@@ -66,6 +69,7 @@ pub struct RespConnection {
     /// What responses are asked for under.
     connection: u64,
     pub(crate) peer: Peer,
+    pub(crate) seat: Seat,
     pub(crate) options: Arc<Options>,
     args: Args,
     pub(crate) queue: Queue<Waiting>,
@@ -81,6 +85,10 @@ pub struct RespConnection {
     late_reads: Vec<(SlotId, Position)>,
     /// What it was sent waits until it is known what it names.
     waits_for_names: bool,
+    /// What it was sent waits until a pause is over.
+    pub(crate) is_held: bool,
+    /// Commands under way, the oldest first.
+    pub(crate) begun: VecDeque<Begun>,
     /// How large a record of theirs is taken to be.
     late_bytes: usize,
     pub(crate) is_closing: bool,
@@ -106,6 +114,7 @@ impl RespConnection {
         Self {
             connection,
             peer,
+            seat: Seat::take(&options.roster, peer),
             is_authenticated: options.password.is_none(),
             options,
             args: Args::default(),
@@ -118,6 +127,8 @@ impl RespConnection {
             blocked: None,
             late_reads: Vec::new(),
             waits_for_names: false,
+            is_held: false,
+            begun: VecDeque::new(),
             late_bytes: LATE_BYTES_FIRST,
             is_closing: false,
             has_crossed: false,
@@ -165,7 +176,8 @@ impl RespConnection {
     /// Executes the complete commands in `input`, and appends to `out` the replies that are ready and in turn.
     pub fn receive<H: LocalEngine>(&mut self, input: &[u8], engine: &mut H, out: &mut Vec<u8>) -> Received {
         let mut args = std::mem::take(&mut self.args);
-        self.waits_for_names = false;
+        (self.waits_for_names, self.is_held) = (false, false);
+        self.is_closing |= self.is_killed();
         let mut consumed = 0;
         let flow = loop {
             let flow = self.flow(out);
@@ -187,6 +199,7 @@ impl RespConnection {
             }
         };
         self.args = args;
+        self.show(engine.now());
         Received { consumed, flow }
     }
 
@@ -208,6 +221,7 @@ impl RespConnection {
             }),
             Some(_) => self.advance(id, part, response, engine, out),
         }
+        self.end(id, engine);
         self.flow(out)
     }
 
@@ -284,9 +298,23 @@ impl RespConnection {
         if engine.names() != Names::Known && !verb.names_nothing() {
             return self.wait_for_names(engine.names(), out);
         }
+        if self.options.roster.is_paused() && self.is_paused(verb, line, engine.now()) {
+            self.is_held = true;
+            return Step::NotYet;
+        }
         if self.transaction.is_some() && verb.kind() != Kind::Control {
             return transaction::enqueue(self, verb, line, out);
         }
+        let waiting = self.queue.waiting();
+        let step = self.carry_out(verb, line, engine, out);
+        if self.queue.waiting() > waiting {
+            self.begin(verb, line, engine);
+        }
+        step
+    }
+
+    #[inline]
+    fn carry_out<H: LocalEngine>(&mut self, verb: Verb, line: Line<'_>, engine: &mut H, out: &mut Vec<u8>) -> Step {
         match verb.kind_of(line) {
             Kind::Read => self.read(verb, line, engine, out),
             Kind::Change => self.change(verb, line, engine, out),
@@ -468,8 +496,10 @@ impl RespConnection {
             return self.fail(&NOT_AUTHENTICATED, out);
         }
         let failure = if verb::is_known_to_redis(name) {
+            let why =
+                verb::why_not_here(name).map_or(", only records: hashes and strings".into(), |why| format!(": {why}"));
             let name = name.to_ascii_uppercase();
-            Failure::unsupported(format!("Shardine has no {}, only records: hashes and strings", name.escape_ascii()))
+            Failure::unsupported(format!("Shardine has no {}{why}", name.escape_ascii()))
         } else {
             unknown(line)
         };

@@ -12,6 +12,9 @@ mod inside;
 pub mod frame;
 mod verb;
 mod connection;
+mod company;
+mod roster;
+mod slow_log;
 
 pub mod address;
 mod command;
@@ -28,4 +31,6 @@ pub use book::{Book, Header, digest, hex};
 pub use connection::{Flow, Peer, Received, RespConnection};
 pub use inside::{Deed, Inside};
 pub use options::{Options, Password, REDIS_VERSION};
+pub use roster::Roster;
+pub use slow_log::SlowLog;
 pub use wire::Protocol;

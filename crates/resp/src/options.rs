@@ -6,6 +6,8 @@ use shardine_model::limits;
 
 use crate::book::Book;
 use crate::frame::Limits;
+use crate::roster::Roster;
+use crate::slow_log::SlowLog;
 
 /// Replies that one connection may have outstanding (reliability S10). More pipelined commands wait in the input.
 pub const PIPELINE_MAX: usize = 1_024;
@@ -89,6 +91,10 @@ pub struct Options {
     pub connections_max: usize,
     /// The scripts that the node was told.
     pub scripts: Arc<Book>,
+    /// The clients of the node.
+    pub roster: Arc<Roster>,
+    /// Those of their commands that took long.
+    pub slow_log: Arc<SlowLog>,
     /// Chance, given from outside: `RANDOMKEY` and `HRANDFIELD` begin from it.
     pub seed: u64,
 }
@@ -110,6 +116,8 @@ impl Default for Options {
             memory_max: 0,
             connections_max: 10_000,
             scripts: Arc::default(),
+            roster: Arc::default(),
+            slow_log: Arc::default(),
             seed: 0,
         }
     }

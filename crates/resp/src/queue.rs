@@ -65,6 +65,12 @@ impl<W> Queue<W> {
         SlotId(self.front + self.slots.len() as u64)
     }
 
+    /// The number of the last slot.
+    #[inline]
+    pub(crate) fn last_id(&self) -> SlotId {
+        SlotId((self.front + self.slots.len() as u64).saturating_sub(1))
+    }
+
     #[inline]
     pub(crate) fn wait(&mut self, protocol: Protocol, waiting: W) -> SlotId {
         let id = self.next_id();

@@ -193,6 +193,9 @@ verbs! {
     Config "CONFIG" -2 Own NO_KEY;
     Time "TIME" 1 Own NO_KEY;
     Wait "WAIT" 3 Own NO_KEY;
+    Slowlog "SLOWLOG" -2 Own NO_KEY;
+    Latency "LATENCY" -2 Own NO_KEY;
+    Role "ROLE" 1 Own NO_KEY;
 
     RecGet "REC.GET" -2 Read ONE_KEY;
     RecSet "REC.SET" -4 Change ONE_KEY;
@@ -249,6 +252,11 @@ impl Verb {
         matches!(self, Verb::Lcs | Verb::BitfieldRo | Verb::Dump)
     }
 
+    /// Whether it tells of what keys there are.
+    pub(crate) fn reads_keyspace(self) -> bool {
+        matches!(self, Verb::Scan | Verb::Keys | Verb::Dbsize | Verb::Randomkey | Verb::RecScan)
+    }
+
     /// Whether it asks for more than one partition has.
     pub(crate) fn is_about_many_partitions(self) -> bool {
         self.kind() == Kind::Call
@@ -287,6 +295,31 @@ const fn fold_const(name: &str) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
+/// Why a command of Redis is not here, where there is more to say than that it is about other things than records.
+pub(crate) fn why_not_here(name: &[u8]) -> Option<&'static str> {
+    let begins = |text: &str| name.len() >= text.len() && name[..text.len()].eq_ignore_ascii_case(text.as_bytes());
+    let is = |text: &str| name.eq_ignore_ascii_case(text.as_bytes());
+    let fields_expire = ["HEXPIRE", "HPEXPIRE", "HTTL", "HPTTL", "HPERSIST", "HGETEX", "HSETEX"];
+    if fields_expire.iter().any(|text| begins(text)) {
+        Some("a record expires as a whole (EXPIRE), its fields have no time of their own")
+    } else if is("SORT") || is("SORT_RO") {
+        Some("it sorts lists and sets; rows of a table with a sort key come sorted (REC.SCAN)")
+    } else if is("DEBUG") {
+        Some("nobody may stop or damage a node through this door")
+    } else if ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUBLISH", "SPUBLISH", "PUBSUB"]
+        .iter()
+        .any(|it| is(it))
+    {
+        Some("there are no channels")
+    } else if is("SAVE") || is("BGSAVE") || is("BGREWRITEAOF") || is("LASTSAVE") {
+        Some("what was answered is on disk already")
+    } else if is("ACL") {
+        Some("there is one user, and its password is given when the server starts")
+    } else {
+        None
+    }
+}
+
 /// Commands that Redis has and Shardine does not, so that the error can say so instead of "unknown".
 pub(crate) fn is_known_to_redis(name: &[u8]) -> bool {
     let name = name.to_ascii_uppercase();
@@ -300,12 +333,12 @@ const ELSEWHERE: &[&str] = &[
     "FAILOVER", "FCALL", "FCALL_RO", "FUNCTION", "GEOADD", "GEODIST",
     "GEOHASH", "GEOPOS", "GEORADIUS", "GEORADIUSBYMEMBER", "GEOSEARCH", "GEOSEARCHSTORE", "HEXPIRE",
     "HEXPIREAT", "HEXPIRETIME", "HGETDEL", "HGETEX", "HPERSIST", "HPEXPIRE", "HPEXPIREAT", "HPEXPIRETIME", "HPTTL",
-    "HSETEX", "HTTL", "LASTSAVE", "LATENCY", "LINDEX", "LINSERT", "LLEN", "LMOVE", "LMPOP", "LOLWUT", "LPOP",
+    "HSETEX", "HTTL", "LASTSAVE", "LINDEX", "LINSERT", "LLEN", "LMOVE", "LMPOP", "LOLWUT", "LPOP",
     "LPOS", "LPUSH", "LPUSHX", "LRANGE", "LREM", "LSET", "LTRIM", "MIGRATE", "MODULE", "MONITOR", "MOVE",
     "PFADD", "PFCOUNT", "PFDEBUG", "PFMERGE", "PSUBSCRIBE", "PSYNC", "PUBLISH", "PUBSUB",
-    "PUNSUBSCRIBE", "READONLY", "READWRITE", "REPLCONF", "REPLICAOF", "ROLE", "RPOP",
+    "PUNSUBSCRIBE", "READONLY", "READWRITE", "REPLCONF", "REPLICAOF", "RPOP",
     "RPOPLPUSH", "RPUSH", "RPUSHX", "SADD", "SAVE", "SCARD", "SDIFF", "SDIFFSTORE", "SHUTDOWN",
-    "SINTER", "SINTERCARD", "SINTERSTORE", "SISMEMBER", "SLAVEOF", "SLOWLOG", "SMEMBERS", "SMISMEMBER", "SMOVE",
+    "SINTER", "SINTERCARD", "SINTERSTORE", "SISMEMBER", "SLAVEOF", "SMEMBERS", "SMISMEMBER", "SMOVE",
     "SORT", "SORT_RO", "SPOP", "SPUBLISH", "SRANDMEMBER", "SREM", "SSCAN", "SSUBSCRIBE", "SUBSCRIBE", "SUNION",
     "SUNIONSTORE", "SUNSUBSCRIBE", "SWAPDB", "SYNC", "UNSUBSCRIBE", "WAITAOF", "XACK", "XADD", "XAUTOCLAIM",
     "XCLAIM", "XDEL", "XGROUP", "XINFO", "XLEN", "XPENDING", "XRANGE", "XREAD", "XREADGROUP", "XREVRANGE", "XSETID",
@@ -343,6 +376,6 @@ mod tests {
         for name in ["MODULE", "DEBUG", "SLAVEOF", "REPLICAOF", "MIGRATE", "SHUTDOWN", "MONITOR"] {
             assert_eq!(Verb::find(name.as_bytes()), None, "{name}");
         }
-        assert_eq!(Verb::ALL.len(), 107);
+        assert_eq!(Verb::ALL.len(), 110);
     }
 }

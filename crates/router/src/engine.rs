@@ -47,6 +47,11 @@ pub trait LocalEngine {
 
     fn now(&self) -> Timestamp;
 
+    /// A clock that never goes back, for how long something took.
+    fn micros(&self) -> u64 {
+        self.now().0.saturating_mul(1_000)
+    }
+
     /// What time it is for the rows at a position: that of their shard, which may be ahead of the node's and never goes back.
     fn now_at(&mut self, _position: Position) -> Timestamp {
         self.now()

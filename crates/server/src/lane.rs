@@ -410,6 +410,7 @@ impl Lane {
         }
         self.memory.give_back(now, self.core.requests());
         self.connections.close_idle(now);
+        self.connections.look_whether_paused();
         // A client that could not be let in for want of descriptors is still waiting outside.
         self.accept();
     }

@@ -1,8 +1,9 @@
-//! `CLIENT …`: what a connection says about itself. Knows no other connection.
+//! `CLIENT …`: what a connection says about itself. Those about others stand in `others`.
 
-use std::net::SocketAddr;
+use shardine_model::Timestamp;
 
 use crate::command::reply_format::wrong_arity;
+use crate::command::{describe, others};
 use crate::connection::RespConnection;
 use crate::failure::{Failure, SYNTAX};
 use crate::frame::Line;
@@ -13,31 +14,39 @@ use crate::wire;
 const NAME_BYTES_MAX: usize = 256;
 
 /// Subcommands that are all here, whose fault can only be the number of their words.
-const HERE: [&str; 5] = ["getname", "id", "info", "setinfo", "setname"];
+const HERE: [&str; 10] =
+    ["getname", "getredir", "help", "id", "info", "setinfo", "setname", "trackinginfo", "unblock", "unpause"];
 /// Subcommands that Redis has, and that are not here or not in every form.
-const ELSEWHERE: [&str; 12] = [
-    "CACHING",
-    "GETREDIR",
-    "HELP",
-    "KILL",
-    "NO-EVICT",
-    "NO-TOUCH",
-    "PAUSE",
-    "REPLY",
-    "TRACKING",
-    "TRACKINGINFO",
-    "UNBLOCK",
-    "UNPAUSE",
-];
+const ELSEWHERE: [&str; 5] = ["CACHING", "NO-EVICT", "NO-TOUCH", "REPLY", "TRACKING"];
 
-pub(super) fn answer(connection: &mut RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+pub(super) fn answer(
+    connection: &mut RespConnection,
+    line: Line<'_>,
+    now: Timestamp,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
     let (what, words) = (line.word(1), line.len());
     match words {
+        _ if is(what, "LIST") => others::list(connection, line, now, out)?,
+        _ if is(what, "KILL") => others::kill(connection, line, now, out)?,
+        _ if is(what, "PAUSE") => others::pause(connection, line, now, out)?,
+        2 if is(what, "UNPAUSE") => {
+            connection.options.roster.end_pause();
+            wire::ok(out);
+        }
+        2 if is(what, "INFO") => {
+            connection.show(now);
+            wire::text(out, &others::describe(&connection.seat.card, now), connection.protocol);
+        }
+        2 | 3 if is(what, "TRACKINGINFO") || is(what, "GETREDIR") || is(what, "TRACKING") => {
+            tracking(connection, line, out)?;
+        }
+        // No command here waits for what others do.
+        3 if is(what, "UNBLOCK") => wire::integer(out, 0),
+        2 if is(what, "HELP") => describe::help(&HELP, out),
         2 if is(what, "ID") => wire::integer(out, connection.peer.number()),
         2 if is(what, "GETNAME") && connection.name.is_empty() => wire::null(out, connection.protocol),
         2 if is(what, "GETNAME") => wire::bulk(out, &connection.name),
-        2 if is(what, "INFO") => wire::text(out, &describe(connection), connection.protocol),
-        _ if is(what, "LIST") => wire::text(out, &describe(connection), connection.protocol),
         3 if is(what, "SETNAME") => {
             set_name(connection, line.word(2))?;
             wire::ok(out);
@@ -64,8 +73,38 @@ pub(super) fn answer(connection: &mut RespConnection, line: Line<'_>, out: &mut 
     Ok(())
 }
 
+const HELP: [&str; 4] = [
+    "CLIENT ID | GETNAME | SETNAME <name> | SETINFO <option> <value> | INFO",
+    "CLIENT LIST [TYPE <type> | ID <id> ...] | KILL <filters>",
+    "CLIENT PAUSE <milliseconds> [WRITE | ALL] | UNPAUSE",
+    "CLIENT NO-EVICT | NO-TOUCH <ON | OFF>",
+];
+
+/// Nobody's keys are tracked, and to turn off what is off is no mistake.
+fn tracking(connection: &RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let (what, words) = (line.word(1), line.len());
+    if words == 2 && is(what, "GETREDIR") {
+        wire::integer(out, -1);
+    } else if words == 2 && is(what, "TRACKINGINFO") {
+        wire::map(out, 3, connection.protocol);
+        wire::bulk(out, b"flags");
+        wire::set(out, 1, connection.protocol);
+        wire::bulk(out, b"off");
+        wire::bulk(out, b"redirect");
+        wire::integer(out, -1);
+        wire::bulk(out, b"prefixes");
+        wire::array(out, 0);
+    } else if words == 3 && is(what, "TRACKING") && is(line.word(2), "OFF") {
+        wire::ok(out);
+    } else {
+        return Err(Failure::unsupported("Shardine does not tell clients which keys have changed"));
+    }
+    Ok(())
+}
+
 pub(super) fn set_name(connection: &mut RespConnection, name: &[u8]) -> Result<(), Failure> {
     connection.name = checked(name, "Client names")?;
+    connection.show_names();
     Ok(())
 }
 
@@ -76,6 +115,7 @@ fn set_library(connection: &mut RespConnection, which: &[u8], value: &[u8]) -> R
         other => return Err(Failure::line([b"ERR Unrecognized option '", other, b"'"].concat())),
     };
     connection.library[index] = checked(value, "Library names and versions")?;
+    connection.show_names();
     Ok(())
 }
 
@@ -84,28 +124,4 @@ fn checked(text: &[u8], what: &str) -> Result<Vec<u8>, Failure> {
         return Ok(text.to_vec());
     }
     Err(Failure::line(format!("ERR {what} cannot contain spaces, newlines or special characters.")))
-}
-
-fn address(address: Option<SocketAddr>) -> String {
-    address.map_or_else(|| "?:0".to_owned(), |address| address.to_string())
-}
-
-/// The line of `CLIENT LIST`. Libraries expect every name that Redis has; what the connection cannot know is zero, and so is
-/// what waits to be sent, which would only tell how the network cut the commands before this one.
-fn describe(connection: &RespConnection) -> String {
-    let [library, version] = &connection.library;
-    format!(
-        "id={} addr={} laddr={} fd=0 name={} age=0 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi={} watch={} qbuf=0 \
-         qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=rw cmd=client user=default \
-         redir=-1 resp={} lib-name={} lib-ver={}\n",
-        connection.peer.id,
-        address(connection.peer.address),
-        address(connection.peer.local),
-        String::from_utf8_lossy(&connection.name),
-        connection.transaction.as_ref().map_or(-1, |transaction| transaction.len() as i64),
-        connection.watched.len(),
-        connection.protocol.number(),
-        String::from_utf8_lossy(library),
-        String::from_utf8_lossy(version),
-    )
 }

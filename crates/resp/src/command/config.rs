@@ -1,5 +1,6 @@
-//! `CONFIG`: settings by their Redis names, as they are in effect here. None of them can be changed through this door
-//! (reliability S9); those that mean nothing here are taken politely, so that programs which tune Redis go on.
+//! `CONFIG`: settings by their Redis names, as they are in effect here. What is given when the server starts is not changed through
+//! this door (reliability S9), only what the slow log keeps; those that mean nothing here are taken politely, so that programs which
+//! tune Redis go on.
 
 use crate::command::reply_format::wrong_arity;
 use crate::connection::RespConnection;
@@ -7,7 +8,7 @@ use crate::failure::Failure;
 use crate::frame::Line;
 use crate::glob;
 use crate::options::Options;
-use crate::value::{is, quote};
+use crate::value::{integer, is, quote};
 use crate::wire;
 
 /// What is fixed, or given when the server starts.
@@ -25,7 +26,7 @@ const FIXED: [(&str, &str); 10] = [
 ];
 
 /// How Redis lays its own data out, cleans up and watches itself, with its defaults. Nothing here depends on it.
-const MEANINGLESS: [(&str, &str); 23] = [
+const MEANINGLESS: [(&str, &str); 21] = [
     ("active-expire-effort", "1"),
     ("activedefrag", "no"),
     ("activerehashing", "yes"),
@@ -47,8 +48,6 @@ const MEANINGLESS: [(&str, &str); 23] = [
     ("rdbchecksum", "yes"),
     ("rdbcompression", "yes"),
     ("set-max-intset-entries", "512"),
-    ("slowlog-log-slower-than", "10000"),
-    ("slowlog-max-len", "128"),
 ];
 
 pub(super) fn config(connection: &RespConnection, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
@@ -68,7 +67,12 @@ pub(super) fn config(connection: &RespConnection, line: Line<'_>, out: &mut Vec<
 }
 
 fn settings(options: &Options) -> impl Iterator<Item = (&'static str, String)> {
-    let own = [("maxclients", options.connections_max.to_string()), ("maxmemory", options.memory_max.to_string())];
+    let own = [
+        ("maxclients", options.connections_max.to_string()),
+        ("maxmemory", options.memory_max.to_string()),
+        (SLOWER_THAN, options.slow_log.slower_than_us().to_string()),
+        (SLOW_MAX, options.slow_log.entries_max().to_string()),
+    ];
     own.into_iter().chain(FIXED.iter().chain(&MEANINGLESS).map(|(name, value)| (*name, (*value).to_owned())))
 }
 
@@ -82,14 +86,42 @@ fn get(connection: &RespConnection, line: Line<'_>, out: &mut Vec<u8>) {
     }
 }
 
+const SLOWER_THAN: &str = "slowlog-log-slower-than";
+const SLOW_MAX: &str = "slowlog-max-len";
+
+/// What the slow log keeps: of this node, until it restarts.
+enum Slow {
+    LongerThan(i64),
+    Entries(usize),
+}
+
+fn slow(name: &[u8], value: &[u8]) -> Result<Option<Slow>, Failure> {
+    let number = integer(value);
+    let setting = match name {
+        name if is(name, SLOWER_THAN) => number.filter(|number| *number >= -1).map(Slow::LongerThan),
+        name if is(name, SLOW_MAX) => number.and_then(|number| usize::try_from(number).ok()).map(Slow::Entries),
+        _ => return Ok(None),
+    };
+    let bad = || {
+        let words: [&[u8]; 3] =
+            [b"ERR CONFIG SET failed (possibly related to argument '", name, b"') - argument must be a number"];
+        Failure::line(words.concat())
+    };
+    setting.map(Some).ok_or_else(bad)
+}
+
 /// All or none, as in Redis. To set what is so already is no change.
 fn set(options: &Options, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     if !line.len().is_multiple_of(2) {
         return Err(wrong_arity("config|set"));
     }
-    let mut words = line.words(2);
+    let (mut words, mut settings_of_slow) = (line.words(2), Vec::new());
     while let (Some(name), Some(value)) = (words.next(), words.next()) {
         if MEANINGLESS.iter().any(|(known, _)| is(name, known)) {
+            continue;
+        }
+        if let Some(setting) = slow(name, value)? {
+            settings_of_slow.push(setting);
             continue;
         }
         match settings(options).find(|(known, _)| is(name, known)) {
@@ -103,6 +135,12 @@ fn set(options: &Options, line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failu
                 let words = [b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"];
                 return Err(Failure::line(words.concat()));
             }
+        }
+    }
+    for setting in settings_of_slow {
+        match setting {
+            Slow::LongerThan(micros) => options.slow_log.set_slower_than_us(micros),
+            Slow::Entries(count) => options.slow_log.set_entries_max(count),
         }
     }
     wire::ok(out);

@@ -4,7 +4,7 @@ use crate::command::reply_format::wrong_arity;
 use crate::connection::RespConnection;
 use crate::failure::Failure;
 use crate::frame::Line;
-use crate::value::{is, quote};
+use crate::value::{integer, is, quote};
 use crate::verb::{Kind, Verb};
 use crate::wire::{self, Protocol};
 
@@ -43,6 +43,12 @@ pub(crate) fn no_subcommand(verb: Verb, line: Line<'_>) -> Failure {
     Failure::line([b"ERR unknown subcommand '", what, b"'. Try ", name.as_bytes(), b" HELP."].concat())
 }
 
+/// Lines of a `HELP`.
+pub(crate) fn help(lines: &[&str], out: &mut Vec<u8>) {
+    wire::array(out, lines.len());
+    lines.iter().for_each(|line| wire::simple(out, line));
+}
+
 fn write_all(verbs: impl ExactSizeIterator<Item = Option<Verb>>, protocol: Protocol, out: &mut Vec<u8>) {
     wire::array(out, verbs.len());
     for verb in verbs {
@@ -63,6 +69,8 @@ fn write_one(verb: Verb, protocol: Protocol, out: &mut Vec<u8>) {
         Kind::Read | Kind::ReadMany => "readonly",
         Kind::Change | Kind::ChangeMany | Kind::Atomic => "write",
         Kind::Program => "noscript",
+        Kind::Call if matches!(verb, Verb::Flushdb | Verb::Flushall) => "write",
+        Kind::Call if verb.keys().first > 0 || verb.reads_keyspace() => "readonly",
         Kind::Call => "admin",
         Kind::Own | Kind::Control => "fast",
     };
@@ -77,14 +85,21 @@ fn write_one(verb: Verb, protocol: Protocol, out: &mut Vec<u8>) {
 fn write_keys(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
     let verb = Verb::find(line.word(2)).ok_or(Failure::line("ERR Invalid command specified"))?;
     let keys = verb.keys();
-    if keys.first == 0 {
+    if keys.first == 0 && verb.kind() != Kind::Program {
         return Err(Failure::line("ERR The command has no key arguments"));
     }
-    if !verb.takes(line.len() - 2) {
+    let words = line.len() - 2;
+    if !verb.takes(words) {
         return Err(Failure::line("ERR Invalid number of arguments specified for command"));
     }
-    let count = if keys.last < 0 { usize::MAX } else { 1 };
-    let found: Vec<&[u8]> = line.words(2 + keys.first as usize).step_by(keys.step as usize).take(count).collect();
+    // Scripts say how many they name; of the others it is known where the last one stands.
+    let (first, last, step) = if verb.kind() == Kind::Program {
+        let count = integer(line.word(4)).filter(|count| (0..=words as i64 - 3).contains(count));
+        (3, 2 + count.ok_or(Failure::of_redis("ERR Invalid arguments specified for command"))?, 1)
+    } else {
+        (keys.first, if keys.last < 0 { words as i64 + keys.last } else { keys.last }, keys.step)
+    };
+    let found: Vec<&[u8]> = (first..=last).step_by(step as usize).map(|at| line.word(2 + at as usize)).collect();
     wire::array(out, found.len());
     found.into_iter().for_each(|key| wire::bulk(out, key));
     Ok(())

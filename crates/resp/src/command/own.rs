@@ -2,7 +2,7 @@
 
 use shardine_router::LocalEngine;
 
-use crate::command::{client, config, describe, scripts};
+use crate::command::{client, config, describe, scripts, slow};
 use crate::connection::{RespConnection, Step};
 use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX, WRONG_PASSWORD};
 use crate::frame::Line;
@@ -68,9 +68,15 @@ fn answer<H: LocalEngine>(
             wire::ok(out);
             Ok(())
         }
-        Verb::Client => client::answer(connection, line, out),
+        Verb::Client => client::answer(connection, line, engine.now(), out),
         Verb::Command => describe::command(connection, line, out),
         Verb::Config => config::config(connection, line, out),
+        Verb::Slowlog => slow::slow_log(connection, line, out),
+        Verb::Latency => slow::latency(line, out),
+        Verb::Role => {
+            role(out);
+            Ok(())
+        }
         Verb::Script => scripts::answer(connection, line, out),
         Verb::Object | Verb::Memory => Err(describe::no_subcommand(verb, line)),
         Verb::RecCall => Err(Failure::unsupported("REC.CALL is not offered: Shardine runs no stored functions yet")),
@@ -184,6 +190,14 @@ fn time<H: LocalEngine>(engine: &H, out: &mut Vec<u8>) {
     wire::array(out, 2);
     wire::bulk(out, itoa::Buffer::new().format(now / 1_000).as_bytes());
     wire::bulk(out, itoa::Buffer::new().format(now % 1_000 * 1_000).as_bytes());
+}
+
+/// There are no replicas of Redis's kind: any node is written to.
+fn role(out: &mut Vec<u8>) {
+    wire::array(out, 3);
+    wire::bulk(out, b"master");
+    wire::integer(out, 0);
+    wire::array(out, 0);
 }
 
 /// Every answered write is on a majority already, so there is nothing to wait for, and there are no Redis replicas.

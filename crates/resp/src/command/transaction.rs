@@ -31,6 +31,16 @@ impl Transaction {
     pub(crate) fn len(&self) -> usize {
         self.queued.len()
     }
+
+    /// Whether something in it may change a record.
+    pub(crate) fn changes(&self) -> bool {
+        self.queued.iter().any(|queued| match queued.kind() {
+            Kind::Change | Kind::ChangeMany => true,
+            Kind::Atomic => !queued.verb.only_looks(),
+            Kind::Program => !matches!(queued.verb, Verb::EvalRo | Verb::EvalshaRo),
+            Kind::Read | Kind::ReadMany | Kind::Call | Kind::Own | Kind::Control => false,
+        })
+    }
 }
 
 struct Queued {
@@ -131,6 +141,7 @@ fn reset(connection: &mut RespConnection, out: &mut Vec<u8>) -> Step {
     connection.transaction = None;
     connection.watched.clear();
     connection.name.clear();
+    connection.show_names();
     connection.protocol = Protocol::Resp2;
     connection.is_authenticated = connection.options.password.is_none();
     connection.queue.reply(out, |out| wire::simple(out, "RESET"));

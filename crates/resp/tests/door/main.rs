@@ -3,6 +3,7 @@
 mod engine;
 mod talk;
 
+mod company;
 mod hashes;
 mod keys;
 mod limits;

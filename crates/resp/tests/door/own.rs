@@ -39,7 +39,11 @@ fn clients_say_who_they_are() {
         ("CLIENT SETINFO BOGUS 5.0", "-ERR Unrecognized option 'BOGUS'|"),
         ("CLIENT INFO", "$263|id=7 addr=?:0 laddr=?:0 fd=0 name=me age=0 …"),
         ("CLIENT NO-EVICT on", "+OK|"),
-        ("CLIENT KILL x", "-ERR unsupported: …"),
+        ("CLIENT KILL x", "-ERR No such client|"),
+        ("CLIENT GETREDIR", ":-1|"),
+        ("CLIENT TRACKING OFF", "+OK|"),
+        ("CLIENT TRACKING ON", "-ERR unsupported: …"),
+        ("CLIENT UNBLOCK 7", ":0|"),
     ]);
 }
 
@@ -47,11 +51,17 @@ fn clients_say_who_they_are() {
 fn libraries_find_what_they_ask_for() {
     let mut door = Door::open();
     door.script(&[
-        ("COMMAND COUNT", ":107|"),
+        ("COMMAND COUNT", ":110|"),
         ("COMMAND DOCS", "*0|"),
         ("COMMAND INFO get nope", "*2|*10|$3|get|:2|*1|+readonly|:1|:1|:1|*0|*0|*0|*0|*-1|"),
         ("COMMAND GETKEYS mset a 1 b 2", "*2|$1|a|$1|b|"),
-        ("COMMAND", "*107|*10|$4|hget|:3|…"),
+        ("COMMAND GETKEYS rename a b", "*2|$1|a|$1|b|"),
+        ("COMMAND GETKEYS bitop AND d a b", "*3|$1|d|$1|a|$1|b|"),
+        ("COMMAND GETKEYS object encoding a", "*1|$1|a|"),
+        ("COMMAND GETKEYS eval return 2 a b c", "*2|$1|a|$1|b|"),
+        ("COMMAND GETKEYS eval return 9 a b c", "-ERR Invalid arguments specified for command|"),
+        ("COMMAND GETKEYS ping", "-ERR The command has no key arguments|"),
+        ("COMMAND", "*110|*10|$4|hget|:3|…"),
         ("CONFIG GET save", "*2|$4|save|$0||"),
         ("CONFIG GET append*", "*4|$11|appendfsync|$6|always|$10|appendonly|$3|yes|"),
         ("CONFIG GET nope", "*0|"),

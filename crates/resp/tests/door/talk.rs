@@ -40,11 +40,14 @@ impl Door {
     }
 
     pub fn with(options: Options) -> Self {
-        Self {
-            connection: RespConnection::new(7, Peer { id: 7, ..Peer::default() }, Arc::new(options)),
-            engine: engine(),
-            out: Vec::new(),
-        }
+        Self::numbered(7, options)
+    }
+
+    /// One of several of a node, which share what is behind the options.
+    pub fn numbered(id: u64, options: Options) -> Self {
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 1_000 + id as u16));
+        let peer = Peer { id, address: (id != 7).then_some(address), ..Peer::default() };
+        Self { connection: RespConnection::new(id, peer, Arc::new(options)), engine: engine(), out: Vec::new() }
     }
 
     pub fn late() -> Self {

@@ -109,6 +109,13 @@ impl Connections {
         }
     }
 
+    /// Commands that a pause let wait are offered again: nobody tells when one is over.
+    pub fn look_whether_paused(&mut self) {
+        for (place, number) in self.open.find(|connection| connection.resp.is_held()) {
+            self.list(ConnectionId { place, number });
+        }
+    }
+
     /// Connections that are no more.
     pub fn take_gone(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.gone)
@@ -363,6 +370,7 @@ impl Connections {
             let idle_ms = now_ms.saturating_sub(connection.active_ms);
             (connection.resp.waiting() == 0 && idle_ms > IDLE_MS_MAX)
                 || (connection.is_ending && idle_ms > LINGER_MS_MAX)
+                || connection.resp.is_killed()
         };
         for (place, number) in self.open.find(is_idle) {
             self.remove(ConnectionId { place, number });

@@ -571,6 +571,10 @@ impl LocalEngine for Core {
         self.time().wall
     }
 
+    fn micros(&self) -> u64 {
+        self.stopwatch.turn_us()
+    }
+
     fn now_at(&mut self, position: Position) -> Timestamp {
         let (own, seat) = (self.time().wall, self.seat_of(position));
         seat.and_then(|seat| self.host.look(seat)).map_or(own, Replica::stamp)

@@ -98,6 +98,11 @@ impl Stopwatch {
         self.turn_us = now_us;
     }
 
+    /// When this turn began.
+    pub fn turn_us(&self) -> u64 {
+        self.turn_us
+    }
+
     #[inline]
     pub fn begin(&mut self, ticket: Ticket, kind: Kind) {
         let place = &mut self.begun[place_of(ticket)];

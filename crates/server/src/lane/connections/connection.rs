@@ -164,7 +164,8 @@ impl Connection {
     /// Whether it waits for neither an answer nor the socket, so that nothing will call for it.
     pub fn must_go_on_by_itself(&self) -> bool {
         let waits = self.resp.waiting() > 0 || !self.out.is_empty();
-        (self.is_paused && !waits && !self.resp.waits_for_names()) || (self.may_read() && !self.is_paused)
+        (self.is_paused && !waits && !self.resp.waits_for_names() && !self.resp.is_held())
+            || (self.may_read() && !self.is_paused)
     }
 
     /// Whether its last reply has left, and nothing more will come.
