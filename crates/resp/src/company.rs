@@ -34,6 +34,7 @@ impl RespConnection {
         card.seen_ms.store(now.0, Ordering::Relaxed);
         let queued = self.transaction.as_ref().map_or(-1, |transaction| transaction.len() as i64);
         card.queued.store(queued, Ordering::Relaxed);
+        card.is_held.store(self.is_held, Ordering::Relaxed);
         card.watched.store(self.watched.len() as u64, Ordering::Relaxed);
         card.protocol.store(self.protocol.number(), Ordering::Relaxed);
     }

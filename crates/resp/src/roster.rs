@@ -28,6 +28,8 @@ pub(crate) struct Card {
     pub(crate) watched: AtomicU64,
     pub(crate) protocol: AtomicI64,
     pub(crate) said: Mutex<Said>,
+    /// It waits until a pause is over.
+    pub(crate) is_held: AtomicBool,
     is_killed: AtomicBool,
 }
 

@@ -153,6 +153,16 @@ pub(super) fn pause(
     Ok(())
 }
 
+/// As Redis has them: `b` waits, `x` is between `MULTI` and `EXEC`.
+fn flags(card: &Card) -> &'static str {
+    match (card.is_held.load(Ordering::Relaxed), card.queued.load(Ordering::Relaxed) >= 0) {
+        (true, true) => "xb",
+        (true, false) => "b",
+        (false, true) => "x",
+        (false, false) => "N",
+    }
+}
+
 fn shown(address: Option<SocketAddr>) -> String {
     address.map_or_else(|| "?:0".to_owned(), |address| address.to_string())
 }
@@ -174,7 +184,7 @@ pub(super) fn describe(card: &Card, now: Timestamp) -> String {
         String::from_utf8_lossy(&said.name),
         seconds(card.since_ms.load(Ordering::Relaxed)),
         seconds(card.seen_ms.load(Ordering::Relaxed)),
-        if load(&card.queued) >= 0 { "x" } else { "N" },
+        flags(card),
         load(&card.queued),
         card.watched.load(Ordering::Relaxed),
         load(&card.protocol),

@@ -64,6 +64,7 @@ impl Core {
                 let Ok(request) = Request::decode(&mut Reader::new(&request)) else {
                     return Some(refused(ErrorCode::BadRequest));
                 };
+                self.programs.note_change_at(position);
                 self.host.act(seat, |replica, actions| {
                     let epoch = RequestEpoch { catalogue, ..replica.records().epoch() };
                     replica.submit_with(caller, &request, epoch, ack, actions);

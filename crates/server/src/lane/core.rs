@@ -621,6 +621,7 @@ impl LocalEngine for Core {
             && !self.programs.hold_at(position)
             && self.is_for_here(caller.source, position)
         {
+            self.programs.note_change_at(position);
             let act = |replica: &mut Replica, actions: &mut Actions| {
                 let epoch = RequestEpoch { catalogue, ..replica.records().epoch() };
                 replica.submit_at(position, caller, request, epoch, actions);

@@ -1,6 +1,9 @@
 //! Programs of this lane's shards: run on the rows as they are, on the lane itself while that takes no longer than others can wait,
 //! else beside it; then proposed as one batch that is applied only if what they saw still holds, and run again if it does not.
-//! Those of one partition run one after the other; one that is overtaken again and again by other changes has its partition to itself.
+//! Those of one partition run one after the other (`line`), the next on what the last will have made of the rows; one that is overtaken
+//! again and again by other changes has its partition to itself.
+
+mod line;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -11,7 +14,7 @@ use std::sync::mpsc::SyncSender;
 use shardine_host::SeatId;
 use shardine_model::{
     Ack, Answer, Catalogue, ErrorCode, Outcome, Position, Reply, RequestEpoch, RowKey, RowKeyBuf, RowView, TableId,
-    Version,
+    Timestamp, Version,
 };
 use shardine_records::{Lookup, read_reply};
 use shardine_resp::wire;
@@ -19,6 +22,7 @@ use shardine_router::{Program, Response, RowCall, Step};
 use shardine_script::{Limits, Performance, Rows, Stage, Stopped};
 use shardine_shard::{Caller, Replica};
 
+use self::line::Line;
 use super::core::{Core, Outside};
 use crate::exchange::refused;
 use crate::scripts_thread::{Asked, Errand, ScriptNews, ScriptsThread};
@@ -54,25 +58,26 @@ thread_local! {
     static STAGE: RefCell<Option<Stage>> = const { RefCell::new(None) };
 }
 
-/// What waits at a partition for the program that is under way there.
-#[derive(Default)]
-struct Line {
-    programs: VecDeque<Run>,
-    /// The program has the partition to itself: these wait.
-    is_alone: bool,
-    held: VecDeque<(Caller, RowCall)>,
-}
-
 impl Programs {
     /// Whether changes and reads of a partition wait for a program.
     #[inline]
     pub fn hold_at(&self, position: Position) -> bool {
-        !self.lines.is_empty() && self.lines.get(&position).is_some_and(|line| line.is_alone)
+        !self.lines.is_empty() && self.lines.get(&position).is_some_and(Line::is_alone)
     }
 
     pub fn hold(&mut self, position: Position, caller: Caller, call: RowCall) {
         if let Some(line) = self.lines.get_mut(&position) {
-            line.held.push_back((caller, call));
+            line.hold(caller, call);
+        }
+    }
+
+    /// Somebody else changes a row of the partition, behind all that is on its way: nobody can say what comes of it yet.
+    #[inline]
+    pub fn note_change_at(&mut self, position: Position) {
+        if !self.lines.is_empty()
+            && let Some(line) = self.lines.get_mut(&position)
+        {
+            line.doubt();
         }
     }
 }
@@ -86,6 +91,8 @@ struct Run {
     fetched: BTreeMap<RowKeyBuf, Reply>,
     rounds: u32,
     is_long: bool,
+    /// Its changes have been proposed, and it has not been heard what became of them.
+    is_in_flight: bool,
     waits: Waits,
 }
 
@@ -114,16 +121,22 @@ impl Core {
         let is_long =
             program.bytes() > LANE_BYTES_MAX || sums(&program).any(|sum| self.programs.known_long.contains(&sum));
         let (program, fetched) = (Arc::new(program), BTreeMap::new());
-        let run = Run { program, position, seat, caller, fetched, rounds: 0, is_long, waits: Waits::Nothing };
-        match self.programs.lines.get_mut(&position) {
-            Some(line) => line.programs.push_back(run),
-            None => {
-                self.programs.lines.insert(position, Line::default());
-                self.programs.ready.push_back(run);
-            }
-        }
+        let (rounds, is_in_flight, waits) = (0, false, Waits::Nothing);
+        let run = Run { program, position, seat, caller, fetched, rounds, is_long, is_in_flight, waits };
+        self.programs.lines.entry(position).or_default().join(run);
+        self.begin_next(position);
         self.pump();
         None
+    }
+
+    /// Lets the next program of a partition begin, if it may.
+    fn begin_next(&mut self, position: Position) {
+        let Some(line) = self.programs.lines.get_mut(&position) else { return };
+        match line.next() {
+            Some(run) => self.programs.ready.push_back(run),
+            None if line.is_over() => drop(self.programs.lines.remove(&position)),
+            None => {}
+        }
     }
 
     /// Lets those go on whose turn it is, one after the other.
@@ -140,11 +153,13 @@ impl Core {
     /// Answers a program, and lets the next one of its partition begin.
     fn finish(&mut self, run: &Run, response: Response) {
         self.programs.count -= 1;
-        self.release(run.position);
-        match self.programs.lines.get_mut(&run.position).and_then(|line| line.programs.pop_front()) {
-            Some(next) => self.programs.ready.push_back(next),
-            None => drop(self.programs.lines.remove(&run.position)),
+        if let Some(line) = self.programs.lines.get_mut(&run.position) {
+            line.leave(run.is_in_flight);
         }
+        if !run.is_in_flight {
+            self.release(run.position);
+        }
+        self.begin_next(run.position);
         self.respond_to(run.caller, response);
         self.pump();
     }
@@ -152,8 +167,7 @@ impl Core {
     /// Whatever waited for a program that had its partition to itself goes on, in its order.
     fn release(&mut self, position: Position) {
         let Some(line) = self.programs.lines.get_mut(&position) else { return };
-        line.is_alone = false;
-        for (caller, call) in std::mem::take(&mut line.held) {
+        for (caller, call) in line.release() {
             if let Some(response) = self.call_here(call, position, caller) {
                 self.respond_to(caller, response);
             }
@@ -170,7 +184,9 @@ impl Core {
             return self.finish(&run, response);
         };
         let now = replica.stamp();
-        let mut rows = Here { replica, catalogue: &self.catalogue, position: run.position, fetched: &run.fetched };
+        let line = self.programs.lines.get(&run.position);
+        let (position, fetched) = (run.position, &run.fetched);
+        let mut rows = Here { replica, catalogue: &self.catalogue, position, fetched, line, now };
         let performed = STAGE.with_borrow_mut(|stage| {
             let stage = match stage {
                 Some(stage) => stage,
@@ -216,12 +232,14 @@ impl Core {
     /// Answers what has changed nothing and saw what is; everything else is decided by the log.
     fn settle_run(&mut self, mut run: Run, performance: Performance) {
         let Performance { reply, seen, writes } = performance;
-        let is_current = |replica: &Replica| replica.may_answer_at_once() && run.fetched.is_empty() && !run.is_long;
+        let is_foreseen = self.programs.lines.get(&run.position).is_some_and(Line::foresees);
+        let is_plain = run.fetched.is_empty() && !run.is_long && !is_foreseen;
+        let is_current = |replica: &Replica| replica.may_answer_at_once() && is_plain;
         if seen.is_empty() || writes.is_empty() && self.host.replica(run.seat).is_some_and(is_current) {
             return self.finish(&run, Response::Written(reply));
         }
         let (seat, position) = (run.seat, run.position);
-        run.waits = Waits::Commit(reply);
+        (run.waits, run.is_in_flight) = (Waits::Commit(reply), true);
         let number = self.keep(run);
         let caller = self.outside.enter(Outside::Program(number));
         let catalogue = self.catalogue.version();
@@ -231,7 +249,12 @@ impl Core {
                 replica.submit_with(caller, request, epoch, Ack::default(), actions);
             });
         });
+        if let Some(line) = self.programs.lines.get_mut(&position) {
+            line.depart(writes.after);
+        }
         self.release(position);
+        self.begin_next(position);
+        self.pump();
     }
 
     /// The shard has answered a program: with a row, or with what has become of its changes.
@@ -252,22 +275,28 @@ impl Core {
             (Waits::Commit(_), Answer::ConditionFailed) => {
                 run.rounds += 1;
                 run.fetched.clear();
-                if run.rounds >= ROUNDS_AMONG_OTHERS
-                    && let Some(line) = self.programs.lines.get_mut(&run.position)
-                {
-                    line.is_alone = true;
-                }
+                self.programs.note_change_at(run.position);
                 match run.rounds < ROUNDS_MAX {
-                    true => {
-                        self.programs.ready.push_back(run);
-                        self.pump();
-                    }
+                    true => self.go_again(run),
                     false => self.finish(&run, refused(ErrorCode::Busy)),
                 }
             }
-            // Why it could not be read, or was not executed.
-            (_, answer) => self.finish(&run, Response::Answer(answer)),
+            // Why it could not be read, or was not executed: then what it would have made of the rows is not there.
+            (_, answer) => {
+                self.programs.note_change_at(run.position);
+                self.finish(&run, Response::Answer(answer));
+            }
         }
+    }
+
+    /// It was overtaken: it runs again before those behind it, on what is there then.
+    fn go_again(&mut self, run: Run) {
+        let position = run.position;
+        if let Some(line) = self.programs.lines.get_mut(&position) {
+            line.come_back(run);
+        }
+        self.begin_next(position);
+        self.pump();
     }
 
     fn give_up(&mut self, run: &Run, stopped: Stopped) {
@@ -365,6 +394,8 @@ struct Here<'a> {
     catalogue: &'a Catalogue,
     position: Position,
     fetched: &'a BTreeMap<RowKeyBuf, Reply>,
+    line: Option<&'a Line>,
+    now: Timestamp,
 }
 
 impl Rows for Here<'_> {
@@ -377,6 +408,9 @@ impl Rows for Here<'_> {
             && let Some(reply) = self.fetched.get(&row.to_owned())
         {
             return lookup(reply);
+        }
+        if let Some(found) = self.line.and_then(|line| line.foreseen(row, self.now)) {
+            return Some(found);
         }
         self.replica.peek(self.position, row)
     }
