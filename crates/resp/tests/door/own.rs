@@ -60,7 +60,7 @@ fn libraries_find_what_they_ask_for() {
         ("COMMAND GETKEYS object encoding a", "*1|$1|a|"),
         ("COMMAND GETKEYS eval return 2 a b c", "*2|$1|a|$1|b|"),
         ("COMMAND GETKEYS eval return 9 a b c", "-ERR Invalid arguments specified for command|"),
-        ("COMMAND GETKEYS ping", "-ERR The command has no key arguments|"),
+        ("COMMAND GETKEYS echo x", "-ERR The command has no key arguments|"),
         ("COMMAND", "*110|*10|$4|hget|:3|…"),
         ("CONFIG GET save", "*2|$4|save|$0||"),
         ("CONFIG GET append*", "*4|$11|appendfsync|$6|always|$10|appendonly|$3|yes|"),
