@@ -395,6 +395,25 @@ def what_takes_long_lets_others_in_and_can_be_killed(client, key):
     assert client.exists(key) == 0
 
 
+def functions_are_called_by_their_names(client, key):
+    code = """#!lua name=tests
+    redis.register_function('tests_add', function(keys, args) return redis.call('incrby', keys[1], args[1]) end)
+    redis.register_function{function_name='tests_look', flags={'no-writes'},
+        callback=function(keys) return redis.call('get', keys[1]) end}"""
+    assert client.function_load(code, replace=True) == form(client, "tests")
+    refused(lambda: client.function_load(code), "Library 'tests' already exists")
+    assert client.fcall("tests_add", 1, key, 5) == 5 and client.fcall("tests_add", 1, key, 2) == 7
+    assert client.fcall_ro("tests_look", 1, key) == form(client, "7")
+    refused(lambda: client.fcall_ro("tests_add", 1, key, 1), "write flag")
+    payload = binary(client).function_dump()
+    assert client.function_delete("tests") in (True, form(client, "OK"))
+    refused(lambda: client.fcall("tests_add", 1, key, 1), "Function not found")
+    assert client.function_restore(payload) in (True, form(client, "OK"))
+    assert client.fcall("tests_add", 1, key, 1) == 8
+    assert len(client.function_list(library="tests")) == 1
+    assert client.function_flush() in (True, form(client, "OK")) and client.function_list() == []
+
+
 def a_client_ends_another(client, key):
     other = connect(client.get_connection_kwargs()["protocol"], True)
     other.client_setname(key)
@@ -465,6 +484,7 @@ CLAIMS = [
     a_key_is_dumped_and_restored,
     locks_of_the_library_hold,
     what_takes_long_lets_others_in_and_can_be_killed,
+    functions_are_called_by_their_names,
     a_client_ends_another,
     a_pause_holds_writes_until_it_ends,
     the_slow_log_keeps_what_is_asked_for,

@@ -13,3 +13,4 @@ mod remote;
 pub use local::LocalFake;
 pub use remote::{FakeEngine, Mood};
 pub use shard::FakeShard;
+pub use shardine_script::read_library;

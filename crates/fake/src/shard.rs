@@ -140,6 +140,7 @@ impl FakeShard {
             Call::Row(call) | Call::Direct(call) => self.answer_row(call),
             Call::Shards(call) => self.answer_shards(&call),
             Call::Table(call) => self.answer_table(call),
+            Call::Libraries(_) => Response::Done,
             Call::Node(NodeCall::Status | NodeCall::Cluster) => Response::Status(Box::new(self.status())),
             Call::Node(NodeCall::Routes) => Response::Routes(Box::default()),
             Call::Node(NodeCall::Coord(look)) => looks::coord(&look),

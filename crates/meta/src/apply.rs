@@ -2,6 +2,7 @@
 
 mod groups;
 mod keyspace;
+pub(crate) mod libraries;
 mod nodes;
 mod paths;
 mod splits;
@@ -69,6 +70,10 @@ impl Meta {
             Command::SetSql { sql } => self.set_sql(sql),
             Command::Split { shard, epoch, at } => self.split(shard, epoch, at),
             Command::SplitOver { operation, is_done } => self.split_over(operation, is_done),
+            Command::PutLibraries { libraries, replaces, begins_anew } => {
+                self.put_libraries(libraries, replaces, begins_anew)
+            }
+            Command::DropLibrary { name } => self.drop_library(name),
             Command::Mark => Ok(Reply::Done),
             Command::At { .. } => unreachable!("one command is dated once"),
         }

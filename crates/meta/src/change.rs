@@ -1,7 +1,9 @@
 //! What changes from one version of the map to the next, as every node is told it. The whole map is told in the same words:
 //! as what leads to it from nothing.
 
-use shardine_model::codec::{DecodeError, Reader, put_varint};
+use std::sync::Arc;
+
+use shardine_model::codec::{DecodeError, Reader, put_bytes, put_varint};
 use shardine_model::{CatalogueVersion, Descriptor, Generation, ReplicaId, ShardId, Table};
 
 use crate::codec::{fixed_u128, flag, list, put_list, put_text, text, unknown};
@@ -25,6 +27,7 @@ const TAG_OPERATION_OVER: u8 = 9;
 const TAG_GIVEN: u8 = 10;
 const TAG_PATH: u8 = 11;
 const TAG_EVENT: u8 = 50;
+const TAG_LIBRARY: u8 = 60;
 
 /// One thing that is otherwise than before. Says how it is now, not how it came.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +42,8 @@ pub enum Change {
     /// A path of coordination has this place, or none any more.
     Path(String, Option<Place>),
     Setting(String, Option<String>),
+    /// A library of functions has this text, or is gone.
+    Library(String, Option<Arc<[u8]>>),
     Keyspace(Keyspace),
     Operation(OperationId, Operation),
     OperationOver(OperationId),
@@ -82,6 +87,12 @@ impl Change {
                 put_text(out, name);
                 out.push(u8::from(value.is_some()));
                 value.iter().for_each(|value| put_text(out, value));
+            }
+            Self::Library(name, library) => {
+                out.push(TAG_LIBRARY);
+                put_text(out, name);
+                out.push(u8::from(library.is_some()));
+                library.iter().for_each(|text| put_bytes(out, text));
             }
             Self::Keyspace(keyspace) => {
                 out.push(TAG_KEYSPACE);
@@ -132,6 +143,11 @@ impl Change {
                 let name = text(reader, "setting")?;
                 let is_set = flag(reader, "setting")?;
                 Self::Setting(name, is_set.then(|| text(reader, "value of a setting")).transpose()?)
+            }
+            TAG_LIBRARY => {
+                let name = text(reader, "name of a library")?;
+                let is_there = flag(reader, "library")?;
+                Self::Library(name, is_there.then(|| reader.bytes("library").map(Into::into)).transpose()?)
             }
             TAG_KEYSPACE => Self::Keyspace(Keyspace {
                 sql: text(reader, "address of a database")?,

@@ -44,6 +44,8 @@ const TAG_FORGET_PATH: u8 = 21;
 const TAG_FIND_PATH: u8 = 22;
 const TAG_SPLIT: u8 = 30;
 const TAG_SPLIT_OVER: u8 = 31;
+const TAG_PUT_LIBRARIES: u8 = 60;
+const TAG_DROP_LIBRARY: u8 = 61;
 /// A field of a type, or that may be NULL, which tag 13 cannot say.
 const TAG_ADD_TYPED_FIELD: u8 = 40;
 const TAG_AT: u8 = 50;
@@ -173,6 +175,16 @@ pub enum Command {
     SplitOver {
         operation: OperationId,
         is_done: bool,
+    },
+    /// Libraries of functions come beside those that are there, or in their place. One of a name that is there is refused, with all
+    /// others, if it does not replace that.
+    PutLibraries {
+        libraries: Vec<(String, Box<[u8]>)>,
+        replaces: bool,
+        begins_anew: bool,
+    },
+    DropLibrary {
+        name: String,
     },
     /// Changes nothing. Proves that whoever proposed it still leads, and has everything that was there before.
     Mark,
@@ -342,6 +354,15 @@ impl Command {
                 put_varint(out, operation.0);
                 out.push(u8::from(*is_done));
             }
+            Self::PutLibraries { libraries, replaces, begins_anew } => {
+                out.push(TAG_PUT_LIBRARIES);
+                put_list(out, libraries, |out, (name, text)| {
+                    put_text(out, name);
+                    put_bytes(out, text);
+                });
+                out.extend([u8::from(*replaces), u8::from(*begins_anew)]);
+            }
+            Self::DropLibrary { name } => put_texts(out, TAG_DROP_LIBRARY, &[name]),
             Self::Mark => out.push(TAG_MARK),
             Self::At { at, why, command } => {
                 put_texts(out, TAG_AT, &[why]);
@@ -433,6 +454,14 @@ impl Command {
             TAG_SPLIT_OVER => {
                 Self::SplitOver { operation: operation(reader)?, is_done: flag(reader, "whether it is done")? }
             }
+            TAG_PUT_LIBRARIES => Self::PutLibraries {
+                libraries: list(reader, "libraries", |reader| {
+                    Ok((text(reader, "name of a library")?, reader.bytes("library")?.into()))
+                })?,
+                replaces: flag(reader, "whether it replaces")?,
+                begins_anew: flag(reader, "whether it begins anew")?,
+            },
+            TAG_DROP_LIBRARY => Self::DropLibrary { name: text(reader, "name of a library")? },
             TAG_MARK => Self::Mark,
             other => return Err(unknown("command", u64::from(other))),
         })

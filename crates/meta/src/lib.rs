@@ -30,6 +30,7 @@ mod codec;
 pub mod limits;
 
 pub use apply::Fatal;
+pub use apply::libraries::{Libraries, no_library, with_libraries};
 pub use audit::{Held, audit};
 pub use change::{Change, Delta};
 pub use command::{Command, Joiner, Replaced, open_entry};

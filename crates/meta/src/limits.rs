@@ -22,6 +22,12 @@ pub const SETTINGS_MAX: usize = 1_000;
 pub const SETTING_NAME_BYTES_MAX: usize = 255;
 pub const SETTING_VALUE_BYTES_MAX: usize = 4 << 10;
 
+/// Libraries of functions, bytes of a name, and bytes of all of them: they are in every node's map, which is written whole with each of
+/// its versions.
+pub const LIBRARIES_MAX: usize = 255;
+pub const LIBRARY_NAME_BYTES_MAX: usize = 255;
+pub const LIBRARIES_BYTES_MAX: usize = 1 << 20;
+
 /// Shards of records. Each is a Raft group with timers of its own, and stands in every node's map.
 pub const SHARDS_MAX: usize = 10_000;
 

@@ -1,12 +1,14 @@
 //! The map as every node has it, and keeps it on disk.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use shardine_model::codec::DecodeError;
 use shardine_model::log::Membership;
 use shardine_model::{BadMap, Catalogue, ClusterMap, Descriptor, Generation, NodeId, ReplicaId, ShardId, Table};
 use thiserror::Error;
 
+use crate::apply::libraries::Libraries;
 use crate::change::{Change, Delta};
 use crate::event::Event;
 use crate::limits::EVENTS_MAX;
@@ -44,6 +46,8 @@ pub struct Map {
     /// The coordination group of each path: of every node that there is, and of those that are about to be made.
     pub paths: BTreeMap<String, Place>,
     pub settings: BTreeMap<String, String>,
+    /// Libraries of functions.
+    pub libraries: Libraries,
     pub operations: BTreeMap<OperationId, Operation>,
     /// What was done last, newest last.
     pub events: VecDeque<Event>,
@@ -194,6 +198,7 @@ impl Map {
         let versions = Change::Catalogue { version: self.catalogue.version(), named_in: self.catalogue.named_in() };
         let paths = self.paths.iter().map(|(path, place)| Change::Path(path.clone(), Some(*place)));
         let settings = self.settings.iter().map(|(name, value)| Change::Setting(name.clone(), Some(value.clone())));
+        let libraries = self.libraries.iter().map(|(name, text)| Change::Library(name.clone(), Some(Arc::clone(text))));
         let operations = self.operations.iter().map(|(id, operation)| Change::Operation(*id, operation.clone()));
         let tables = tables.chain([versions]);
         let is_above =
@@ -201,7 +206,14 @@ impl Map {
         let given = self.given.iter().filter(is_above).map(|(shard, last)| Change::Given(*shard, *last));
         let events = self.events.iter().cloned().map(Change::Event);
         let operations = operations.chain(given).chain(events);
-        let changes = keyspace.chain(nodes).chain(groups).chain(tables).chain(paths).chain(settings).chain(operations);
+        let changes = keyspace
+            .chain(nodes)
+            .chain(groups)
+            .chain(tables)
+            .chain(paths)
+            .chain(settings)
+            .chain(libraries)
+            .chain(operations);
         Delta { cluster: self.cluster, from: 0, to: self.version, changes: changes.collect() }
     }
 
@@ -221,6 +233,8 @@ impl Map {
             Change::Path(path, None) => drop(self.paths.remove(path)),
             Change::Setting(name, Some(value)) => drop(self.settings.insert(name.clone(), value.clone())),
             Change::Setting(name, None) => drop(self.settings.remove(name)),
+            Change::Library(name, Some(text)) => drop(self.libraries.insert(name.clone(), Arc::clone(text))),
+            Change::Library(name, None) => drop(self.libraries.remove(name)),
             Change::Keyspace(keyspace) => self.keyspace = keyspace.clone(),
             Change::Operation(id, operation) => {
                 let (shard, given) = operation.given();

@@ -127,6 +127,15 @@ fn commands() -> Vec<(Command, Vec<u8>)> {
             vec![30, 7, 1, 0xac, 2, 3, 8, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         ),
         (Command::SplitOver { operation, is_done: true }, vec![31, 5, 1]),
+        (
+            Command::PutLibraries {
+                libraries: vec![(text("one"), b"x".as_slice().into())],
+                replaces: true,
+                begins_anew: false,
+            },
+            b"\x3c\x01\x03one\x01x\x01\x00".to_vec(),
+        ),
+        (Command::DropLibrary { name: text("one") }, b"\x3d\x03one".to_vec()),
         (Command::Mark, vec![19]),
         (
             Command::PlacePath { path: text("/a"), instead_of: 300, group: Some(shard) },
@@ -209,6 +218,8 @@ fn changes() -> Vec<(Change, Vec<u8>)> {
             Change::Path(text("/a"), Some(Place { group: ShardId(7), placed: 300 })),
             b"\x0b\x02/a\x01\x07\xac\x02".to_vec(),
         ),
+        (Change::Library(text("one"), Some(b"x".as_slice().into())), b"\x3c\x03one\x01\x01x".to_vec()),
+        (Change::Library(text("one"), None), b"\x3c\x03one\0".to_vec()),
         (Change::Path(text("/a"), None), b"\x0b\x02/a\0".to_vec()),
     ]
 }

@@ -8,6 +8,7 @@ pub(crate) mod look;
 pub(crate) mod transaction;
 pub(crate) mod program;
 pub(crate) mod scripts;
+pub(crate) mod functions;
 pub(crate) mod atomic;
 pub(crate) mod call;
 pub(crate) mod record;

@@ -50,7 +50,7 @@ impl RespConnection {
         let changes = match verb.kind_of(line) {
             Kind::Change | Kind::ChangeMany => true,
             Kind::Atomic => !verb.only_looks(),
-            Kind::Program => !matches!(verb, Verb::EvalRo | Verb::EvalshaRo),
+            Kind::Program => !verb.runs_to_look(),
             Kind::Call => matches!(verb, Verb::Flushdb | Verb::Flushall),
             Kind::Control => verb == Verb::Exec && self.transaction.as_ref().is_some_and(|it| it.changes()),
             Kind::Read | Kind::ReadMany | Kind::Own => false,

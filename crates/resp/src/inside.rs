@@ -108,7 +108,7 @@ fn fits(words: &[&[u8]], deed: Deed) -> Result<(), Failure> {
 }
 
 fn refused(verb: Verb, deed: Deed) -> Failure {
-    let is_of_redis = deed.from_script && !verb.is_about_many_partitions();
+    let is_of_redis = deed.from_script && (verb == Verb::Function || !verb.is_about_many_partitions());
     if is_of_redis {
         return Failure::line("ERR This Redis command is not allowed from script");
     }

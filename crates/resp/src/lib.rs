@@ -8,6 +8,7 @@
 // In the order in which a newcomer should read them.
 mod options;
 mod book;
+mod shelf;
 mod inside;
 pub mod frame;
 mod verb;
@@ -32,5 +33,6 @@ pub use connection::{Flow, Peer, Received, RespConnection};
 pub use inside::{Deed, Inside};
 pub use options::{Options, Password, REDIS_VERSION};
 pub use roster::Roster;
+pub use shelf::{FunctionOf, Libraries, Library, LibraryHeader, ReadLibrary, Shelf, is_library_word};
 pub use slow_log::SlowLog;
 pub use wire::Protocol;

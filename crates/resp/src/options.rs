@@ -7,6 +7,7 @@ use shardine_model::limits;
 use crate::book::Book;
 use crate::frame::Limits;
 use crate::roster::Roster;
+use crate::shelf::Shelf;
 use crate::slow_log::SlowLog;
 
 /// Replies that one connection may have outstanding (reliability S10). More pipelined commands wait in the input.
@@ -91,6 +92,8 @@ pub struct Options {
     pub connections_max: usize,
     /// The scripts that the node was told.
     pub scripts: Arc<Book>,
+    /// The libraries of functions.
+    pub shelf: Arc<Shelf>,
     /// The clients of the node.
     pub roster: Arc<Roster>,
     /// Those of their commands that took long.
@@ -116,6 +119,7 @@ impl Default for Options {
             memory_max: 0,
             connections_max: 10_000,
             scripts: Arc::default(),
+            shelf: Arc::default(),
             roster: Arc::default(),
             slow_log: Arc::default(),
             seed: 0,

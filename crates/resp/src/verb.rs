@@ -2,6 +2,7 @@
 //!
 //! `COMMAND`, arity errors and dispatch all read this table. What a command does is told elsewhere.
 
+use crate::command::functions;
 use crate::frame::Line;
 
 /// How a command is carried out.
@@ -180,6 +181,9 @@ verbs! {
     EvalRo "EVAL_RO" -3 Program NO_KEY;
     EvalshaRo "EVALSHA_RO" -3 Program NO_KEY;
     Script "SCRIPT" -2 Own NO_KEY;
+    Fcall "FCALL" -3 Program NO_KEY;
+    FcallRo "FCALL_RO" -3 Program NO_KEY;
+    Function "FUNCTION" -2 Call NO_KEY;
 
     Ping "PING" -1 Own NO_KEY;
     Echo "ECHO" 2 Own NO_KEY;
@@ -225,6 +229,7 @@ impl Verb {
             Verb::Setrange if line.word(3).is_empty() => Kind::Read,
             // Those of their subcommands that name no key.
             Verb::Object | Verb::Memory if line.len() < 3 => Kind::Own,
+            Verb::Function if !functions::is_change(line) => Kind::Own,
             _ => self.kind(),
         }
     }
@@ -250,6 +255,11 @@ impl Verb {
     /// Of those that look at rows of one partition: whether it leaves them as they are.
     pub(crate) fn only_looks(self) -> bool {
         matches!(self, Verb::Lcs | Verb::BitfieldRo | Verb::Dump)
+    }
+
+    /// Whether it runs something that changes nothing.
+    pub(crate) fn runs_to_look(self) -> bool {
+        matches!(self, Verb::EvalRo | Verb::EvalshaRo | Verb::FcallRo)
     }
 
     /// Whether it tells of what keys there are.
@@ -330,7 +340,7 @@ pub(crate) fn is_known_to_redis(name: &[u8]) -> bool {
 const ELSEWHERE: &[&str] = &[
     "ACL", "ASKING", "BGREWRITEAOF", "BGSAVE", "BLMOVE",
     "BLMPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BZMPOP", "BZPOPMAX", "BZPOPMIN", "CLUSTER", "DEBUG",
-    "FAILOVER", "FCALL", "FCALL_RO", "FUNCTION", "GEOADD", "GEODIST",
+    "FAILOVER", "GEOADD", "GEODIST",
     "GEOHASH", "GEOPOS", "GEORADIUS", "GEORADIUSBYMEMBER", "GEOSEARCH", "GEOSEARCHSTORE", "HEXPIRE",
     "HEXPIREAT", "HEXPIRETIME", "HGETDEL", "HGETEX", "HPERSIST", "HPEXPIRE", "HPEXPIREAT", "HPEXPIRETIME", "HPTTL",
     "HSETEX", "HTTL", "LASTSAVE", "LINDEX", "LINSERT", "LLEN", "LMOVE", "LMPOP", "LOLWUT", "LPOP",
@@ -376,6 +386,6 @@ mod tests {
         for name in ["MODULE", "DEBUG", "SLAVEOF", "REPLICAOF", "MIGRATE", "SHUTDOWN", "MONITOR"] {
             assert_eq!(Verb::find(name.as_bytes()), None, "{name}");
         }
-        assert_eq!(Verb::ALL.len(), 110);
+        assert_eq!(Verb::ALL.len(), 113);
     }
 }

@@ -24,6 +24,8 @@ pub enum Call {
     Shards(ShardsCall),
     /// To the schema manager.
     Table(TableCall),
+    /// To the schema manager: `Response::Done` once every node that lives knows it.
+    Libraries(LibraryCall),
     /// About this node, or about all of them as it sees them.
     Node(NodeCall),
 }
@@ -108,6 +110,20 @@ pub enum TableCall {
     Create(TableSpec),
     AddField { table: String, field: FieldSpec },
     Drop { table: String },
+}
+
+/// A change of the libraries of functions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LibraryCall {
+    /// They come beside those that are there, or, if all begins anew, in their place; all or none.
+    Put {
+        libraries: Vec<(String, Box<[u8]>)>,
+        replaces: bool,
+        begins_anew: bool,
+    },
+    Drop {
+        name: String,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -302,6 +318,12 @@ impl From<ShardsCall> for Call {
 impl From<TableCall> for Call {
     fn from(call: TableCall) -> Self {
         Self::Table(call)
+    }
+}
+
+impl From<LibraryCall> for Call {
+    fn from(call: LibraryCall) -> Self {
+        Self::Libraries(call)
     }
 }
 

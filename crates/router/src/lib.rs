@@ -24,8 +24,8 @@ mod balance;
 
 pub use balance::{BalanceLook, BalanceView, BalancerReport, EventLine, MoveLine, NodeFill};
 pub use call::{
-    Bound, Call, FieldSpec, NodeCall, Operate, RowCall, ScanCall, ShardsCall, SortRange, Switch, TableCall, TableSpec,
-    VerifyCall, one_position, scattered,
+    Bound, Call, FieldSpec, LibraryCall, NodeCall, Operate, RowCall, ScanCall, ShardsCall, SortRange, Switch,
+    TableCall, TableSpec, VerifyCall, one_position, scattered,
 };
 pub use choice::{Candidate, Draws, choose};
 pub use cluster_status::{

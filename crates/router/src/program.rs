@@ -33,6 +33,14 @@ pub enum Step {
         args: Vec<Box<[u8]>>,
         reads_only: bool,
     },
+    /// A function of a library, whose text goes along: it is executed as whoever sent it has it.
+    Function {
+        library: Box<[u8]>,
+        name: Box<[u8]>,
+        keys: Vec<Box<[u8]>>,
+        args: Vec<Box<[u8]>>,
+        reads_only: bool,
+    },
     /// What is known to be answered in this place.
     Said {
         reply: Box<[u8]>,
@@ -47,6 +55,7 @@ impl Program {
         let steps = self.steps.iter().map(|step| match step {
             Step::Command { words } => all(words),
             Step::Script { text, keys, args, .. } => text.len() + all(keys) + all(args),
+            Step::Function { library, name, keys, args, .. } => library.len() + name.len() + all(keys) + all(args),
             Step::Said { reply } => reply.len(),
         });
         size_of::<Self>() + self.home.key.len() + steps.sum::<usize>()

@@ -163,6 +163,7 @@ choice!(Step, "step of a program" {
     1 => Command { words },
     2 => Script { text, keys, args, reads_only },
     3 => Said { reply },
+    4 => Function { library, name, keys, args, reads_only },
 });
 
 record!(ScanCall { table, partition, range, descending, limit, cursor, whole_positions });

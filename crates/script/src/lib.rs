@@ -10,6 +10,7 @@ mod run;
 mod rehearsal;
 
 mod sandbox;
+mod functions;
 mod raised;
 mod reply;
 mod number;
@@ -17,6 +18,7 @@ mod pattern;
 mod chance;
 mod libraries;
 
+pub use functions::read_library;
 pub use limits::{Limits, Spent};
 pub use rehearsal::{Rows, Seen, Writes};
 pub use run::{Performance, Stage, Stopped};

@@ -13,6 +13,9 @@ impl Limits {
     /// On a lane, where others wait meanwhile: about half a millisecond. What takes more begins again beside it.
     pub const LANE: Self = Self { steps: 20_000, memory_bytes: 1 << 20 };
 
+    /// To load a library, which registers functions and does nothing else.
+    pub const LOADING: Self = Self { steps: 1_000_000, memory_bytes: 16 << 20 };
+
     /// Beside the lanes: some seconds. What takes more is a mistake, and whoever sent it would have given up.
     pub const BESIDE: Self = Self { steps: 200_000_000, memory_bytes: 64 << 20 };
 }

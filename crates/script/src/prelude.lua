@@ -270,6 +270,7 @@ redis.breakpoint = function()
     return false
 end
 redis.debug = function() end
+redis.register_function = native.register_function
 globals.redis = seal(redis)
 
 for _, library in ipairs({ "cjson", "cmsgpack", "bit", "struct" }) do
@@ -311,4 +312,10 @@ local function execute(act)
         return value
     end, handler)
 end
-return world, execute
+-- A function of a library, with what it is called with.
+local function bind(act, keys, args)
+    return function()
+        return act(keys, args)
+    end
+end
+return world, execute, bind

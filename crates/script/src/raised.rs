@@ -5,7 +5,7 @@ use std::fmt;
 use mlua::{IntoLua, Lua, Value};
 
 use crate::reply;
-use crate::sandbox::CHUNK;
+use crate::sandbox::is_sent;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Raised {
@@ -39,11 +39,11 @@ impl Raised {
     /// A message of the function that runs, with the line that called it.
     pub fn at_caller(lua: &Lua, message: &str) -> Self {
         let line = lua.inspect_stack(1, |frame| {
-            let is_script = frame.source().source.is_some_and(|source| source == CHUNK);
-            is_script.then(|| frame.current_line()).flatten()
+            let source = frame.source().source.filter(|source| is_sent(source))?;
+            Some((source[1..].to_owned(), frame.current_line()?))
         });
         Self::Text(match line.flatten() {
-            Some(line) => format!("{}:{line}: {message}", &CHUNK[1..]),
+            Some((chunk, line)) => format!("{chunk}:{line}: {message}"),
             None => message.to_owned(),
         })
     }

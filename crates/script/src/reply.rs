@@ -5,6 +5,7 @@ use shardine_resp::{Protocol, digest, hex, wire};
 
 use crate::limits::DEPTH_MAX;
 use crate::number;
+use crate::sandbox::{CHUNK, FUNCTION_CHUNK};
 
 /// A word of a command as a script gives it.
 pub(crate) enum Argument {
@@ -262,14 +263,26 @@ fn write_double(number: f64, form: Form, out: &mut Vec<u8>) {
     }
 }
 
+/// What failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    Script([u8; 20]),
+    Function(&'a [u8]),
+}
+
 /// What a script that failed is answered with: what it failed by, and where.
-pub(crate) fn write_failure(failure: &Table, sum: [u8; 20], out: &mut Vec<u8>) -> mlua::Result<()> {
+pub(crate) fn write_failure(failure: &Table, place: Place<'_>, out: &mut Vec<u8>) -> mlua::Result<()> {
     let mut line = match failure.raw_get("err")? {
         Value::String(text) => text.as_bytes().to_vec(),
         _ => b"ERR the script failed, and said neither why nor where".to_vec(),
     };
     if let Some(number) = failure.raw_get::<Option<i64>>("line").ok().flatten() {
-        line.extend_from_slice(format!(" script: {}, on @user_script:{number}.", hex(sum)).as_bytes());
+        let (name, chunk) = match place {
+            Place::Script(sum) => (hex(sum).into_bytes(), CHUNK),
+            Place::Function(name) => (name.to_vec(), FUNCTION_CHUNK),
+        };
+        let at = format!(", on {chunk}:{number}.");
+        line.extend([b" script: ", &name[..], at.as_bytes()].concat());
     }
     wire::error(out, &line);
     Ok(())

@@ -7,6 +7,7 @@ use shardine_model::{RowKeyBuf, Timestamp};
 use shardine_resp::{Deed, Inside, Options, Protocol, digest, wire};
 use shardine_router::{Program, Step};
 
+use crate::functions;
 use crate::limits::Limits;
 use crate::rehearsal::{Rehearsal, Rows, Seen, Writes};
 use crate::sandbox::{Ended, Host, Sandbox, Script};
@@ -101,17 +102,28 @@ impl Stage {
                 let script = Script { text, sum: digest(text), keys, args, protocol };
                 let mut speaker = Speaker { inside: &mut self.inside, rehearsal, reads_only: *reads_only };
                 let ran = self.sandbox.run(script, limits, kill.cloned(), &mut speaker, reply);
-                if let Some(stopped) = speaker.rehearsal.stopped.take() {
-                    return Err(stopped);
-                }
-                ran.map_err(|ended| match ended {
-                    Ended::Killed => Stopped::Killed,
-                    Ended::TooLong | Ended::ByHost => Stopped::TooLong,
-                })?;
+                return ended(speaker, ran);
+            }
+            Step::Function { library, name, keys, args, reads_only } => {
+                let call = functions::Call { library, name, keys, args, protocol };
+                let mut speaker = Speaker { inside: &mut self.inside, rehearsal, reads_only: *reads_only };
+                let ran = self.sandbox.call(call, limits, kill.cloned(), &mut speaker, reply);
+                return ended(speaker, ran);
             }
         }
         Ok(())
     }
+}
+
+/// How a script has ended: its own end, or that of what it said.
+fn ended(speaker: Speaker<'_, '_>, ran: Result<(), Ended>) -> Result<(), Stopped> {
+    if let Some(stopped) = speaker.rehearsal.stopped.take() {
+        return Err(stopped);
+    }
+    ran.map_err(|ended| match ended {
+        Ended::Killed => Stopped::Killed,
+        Ended::TooLong | Ended::ByHost => Stopped::TooLong,
+    })
 }
 
 fn watched_hold(program: &Program, rehearsal: &mut Rehearsal<'_>) -> Result<bool, Stopped> {

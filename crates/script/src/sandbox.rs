@@ -11,10 +11,11 @@ use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, V
 use shardine_resp::{Protocol, wire};
 
 use crate::chance::Chance;
+use crate::functions::Loaded;
 use crate::libraries;
 use crate::limits::{CALLS_MAX, COMPILED_MAX, Limits, STEPS_BETWEEN_LOOKS};
 use crate::raised::Raised;
-use crate::reply;
+use crate::reply::{self, Place};
 
 /// Whom a script calls.
 pub trait Host {
@@ -54,7 +55,7 @@ pub enum Ended {
 pub(crate) struct Shared {
     steps: Cell<u64>,
     steps_max: Cell<u64>,
-    ended: Cell<Option<Ended>>,
+    pub ended: Cell<Option<Ended>>,
     pub chance: Cell<Chance>,
     pub protocol: Cell<Protocol>,
     kill: RefCell<Option<std::sync::Arc<AtomicBool>>>,
@@ -77,7 +78,7 @@ impl Shared {
         }
     }
 
-    fn begin(&self, limits: Limits, kill: Option<std::sync::Arc<AtomicBool>>) {
+    pub fn begin(&self, limits: Limits, kill: Option<std::sync::Arc<AtomicBool>>) {
         self.steps.set(0);
         self.steps_max.set(limits.steps);
         self.ended.set(None);
@@ -88,16 +89,25 @@ impl Shared {
 }
 
 pub struct Sandbox {
-    lua: Lua,
-    shared: Rc<Shared>,
-    native: Table,
+    pub(crate) lua: Lua,
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) native: Table,
     globals: Table,
-    execute: Function,
+    pub(crate) execute: Function,
+    pub(crate) bind: Function,
+    pub(crate) libraries: HashMap<[u8; 20], Rc<Loaded>>,
     compiled: HashMap<[u8; 20], Function>,
 }
 
 /// The chunk that is a script, in its messages.
 pub(crate) const CHUNK: &str = "@user_script";
+/// The chunk that is a library of functions.
+pub(crate) const FUNCTION_CHUNK: &str = "@user_function";
+
+/// Whether a chunk is what somebody has sent, not what the sandbox is made of.
+pub(crate) fn is_sent(source: &str) -> bool {
+    source == CHUNK || source == FUNCTION_CHUNK
+}
 
 impl Sandbox {
     /// A new world. It fails only if there is no memory for it.
@@ -116,13 +126,13 @@ impl Sandbox {
         libraries::install(&lua, &native, &shared)?;
         install_own(&lua, &native, &shared)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=sandbox");
-        let (world, execute): (Table, Function) = prelude.call((&native, &globals))?;
+        let (world, execute, bind): (Table, Function, Function) = prelude.call((&native, &globals))?;
         lua.set_globals(world)?;
         let watched = Rc::clone(&shared);
         lua.set_global_hook(HookTriggers::new().every_nth_instruction(STEPS_BETWEEN_LOOKS), move |_, _| {
             watched.charge(u64::from(STEPS_BETWEEN_LOOKS)).map(|()| VmState::Continue)
         })?;
-        Ok(Self { lua, shared, native, globals, execute, compiled: HashMap::new() })
+        Ok(Self { lua, shared, native, globals, execute, bind, libraries: HashMap::new(), compiled: HashMap::new() })
     }
 
     fn compile(&mut self, text: &[u8], sum: [u8; 20]) -> Result<Function, Vec<u8>> {
@@ -132,30 +142,30 @@ impl Sandbox {
         if self.compiled.len() >= COMPILED_MAX {
             self.compiled.clear();
         }
+        let function = self.read(text, CHUNK);
+        let function =
+            function.map_err(|why| format!("ERR Error compiling script (new function): {why}").into_bytes())?;
+        self.compiled.insert(sum, function.clone());
+        Ok(function)
+    }
+
+    /// Makes a function of a text, or says why it is none.
+    pub(crate) fn read(&self, text: &[u8], chunk: &str) -> Result<Function, String> {
         self.shared.begin(Limits { steps: u64::MAX, ..Limits::BESIDE }, None);
         let source = without_header(text);
         // Only text: what is compiled already could do anything to the memory of the process.
         if source.first() == Some(&0x1b) {
-            return Err(b"ERR Error compiling script (new function): a precompiled chunk is no script".to_vec());
+            return Err("a precompiled chunk is no script".to_owned());
         }
-        let chunk = self.lua.load(&*source).set_name(CHUNK);
+        let chunk = self.lua.load(&*source).set_name(chunk);
         let before = self.lua.used_memory();
         let _ = self.lua.set_memory_limit(before + Limits::BESIDE.memory_bytes);
         let function = chunk.into_function();
         let _ = self.lua.set_memory_limit(0);
-        match function {
-            Ok(function) => {
-                self.compiled.insert(sum, function.clone());
-                Ok(function)
-            }
-            Err(error) => {
-                let message = match &error {
-                    mlua::Error::SyntaxError { message, .. } => message.clone(),
-                    other => other.to_string(),
-                };
-                Err(format!("ERR Error compiling script (new function): {message}").into_bytes())
-            }
-        }
+        function.map_err(|error| match error {
+            mlua::Error::SyntaxError { message, .. } => message,
+            other => other.to_string(),
+        })
     }
 
     /// Runs a script, and appends its reply. What it says of itself (that it is no script, that it failed) is a reply.
@@ -174,13 +184,32 @@ impl Sandbox {
                 return Ok(());
             }
         };
+        let set_out = |sandbox: &Self| {
+            sandbox.globals.raw_set("KEYS", words(&sandbox.lua, script.keys)?)?;
+            sandbox.globals.raw_set("ARGV", words(&sandbox.lua, script.args)?)?;
+            Ok(function)
+        };
+        let ran = self.guarded(set_out, (script.protocol, Place::Script(script.sum)), limits, kill, host, out);
+        self.tidy();
+        ran
+    }
+
+    /// Runs what is set out, within its limits.
+    pub(crate) fn guarded(
+        &self,
+        set_out: impl FnOnce(&Self) -> mlua::Result<Function>,
+        form: (Protocol, Place<'_>),
+        limits: Limits,
+        kill: Option<std::sync::Arc<AtomicBool>>,
+        host: &mut dyn Host,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Ended> {
         self.shared.begin(limits, kill);
         let before = self.lua.used_memory();
         let _ = self.lua.set_memory_limit(before + limits.memory_bytes);
         let start = out.len();
-        let ran = self.perform(&function, script, host, out);
+        let ran = set_out(self).and_then(|function| self.perform(&function, form, host, out));
         let _ = self.lua.set_memory_limit(0);
-        self.tidy();
         if let Some(ended) = self.shared.ended.get() {
             out.truncate(start);
             return Err(ended);
@@ -198,12 +227,10 @@ impl Sandbox {
     fn perform(
         &self,
         function: &Function,
-        script: Script<'_>,
+        (protocol, place): (Protocol, Place<'_>),
         host: &mut dyn Host,
         out: &mut Vec<u8>,
     ) -> mlua::Result<()> {
-        self.globals.raw_set("KEYS", words(&self.lua, script.keys)?)?;
-        self.globals.raw_set("ARGV", words(&self.lua, script.args)?)?;
         let host = RefCell::new(host);
         let (mut calls, mut answer) = (0, Vec::new());
         self.lua.scope(|scope| {
@@ -234,10 +261,10 @@ impl Sandbox {
             }
             match (is_done, value) {
                 (true, value) => {
-                    let form = reply::Form { client: script.protocol, script: shared.protocol.get() };
+                    let form = reply::Form { client: protocol, script: shared.protocol.get() };
                     reply::write(&value, form, out)
                 }
-                (false, Value::Table(failure)) => reply::write_failure(&failure, script.sum, out),
+                (false, Value::Table(failure)) => reply::write_failure(&failure, place, out),
                 (false, Value::String(text)) if &*text.as_bytes() == OUT_OF_MEMORY => {
                     Err(mlua::Error::MemoryError(String::new()))
                 }
@@ -262,7 +289,7 @@ impl Sandbox {
 const CALL_STEPS: u64 = 50;
 const OUT_OF_MEMORY: &[u8] = b"not enough memory";
 
-fn is_memory(error: &mlua::Error) -> bool {
+pub(crate) fn is_memory(error: &mlua::Error) -> bool {
     match error {
         mlua::Error::MemoryError(_) => true,
         mlua::Error::CallbackError { cause, .. } => is_memory(cause),
@@ -279,7 +306,7 @@ fn without_header(text: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     text[end..].into()
 }
 
-fn words(lua: &Lua, words: &[Box<[u8]>]) -> mlua::Result<Table> {
+pub(crate) fn words(lua: &Lua, words: &[Box<[u8]>]) -> mlua::Result<Table> {
     let table = lua.create_table_with_capacity(words.len(), 0)?;
     for (place, word) in (1..).zip(words) {
         table.raw_set(place, lua.create_string(word)?)?;
@@ -392,6 +419,12 @@ fn install_own(lua: &Lua, native: &Table, shared: &Rc<Shared>) -> mlua::Result<(
         Some(Value::String(name)) if of_run.raw_get::<Function>("is_command")?.call(name)? => Ok(Value::Boolean(true)),
         Some(_) => said("Invalid command passed to redis.acl_check_cmd()"),
     })?;
+    // There only while a library is loaded.
+    let of_load = native.clone();
+    own(lua, native, "register_function", move |args| match of_load.raw_get::<Option<Function>>("register")? {
+        Some(register) => register.call(args.clone()),
+        None => said("redis.register_function can only be called on FUNCTION LOAD command"),
+    })?;
     native.raw_set("line", lua.create_function(|lua, ()| Ok(script_line(lua)))?)?;
     native.raw_set("version", shardine_resp::REDIS_VERSION)?;
     let number = shardine_resp::REDIS_VERSION.split('.').filter_map(|part| part.parse::<i64>().ok());
@@ -433,7 +466,7 @@ fn script_line(lua: &Lua) -> Option<usize> {
     (1..LEVELS)
         .map_while(|level| {
             lua.inspect_stack(level, |frame| {
-                let is_script = frame.source().source.is_some_and(|source| source == CHUNK);
+                let is_script = frame.source().source.is_some_and(|source| is_sent(&source));
                 is_script.then(|| frame.current_line()).flatten()
             })
         })
@@ -443,6 +476,11 @@ fn script_line(lua: &Lua) -> Option<usize> {
 
 /// Whether a text is a script at all; else the line to answer, without its minus.
 pub fn check(text: &[u8]) -> Result<(), Vec<u8>> {
+    with_sandbox(|sandbox| sandbox.compile(text, shardine_resp::digest(text)).map(drop))
+}
+
+/// A sandbox of this thread, for what is only looked at.
+pub(crate) fn with_sandbox<T>(look: impl FnOnce(&mut Sandbox) -> Result<T, Vec<u8>>) -> Result<T, Vec<u8>> {
     thread_local! {
         static SANDBOX: RefCell<Option<Sandbox>> = const { RefCell::new(None) };
     }
@@ -451,6 +489,6 @@ pub fn check(text: &[u8]) -> Result<(), Vec<u8>> {
             Some(sandbox) => sandbox,
             none => none.insert(Sandbox::new().map_err(|_| b"ERR not enough memory".to_vec())?),
         };
-        sandbox.compile(text, shardine_resp::digest(text)).map(drop)
+        look(sandbox)
     })
 }

@@ -34,7 +34,7 @@ use crate::lane_message::{Inbox, LaneMessage, LaneStatus, Respond, ShardDone};
 use crate::meta::{MetaHandle, OnReply};
 use crate::peers::{Board, ControlHandle, ControlMessage, Prepared};
 use crate::places::Places;
-use crate::schema_manager::SchemaRequest;
+use crate::schema_manager::{SchemaCall, SchemaRequest};
 
 /// For how long all shards are asked again because one of them was parted meanwhile, and how often.
 const PARTED_TIME: Duration = Duration::from_secs(3);
@@ -59,6 +59,8 @@ pub(crate) struct Exchange {
     pub audit: Audit,
     /// The scripts that its Redis clients have told.
     pub scripts: Arc<shardine_resp::Book>,
+    /// The functions that its Redis clients may call.
+    pub shelf: Arc<shardine_resp::Shelf>,
     /// Set once coordination runs, which it does before any door opens.
     pub coord: OnceLock<Window>,
     /// Absent for a node that is alone.
@@ -110,6 +112,7 @@ impl Exchange {
                 self.inboxes[self.places.lane_of(Position(0))].send(LaneMessage::Table { call, done });
             }
             Call::Table(call) => self.change_table(call, done),
+            Call::Libraries(call) => self.ask_schema_manager(SchemaCall::Libraries(call), done),
             Call::Node(NodeCall::Status) => self.status(done),
             Call::Node(NodeCall::Cluster) => self.cluster_status(done),
             Call::Node(NodeCall::Routes) => done(Response::Routes(Box::new(self.routes()))),
@@ -122,6 +125,10 @@ impl Exchange {
 
     /// Has the schema manager of this node change a table.
     pub fn change_table(&self, call: TableCall, done: Respond) {
+        self.ask_schema_manager(SchemaCall::Table(call), done);
+    }
+
+    fn ask_schema_manager(&self, call: SchemaCall, done: Respond) {
         let schema_manager = self.schema_manager.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = schema_manager.send(SchemaRequest { call, done });
     }
@@ -273,6 +280,7 @@ impl Exchange {
         let Some(cluster) = &self.cluster else { return };
         cluster.atlas.put(Arc::clone(sheet));
         self.places.adopt(&sheet.cluster);
+        self.shelf.turn_to(&sheet.full.libraries);
         let told = &sheet.full.catalogue;
         self.catalogue.replace(
             |held| (held.version() != told.version()).then(|| told.clone()),

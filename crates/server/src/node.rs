@@ -145,6 +145,7 @@ impl Node {
         let (requests, request_box) = schema_manager::schema_requests();
         let exchange = Arc::new(Exchange {
             scripts: Arc::clone(&resp.scripts),
+            shelf: Arc::clone(&resp.shelf),
             places: Places::new(map.clone(), identity.node, topology.sheet.as_ref().map(|it| Arc::clone(&it.cluster))),
             inboxes,
             catalogue: SharedCatalogue::new(topology.catalogue()),
@@ -214,7 +215,10 @@ impl Node {
             None => schema_manager::definitions(&held),
             Some(_) => topology.catalogue(),
         };
-        let schema_manager = SchemaManager::new(Arc::clone(&exchange), definitions, schema_sql);
+        let schema_manager = SchemaManager::new(Arc::clone(&exchange), definitions, schema_sql, Arc::clone(&data))?;
+        if let Some(sheet) = &topology.sheet {
+            exchange.shelf.turn_to(&sheet.full.libraries);
+        }
         if topology.sheet.is_none() {
             schema_manager.reconcile(&held)?;
         } else {
@@ -351,6 +355,7 @@ fn resp_options(options: &UpOptions, port: u16) -> RespOptions {
         connections_max: options.connections_max,
         seed: rand::random(),
         scripts: Arc::new(shardine_resp::Book::checking(shardine_script::check)),
+        shelf: Arc::new(shardine_resp::Shelf::reading(shardine_script::read_library)),
         ..RespOptions::default()
     }
 }

@@ -4,24 +4,32 @@
 //! home: it gets each one first, and on start the others are brought to what it holds. So a crash in the middle leaves a
 //! definition that is either nowhere or comes everywhere.
 
+mod libraries;
+
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use shardine_model::{Backing, Catalogue, Entry, ErrorCode, FieldId, Refusal, ShardId, Table, limits};
-use shardine_router::{FieldSpec, Response, ShardAsk, TableCall, TableSpec};
-use shardine_shard::meta::{Command, Reply};
+use shardine_router::{FieldSpec, LibraryCall, Response, ShardAsk, TableCall, TableSpec};
+use shardine_shard::meta::{Command, Libraries, Reply};
+use shardine_store::{DataDir, Error};
 use shardine_writeback::{Change, Drift, Job, JobId, JobOutcome, TableJob, Why};
 
 use crate::exchange::Exchange;
 use crate::lane_message::Respond;
 use crate::owner_thread;
 
-/// A table call and who waits for it.
+/// A call and who waits for it.
 pub(crate) struct SchemaRequest {
-    pub call: TableCall,
+    pub call: SchemaCall,
     pub done: Respond,
+}
+
+pub(crate) enum SchemaCall {
+    Table(TableCall),
+    Libraries(LibraryCall),
 }
 
 /// The shard that holds the truth about definitions.
@@ -44,11 +52,26 @@ pub(crate) struct SchemaManager {
     catalogue: Catalogue,
     sql: Receiver<JobOutcome>,
     jobs: u64,
+    data: Arc<DataDir>,
+    /// Of a node that is alone.
+    libraries: Libraries,
 }
 
 impl SchemaManager {
-    pub fn new(exchange: Arc<Exchange>, catalogue: Catalogue, sql: Receiver<JobOutcome>) -> Self {
-        Self { exchange, catalogue, sql, jobs: 0 }
+    pub fn new(
+        exchange: Arc<Exchange>,
+        catalogue: Catalogue,
+        sql: Receiver<JobOutcome>,
+        data: Arc<DataDir>,
+    ) -> Result<Self, Error> {
+        let kept = match exchange.cluster {
+            None => libraries::kept(&data)?,
+            Some(_) => Libraries::new(),
+        };
+        if exchange.cluster.is_none() {
+            exchange.shelf.turn_to(&kept);
+        }
+        Ok(Self { exchange, catalogue, sql, jobs: 0, data, libraries: kept })
     }
 
     /// Brings all shards to the same definitions and tells the doors. Called once, before they open.
@@ -91,11 +114,11 @@ impl SchemaManager {
         self.check_tables();
         while let Ok(request) = requests.recv() {
             self.catch_up();
-            let response = match self.serve(request.call) {
-                Ok(table) => Response::Table(table),
-                Err(refusal) => Response::Refused(refusal),
+            let response = match request.call {
+                SchemaCall::Table(call) => self.serve(call).map(Response::Table),
+                SchemaCall::Libraries(call) => self.change_libraries(call).map(|()| Response::Done),
             };
-            (request.done)(response);
+            (request.done)(response.unwrap_or_else(Response::Refused));
         }
     }
 

@@ -32,10 +32,12 @@ pub enum NodeFile {
     /// Why the directory is of no use any more: it was turned away as an old or a second copy. Each start counts, so that a copy
     /// which went on trying would pass for the newest one day.
     Refused,
+    /// The libraries of functions of a node that is alone.
+    Libraries,
 }
 
 impl NodeFile {
-    pub const ALL: [Self; 4] = [Self::Peers, Self::Map, Self::First, Self::Refused];
+    pub const ALL: [Self; 5] = [Self::Peers, Self::Map, Self::First, Self::Refused, Self::Libraries];
 
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -44,6 +46,7 @@ impl NodeFile {
             Self::Map => "MAP",
             Self::First => "FIRST",
             Self::Refused => "REFUSED",
+            Self::Libraries => "LIBRARIES",
         }
     }
 
@@ -53,6 +56,7 @@ impl NodeFile {
             Self::Map => *b"shardmap",
             Self::First => *b"shardfst",
             Self::Refused => *b"shardref",
+            Self::Libraries => *b"shardlib",
         }
     }
 
@@ -62,6 +66,7 @@ impl NodeFile {
             Self::Peers => "without it the node lets every peer in once, also an old copy of one",
             Self::Map => "without it the node waits until another one has sent it the map",
             Self::Refused => "without it an old copy of a directory may be let in again",
+            Self::Libraries => "without it the node has no functions until they are loaded again",
             Self::First => "without it the node does not know who founded its groups, and cannot read their logs",
         }
     }
@@ -125,6 +130,7 @@ mod tests {
         let rest = "0100000077665544332211 00efcdab8967452301 04000000 6c696c69".replace(' ', "");
         assert_eq!(hex(NodeFile::Peers), format!("7368617264707273{rest}1615f0ed"));
         assert_eq!(hex(NodeFile::Map), format!("73686172646d6170{rest}6de78cd0"));
+        assert!(hex(NodeFile::Libraries).starts_with(&format!("73686172646c6962{rest}")));
         assert!(hex(NodeFile::Refused).starts_with(&format!("7368617264726566{rest}")));
     }
 

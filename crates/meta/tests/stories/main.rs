@@ -41,4 +41,5 @@ stories! {
     tables
     paths
     settings
+    libraries
 }

@@ -132,6 +132,12 @@ impl Stage {
             "find" => Command::FindPath { path: line.word(0).to_owned() },
             "set" => Command::Set { name: words().0, value: Some(words().1) },
             "unset" => Command::Set { name: line.word(0).to_owned(), value: None },
+            "put-libraries" => Command::PutLibraries {
+                libraries: line.rest.iter().filter_map(|word| word.split_once('=')).map(library).collect(),
+                replaces: line.has("replaces"),
+                begins_anew: line.has("begins-anew"),
+            },
+            "drop-library" => Command::DropLibrary { name: line.word(0).to_owned() },
             "sql" => Command::SetSql { sql: line.word(0).to_owned() },
             verb => panic!("what is {verb}?"),
         }
@@ -233,9 +239,17 @@ impl Stage {
                 let settings = map.settings.iter().map(|(name, value)| format!("{name}={value}"));
                 settings.chain([format!("sql={}", map.keyspace.sql)]).collect()
             }
+            "libraries" => {
+                let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+                map.libraries.iter().map(|(name, library)| format!("{name}={}", text(library))).collect()
+            }
             what => panic!("what is {what}?"),
         }
     }
+}
+
+fn library((name, text): (&str, &str)) -> (String, Box<[u8]>) {
+    (name.to_owned(), text.as_bytes().into())
 }
 
 fn told(reply: &Result<Reply, Refusal>) -> String {

@@ -8,10 +8,10 @@ use shardine_model::table::KV;
 use shardine_router::{Call, Explanation, LocalEngine, NodeCall, Residence, Response, RowCall, ShardsCall, Ticket};
 
 use crate::address;
-use crate::command::info;
 use crate::command::read::Context;
 use crate::command::reply_format::failure_of;
 use crate::command::scan::{Keys, Page, RandomKey, RecordPage};
+use crate::command::{functions, info};
 use crate::connection::{RespConnection, Step};
 use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX};
 use crate::frame::{Line, OwnedLine};
@@ -30,6 +30,8 @@ pub(crate) enum Asked {
         about: info::About,
     },
     Explain,
+    /// The reply, once it is done.
+    Libraries(Vec<u8>),
     Page(Page),
     Keys(Keys),
     RandomKey(RandomKey),
@@ -73,6 +75,7 @@ fn plan<H: LocalEngine>(
             let about = info::About::of(connection);
             Ok((NodeCall::Status.into(), Asked::Info { sections: line.to_owned(), about }))
         }
+        Verb::Function => functions::plan(connection, line),
         Verb::Scan => Page::plan(line, engine).map(|(call, page)| (RowCall::Scan(call).into(), Asked::Page(page))),
         Verb::Keys => {
             let (call, keys) = Keys::plan(line, engine, connection.options.keys_rows_max);
@@ -163,6 +166,7 @@ impl Asked {
             (Self::Explain, Response::Explanation(explanation)) => {
                 Progress::written(|out| write_explanation(&explanation, context, out))
             }
+            (Self::Libraries(reply), response) => functions::changed(reply, &response),
             (Self::Page(page), Response::Page(rows)) => page.finish(&rows, engine.catalogue()),
             (Self::Keys(keys), Response::Page(rows)) => keys.advance(rows, ticket, engine),
             (Self::RandomKey(random), Response::Page(rows)) => random.advance(rows, context, ticket, engine),

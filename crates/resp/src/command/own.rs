@@ -2,7 +2,7 @@
 
 use shardine_router::LocalEngine;
 
-use crate::command::{client, config, describe, scripts, slow};
+use crate::command::{client, config, describe, functions, scripts, slow};
 use crate::connection::{RespConnection, Step};
 use crate::failure::{Failure, NOT_AN_INTEGER, SYNTAX, WRONG_PASSWORD};
 use crate::frame::Line;
@@ -77,6 +77,7 @@ fn answer<H: LocalEngine>(
             role(out);
             Ok(())
         }
+        Verb::Function => functions::answer(connection, line, out),
         Verb::Script => scripts::answer(connection, line, out),
         Verb::Object | Verb::Memory => Err(describe::no_subcommand(verb, line)),
         Verb::RecCall => Err(Failure::unsupported("REC.CALL is not offered: Shardine runs no stored functions yet")),

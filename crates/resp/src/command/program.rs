@@ -89,7 +89,10 @@ fn plan<H: LocalEngine>(
     engine: &H,
 ) -> Result<Program, Failure> {
     let (step, rows) = step(connection, verb, line, engine)?;
-    let reads_only = matches!(step, ProgramStep::Script { reads_only: true, .. }) || verb.only_looks();
+    let reads_only = match &step {
+        ProgramStep::Script { reads_only, .. } | ProgramStep::Function { reads_only, .. } => *reads_only,
+        ProgramStep::Command { .. } | ProgramStep::Said { .. } => verb.only_looks(),
+    };
     let home = one_partition(rows.iter().map(RowKeyBuf::as_ref), &CROSS_SCRIPT)?;
     Ok(Program {
         wanders: home.is_none(),
@@ -130,6 +133,9 @@ pub(crate) fn step<H: LocalEngine>(
     line: Line<'_>,
     engine: &H,
 ) -> Result<(ProgramStep, Vec<RowKeyBuf>), Failure> {
+    if matches!(verb, Verb::Fcall | Verb::FcallRo) {
+        return function(connection, verb, line, engine);
+    }
     if verb.kind() == Kind::Program {
         return script(connection, verb, line, engine);
     }
@@ -175,12 +181,44 @@ fn script<H: LocalEngine>(
     if matches!(verb, Verb::Eval | Verb::EvalRo) {
         book.put(digest(&text), &text);
     }
-    let words = |from: usize, to: usize| line.words(from).take(to - from).map(Into::into).collect::<Vec<Box<[u8]>>>();
-    let keys = words(3, 3 + count);
+    let (keys, args, rows) = split(line, count, engine)?;
+    let reads_only = wants_reads_only || header.no_writes;
+    Ok((ProgramStep::Script { text: text.as_ref().into(), keys, args, reads_only }, rows))
+}
+
+/// A call of a function by its name: its library's text goes along, so that it is executed as this node has it.
+fn function<H: LocalEngine>(
+    connection: &RespConnection,
+    verb: Verb,
+    line: Line<'_>,
+    engine: &H,
+) -> Result<(ProgramStep, Vec<RowKeyBuf>), Failure> {
+    let held = connection.options.shelf.held();
+    let name = std::str::from_utf8(line.word(1)).ok();
+    let (library, function) =
+        name.and_then(|name| held.function(name)).ok_or(Failure::of_redis("ERR Function not found"))?;
+    let count = integer(line.word(2)).ok_or(Failure::of_redis("ERR Bad number of keys provided"))?;
+    if count > line.len() as i64 - 3 {
+        return Err(Failure::of_redis("ERR Number of keys can't be greater than number of args"));
+    }
+    let count = usize::try_from(count).map_err(|_| Failure::of_redis("ERR Number of keys can't be negative"))?;
+    if verb == Verb::FcallRo && !function.reads_only() {
+        return Err(Failure::of_redis("ERR Can not execute a script with write flag using *_ro command."));
+    }
+    let (keys, args, rows) = split(line, count, engine)?;
+    let (library, name, reads_only) = (library.text.as_ref().into(), line.word(1).into(), function.reads_only());
+    Ok((ProgramStep::Function { library, name, keys, args, reads_only }, rows))
+}
+
+type Words = Vec<Box<[u8]>>;
+
+/// The words behind the number of keys: keys, the others, and the rows that the keys name.
+fn split<H: LocalEngine>(line: Line<'_>, keys: usize, engine: &H) -> Result<(Words, Words, Vec<RowKeyBuf>), Failure> {
+    let words = |from: usize, to: usize| line.words(from).take(to - from).map(Into::into).collect::<Words>();
+    let (keys, args) = (words(3, 3 + keys), words(3 + keys, line.len()));
     let rows = keys.iter().map(|key| Ok(address::parse(key, engine.catalogue())?.row().to_owned()));
     let rows = rows.collect::<Result<Vec<_>, Failure>>()?;
-    let (args, reads_only) = (words(3 + count, line.len()), wants_reads_only || header.no_writes);
-    Ok((ProgramStep::Script { text: text.as_ref().into(), keys, args, reads_only }, rows))
+    Ok((keys, args, rows))
 }
 
 const NO_SCRIPT: Failure = Failure::of_redis("NOSCRIPT No matching script. Please use EVAL.");

@@ -37,7 +37,7 @@ impl Transaction {
         self.queued.iter().any(|queued| match queued.kind() {
             Kind::Change | Kind::ChangeMany => true,
             Kind::Atomic => !queued.verb.only_looks(),
-            Kind::Program => !matches!(queued.verb, Verb::EvalRo | Verb::EvalshaRo),
+            Kind::Program => !queued.verb.runs_to_look(),
             Kind::Read | Kind::ReadMany | Kind::Call | Kind::Own | Kind::Control => false,
         })
     }

@@ -4,6 +4,7 @@ mod engine;
 mod talk;
 
 mod company;
+mod functions;
 mod hashes;
 mod keys;
 mod limits;

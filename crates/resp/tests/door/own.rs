@@ -51,7 +51,7 @@ fn clients_say_who_they_are() {
 fn libraries_find_what_they_ask_for() {
     let mut door = Door::open();
     door.script(&[
-        ("COMMAND COUNT", ":110|"),
+        ("COMMAND COUNT", ":113|"),
         ("COMMAND DOCS", "*0|"),
         ("COMMAND INFO get nope", "*2|*10|$3|get|:2|*1|+readonly|:1|:1|:1|*0|*0|*0|*0|*-1|"),
         ("COMMAND GETKEYS mset a 1 b 2", "*2|$1|a|$1|b|"),
@@ -61,7 +61,7 @@ fn libraries_find_what_they_ask_for() {
         ("COMMAND GETKEYS eval return 2 a b c", "*2|$1|a|$1|b|"),
         ("COMMAND GETKEYS eval return 9 a b c", "-ERR Invalid arguments specified for command|"),
         ("COMMAND GETKEYS echo x", "-ERR The command has no key arguments|"),
-        ("COMMAND", "*110|*10|$4|hget|:3|…"),
+        ("COMMAND", "*113|*10|$4|hget|:3|…"),
         ("CONFIG GET save", "*2|$4|save|$0||"),
         ("CONFIG GET append*", "*4|$11|appendfsync|$6|always|$10|appendonly|$3|yes|"),
         ("CONFIG GET nope", "*0|"),

@@ -35,6 +35,26 @@ fn views() -> Vec<CoordView> {
     vec![CoordView::Nodes(vec![node]), CoordView::Sessions(vec![session]), CoordView::Semaphores(vec![semaphore])]
 }
 
+fn program() -> Program {
+    let words = || vec![(*b"a").into()];
+    let (keys, args, reads_only) = (words(), words(), true);
+    let (text, library, name) = ((*b"t").into(), (*b"l").into(), (*b"n").into());
+    Program {
+        home: row(),
+        wanders: false,
+        resp3: true,
+        is_transaction: true,
+        reads_only,
+        watched: vec![(row(), Version(3))],
+        steps: vec![
+            Step::Command { words: words() },
+            Step::Script { text, keys: keys.clone(), args: args.clone(), reads_only },
+            Step::Said { reply: (*b"r").into() },
+            Step::Function { library, name, keys, args, reads_only },
+        ],
+    }
+}
+
 fn calls() -> Vec<RemoteCall> {
     let scan = ScanCall { limit: 10, cursor: Some(vec![1]), ..ScanCall::default() };
     let field = FieldSpec { name: "age".into(), kind: FieldType::Int64, nullable: true, default: Some(Value::Int(7)) };
@@ -56,6 +76,7 @@ fn calls() -> Vec<RemoteCall> {
         RemoteCall::Row(RowCall::Kick { row: row(), nowait: true }),
         RemoteCall::Row(RowCall::AwaitSql { row: row(), version: Version(-2), within_ms: Some(1) }),
         RemoteCall::Row(RowCall::Scan(scan)),
+        RemoteCall::Row(RowCall::Run(Box::new(program()))),
         RemoteCall::Shard { shard: ShardId(2), ask: ShardAsk::Count { table: None } },
         RemoteCall::Shard { shard: ShardId(2), ask: ShardAsk::Propose { entry: vec![9] } },
         RemoteCall::Shard { shard: ShardId(2), ask: ShardAsk::AsOf { range: 300, ask: Box::new(ShardAsk::Middle) } },

@@ -642,7 +642,7 @@ impl LocalEngine for Core {
         self.stopwatch.begin(ticket, Kind::Other);
         let call = match call {
             Call::Row(call) => call,
-            Call::Direct(_) | Call::Shards(_) | Call::Table(_) | Call::Node(_) => {
+            Call::Direct(_) | Call::Shards(_) | Call::Table(_) | Call::Libraries(_) | Call::Node(_) => {
                 return self.exchange.dispatch(call, self.respond_later(ticket));
             }
         };

@@ -371,6 +371,7 @@ impl Core {
 fn sums(program: &Program) -> impl Iterator<Item = [u8; 20]> {
     program.steps.iter().filter_map(|step| match step {
         Step::Script { text, .. } => Some(shardine_resp::digest(text)),
+        Step::Function { library, name, .. } => Some(shardine_resp::digest(&[&library[..], b"\0", &name[..]].concat())),
         Step::Command { .. } | Step::Said { .. } => None,
     })
 }

@@ -13,8 +13,8 @@ use shardine_shard::Caller;
 
 use super::{ROUNDS_AMONG_OTHERS, Run, lookup};
 
-/// Programs of one partition that may be on their way at once.
-const IN_FLIGHT_MAX: usize = 1_024;
+/// Programs of one partition that may be on their way at once. They may all have run in one turn of the lane, while others waited.
+const IN_FLIGHT_MAX: usize = 128;
 
 /// Bytes of rows that are foreseen.
 const FORESEEN_BYTES_MAX: usize = 1 << 20;
