@@ -19,5 +19,6 @@ pub(crate) mod others;
 pub(crate) mod slow;
 pub(crate) mod config;
 pub(crate) mod describe;
+pub(crate) mod docs;
 pub(crate) mod info;
 pub(crate) mod reply_format;

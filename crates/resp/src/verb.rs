@@ -200,6 +200,9 @@ verbs! {
     Slowlog "SLOWLOG" -2 Own NO_KEY;
     Latency "LATENCY" -2 Own NO_KEY;
     Role "ROLE" 1 Own NO_KEY;
+    Cluster "CLUSTER" -2 Own NO_KEY;
+    Readonly "READONLY" 1 Own NO_KEY;
+    Readwrite "READWRITE" 1 Own NO_KEY;
 
     RecGet "REC.GET" -2 Read ONE_KEY;
     RecSet "REC.SET" -4 Change ONE_KEY;
@@ -339,14 +342,14 @@ pub(crate) fn is_known_to_redis(name: &[u8]) -> bool {
 #[rustfmt::skip]
 const ELSEWHERE: &[&str] = &[
     "ACL", "ASKING", "BGREWRITEAOF", "BGSAVE", "BLMOVE",
-    "BLMPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BZMPOP", "BZPOPMAX", "BZPOPMIN", "CLUSTER", "DEBUG",
+    "BLMPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BZMPOP", "BZPOPMAX", "BZPOPMIN", "DEBUG",
     "FAILOVER", "GEOADD", "GEODIST",
     "GEOHASH", "GEOPOS", "GEORADIUS", "GEORADIUSBYMEMBER", "GEOSEARCH", "GEOSEARCHSTORE", "HEXPIRE",
     "HEXPIREAT", "HEXPIRETIME", "HGETDEL", "HGETEX", "HPERSIST", "HPEXPIRE", "HPEXPIREAT", "HPEXPIRETIME", "HPTTL",
     "HSETEX", "HTTL", "LASTSAVE", "LINDEX", "LINSERT", "LLEN", "LMOVE", "LMPOP", "LOLWUT", "LPOP",
     "LPOS", "LPUSH", "LPUSHX", "LRANGE", "LREM", "LSET", "LTRIM", "MIGRATE", "MODULE", "MONITOR", "MOVE",
     "PFADD", "PFCOUNT", "PFDEBUG", "PFMERGE", "PSUBSCRIBE", "PSYNC", "PUBLISH", "PUBSUB",
-    "PUNSUBSCRIBE", "READONLY", "READWRITE", "REPLCONF", "REPLICAOF", "RPOP",
+    "PUNSUBSCRIBE", "REPLCONF", "REPLICAOF", "RPOP",
     "RPOPLPUSH", "RPUSH", "RPUSHX", "SADD", "SAVE", "SCARD", "SDIFF", "SDIFFSTORE", "SHUTDOWN",
     "SINTER", "SINTERCARD", "SINTERSTORE", "SISMEMBER", "SLAVEOF", "SMEMBERS", "SMISMEMBER", "SMOVE",
     "SORT", "SORT_RO", "SPOP", "SPUBLISH", "SRANDMEMBER", "SREM", "SSCAN", "SSUBSCRIBE", "SUBSCRIBE", "SUNION",
@@ -386,6 +389,6 @@ mod tests {
         for name in ["MODULE", "DEBUG", "SLAVEOF", "REPLICAOF", "MIGRATE", "SHUTDOWN", "MONITOR"] {
             assert_eq!(Verb::find(name.as_bytes()), None, "{name}");
         }
-        assert_eq!(Verb::ALL.len(), 113);
+        assert_eq!(Verb::ALL.len(), 116);
     }
 }

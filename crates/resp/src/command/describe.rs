@@ -1,5 +1,6 @@
 //! `COMMAND`: what client libraries and redis-benchmark ask about a server's commands when they connect.
 
+use crate::command::docs;
 use crate::command::reply_format::wrong_arity;
 use crate::connection::RespConnection;
 use crate::failure::Failure;
@@ -21,8 +22,7 @@ pub(super) fn command(connection: &RespConnection, line: Line<'_>, out: &mut Vec
             wire::array(out, Verb::ALL.len());
             Verb::ALL.iter().for_each(|verb| wire::bulk(out, verb.name().to_ascii_lowercase().as_bytes()));
         }
-        // Documentation of each command is in docs/redis.md; redis-cli takes an empty map for "no hints".
-        word if is(word, "DOCS") => wire::map(out, 0, protocol),
+        word if is(word, "DOCS") => docs::docs(line, protocol, out),
         word if is(word, "GETKEYS") && line.len() < 4 => return Err(wrong_arity("command|getkeys")),
         word if is(word, "GETKEYS") => write_keys(line, out)?,
         other => return Err(Failure::unsupported(format!("Shardine has no COMMAND {}", quote(other)))),
@@ -79,7 +79,24 @@ fn write_one(verb: Verb, protocol: Protocol, out: &mut Vec<u8>) {
     let keys = verb.keys();
     [keys.first, keys.last, keys.step].into_iter().for_each(|number| wire::integer(out, number));
     wire::set(out, 0, protocol);
-    (0..3).for_each(|_| wire::array(out, 0));
+    let tips = tips(verb);
+    wire::array(out, tips.len());
+    tips.iter().for_each(|tip| wire::bulk(out, tip.as_bytes()));
+    (0..2).for_each(|_| wire::array(out, 0));
+}
+
+/// How a client that knows several nodes asks and adds up (redis-cluster A-16).
+fn tips(verb: Verb) -> &'static [&'static str] {
+    match verb {
+        Verb::Mget | Verb::Mset => &["request_policy:multi_shard"],
+        Verb::Del | Verb::Unlink | Verb::Exists | Verb::Touch => {
+            &["request_policy:multi_shard", "response_policy:agg_sum"]
+        }
+        Verb::Dbsize => &["request_policy:all_shards", "response_policy:agg_sum"],
+        Verb::Flushdb | Verb::Flushall => &["request_policy:all_shards", "response_policy:all_succeeded"],
+        Verb::Keys => &["request_policy:all_shards"],
+        _ => &[],
+    }
 }
 
 fn write_keys(line: Line<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {

@@ -27,13 +27,14 @@ impl About {
 
 type Section = (&'static str, fn(&About, &EngineStatus, &mut String));
 
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
     ("Server", server),
     ("Clients", clients),
     ("Memory", memory),
     ("Persistence", persistence),
     ("Stats", stats),
     ("Replication", replication),
+    ("Cluster", cluster),
     ("Keyspace", keyspace),
 ];
 
@@ -117,6 +118,10 @@ fn replication(_: &About, status: &EngineStatus, text: &mut String) {
     line(text, "role", "master");
     line(text, "connected_slaves", 0);
     line(text, "shards", status.shards.len());
+}
+
+fn cluster(_: &About, _: &EngineStatus, text: &mut String) {
+    line(text, "cluster_enabled", 0);
 }
 
 fn keyspace(_: &About, status: &EngineStatus, text: &mut String) {

@@ -73,6 +73,8 @@ fn answer<H: LocalEngine>(
         Verb::Config => config::config(connection, line, out),
         Verb::Slowlog => slow::slow_log(connection, line, out),
         Verb::Latency => slow::latency(line, out),
+        // As a Redis that is no cluster (redis-cluster A-18): any node takes every command.
+        Verb::Cluster | Verb::Readonly | Verb::Readwrite => Err(NO_CLUSTER),
         Verb::Role => {
             role(out);
             Ok(())
@@ -192,6 +194,8 @@ fn time<H: LocalEngine>(engine: &H, out: &mut Vec<u8>) {
     wire::bulk(out, itoa::Buffer::new().format(now / 1_000).as_bytes());
     wire::bulk(out, itoa::Buffer::new().format(now % 1_000 * 1_000).as_bytes());
 }
+
+const NO_CLUSTER: Failure = Failure::of_redis("ERR This instance has cluster support disabled");
 
 /// There are no replicas of Redis's kind: any node is written to.
 fn role(out: &mut Vec<u8>) {

@@ -51,8 +51,9 @@ fn clients_say_who_they_are() {
 fn libraries_find_what_they_ask_for() {
     let mut door = Door::open();
     door.script(&[
-        ("COMMAND COUNT", ":113|"),
-        ("COMMAND DOCS", "*0|"),
+        ("COMMAND COUNT", ":116|"),
+        ("COMMAND DOCS nope ttl", "*2|$3|ttl|*6|$7|summary|$44|Tells how many seconds a record has to live.|$5|since|$5|1.0.0|$5|group|$7|generic|"),
+        ("COMMAND DOCS", "*232|$4|hget|*6|$7|summary|…"),
         ("COMMAND INFO get nope", "*2|*10|$3|get|:2|*1|+readonly|:1|:1|:1|*0|*0|*0|*0|*-1|"),
         ("COMMAND GETKEYS mset a 1 b 2", "*2|$1|a|$1|b|"),
         ("COMMAND GETKEYS rename a b", "*2|$1|a|$1|b|"),
@@ -61,7 +62,7 @@ fn libraries_find_what_they_ask_for() {
         ("COMMAND GETKEYS eval return 2 a b c", "*2|$1|a|$1|b|"),
         ("COMMAND GETKEYS eval return 9 a b c", "-ERR Invalid arguments specified for command|"),
         ("COMMAND GETKEYS echo x", "-ERR The command has no key arguments|"),
-        ("COMMAND", "*113|*10|$4|hget|:3|…"),
+        ("COMMAND", "*116|*10|$4|hget|:3|…"),
         ("CONFIG GET save", "*2|$4|save|$0||"),
         ("CONFIG GET append*", "*4|$11|appendfsync|$6|always|$10|appendonly|$3|yes|"),
         ("CONFIG GET nope", "*0|"),
@@ -76,6 +77,30 @@ fn libraries_find_what_they_ask_for() {
     }
     let one = door.say("INFO keyspace");
     assert!(one.contains("# Keyspace|") && !one.contains("# Server|"), "{one}");
+}
+
+/// redis-cluster A-16: clients that know several nodes read how to ask and how to add up.
+#[test]
+fn commands_over_many_keys_say_how_they_are_split() {
+    let mut door = Door::open();
+    let mget = door.say("COMMAND INFO mget");
+    assert!(mget.contains("*1|$26|request_policy:multi_shard|"), "{mget}");
+    let dbsize = door.say("COMMAND INFO dbsize");
+    assert!(dbsize.contains("*2|$25|request_policy:all_shards|$23|response_policy:agg_sum|"), "{dbsize}");
+    for name in ["rec.get", "rec.explain", "object", "rename", "lcs", "get"] {
+        let told = door.say(&format!("COMMAND INFO {name}"));
+        assert!(told.contains("+readonly|") != told.contains("+write|"), "{told}");
+    }
+}
+
+/// redis-cluster A-18: a cluster client is told that this is none.
+#[test]
+fn the_door_is_that_of_a_redis_without_a_cluster() {
+    let mut door = Door::open();
+    for line in ["CLUSTER INFO", "CLUSTER SLOTS", "READONLY", "READWRITE"] {
+        assert_eq!(door.say(line), "-ERR This instance has cluster support disabled|", "{line}");
+    }
+    assert!(door.say("INFO cluster").contains("cluster_enabled:0|"));
 }
 
 fn locked() -> Door {
