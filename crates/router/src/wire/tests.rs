@@ -76,13 +76,13 @@ fn calls() -> Vec<RemoteCall> {
         RemoteCall::Row(RowCall::Kick { row: row(), nowait: true }),
         RemoteCall::Row(RowCall::AwaitSql { row: row(), version: Version(-2), within_ms: Some(1) }),
         RemoteCall::Row(RowCall::Scan(scan)),
-        RemoteCall::Row(RowCall::Run(Box::new(program()))),
         RemoteCall::Shard { shard: ShardId(2), ask: ShardAsk::Count { table: None } },
         RemoteCall::Shard { shard: ShardId(2), ask: ShardAsk::Propose { entry: vec![9] } },
         RemoteCall::Shard { shard: ShardId(2), ask: ShardAsk::AsOf { range: 300, ask: Box::new(ShardAsk::Middle) } },
         RemoteCall::Table(TableCall::Create(spec)),
         RemoteCall::Table(TableCall::AddField { table: "users".into(), field }),
         RemoteCall::Table(TableCall::Drop { table: "users".into() }),
+        RemoteCall::Row(RowCall::Run(Box::new(program()))),
         RemoteCall::Writeback,
         RemoteCall::DeadLetters { table: Some(TableId(3)) },
         RemoteCall::Status,
@@ -151,6 +151,28 @@ fn a_call_has_these_bytes_for_ever() {
         "010a00000101000a01010100",
         "02020100",
         "0202040109",
+    );
+    assert_eq!(hex, golden);
+}
+
+#[test]
+fn a_program_has_these_bytes_for_ever() {
+    let hex: String = RemoteCall::Row(RowCall::Run(Box::new(program())))
+        .to_bytes()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+
+    let golden = concat!(
+        "010c03016b00",
+        "0001010101",
+        "03016b0006",
+        "04",
+        "01010161",
+        "020174010161010161",
+        "01",
+        "030172",
+        "04016c016e01016101016101",
     );
     assert_eq!(hex, golden);
 }
