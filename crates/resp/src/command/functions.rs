@@ -23,6 +23,9 @@ use crate::wire::{self, Protocol};
 const DUMP: &[u8] = b"SHARDINE-FUNCTIONS\x01";
 const BAD_DUMP: Failure = Failure::of_redis("ERR DUMP payload version or checksum are wrong");
 
+/// Libraries by their names.
+type Texts = Vec<(String, Box<[u8]>)>;
+
 /// The subcommands that change what all nodes have.
 pub(crate) fn is_change(line: Line<'_>) -> bool {
     line.len() > 1 && ["LOAD", "DELETE", "FLUSH", "RESTORE"].iter().any(|name| is(line.word(1), name))
@@ -213,12 +216,7 @@ fn policy(word: &[u8]) -> Result<(bool, bool), Failure> {
     }
 }
 
-fn restore(
-    connection: &RespConnection,
-    payload: &[u8],
-    replaces: bool,
-    begins_anew: bool,
-) -> Result<Vec<(String, Box<[u8]>)>, Failure> {
+fn restore(connection: &RespConnection, payload: &[u8], replaces: bool, begins_anew: bool) -> Result<Texts, Failure> {
     let (content, sum) = payload.split_last_chunk::<20>().ok_or(BAD_DUMP)?;
     let texts = content.strip_prefix(DUMP).filter(|_| digest(content) == *sum).ok_or(BAD_DUMP)?;
     let mut reader = Reader::new(texts);
