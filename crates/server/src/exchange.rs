@@ -125,7 +125,7 @@ impl Exchange {
 
     /// Has the schema manager of this node change a table.
     pub fn change_table(&self, call: TableCall, done: Respond) {
-        self.ask_schema_manager(SchemaCall::Table(call), done);
+        self.ask_schema_manager(SchemaCall::Table(Box::new(call)), done);
     }
 
     fn ask_schema_manager(&self, call: SchemaCall, done: Respond) {

@@ -28,7 +28,7 @@ pub(crate) struct SchemaRequest {
 }
 
 pub(crate) enum SchemaCall {
-    Table(TableCall),
+    Table(Box<TableCall>),
     Libraries(LibraryCall),
 }
 
@@ -115,7 +115,7 @@ impl SchemaManager {
         while let Ok(request) = requests.recv() {
             self.catch_up();
             let response = match request.call {
-                SchemaCall::Table(call) => self.serve(call).map(Response::Table),
+                SchemaCall::Table(call) => self.serve(*call).map(Response::Table),
                 SchemaCall::Libraries(call) => self.change_libraries(call).map(|()| Response::Done),
             };
             (request.done)(response.unwrap_or_else(Response::Refused));
