@@ -1,5 +1,7 @@
 //! Libraries of functions: what is read of them, and how they run.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
 #[path = "common/stand.rs"]
 mod stand;
 
