@@ -60,6 +60,7 @@ pub(crate) fn told(map: &Map, change: &Change, why: &str) -> Option<String> {
         | Change::Table(_)
         | Change::Catalogue { .. }
         | Change::Path(..)
+        | Change::Library(..)
         | Change::Keyspace(_)
         | Change::Given(..)
         | Change::Event(_) => None,

@@ -10,9 +10,9 @@ mod work;
 use shardine_consensus::{ChangeRefused, Group, MembershipChange, Message, Restored, Role, TransferRefused};
 pub use shardine_meta::{
     BALANCER, BALANCER_LEADS_AFTER, BALANCER_SPEED, BALANCER_WINDOW, BadDelta, Change, Command, Delta, Event, Feed,
-    Followers, Held, Joiner, Keyspace, LeadMove, Left, Libraries, Load, Map, Meta, Mode, Move, NODE_GONE_AFTER, Node, NodeState,
-    OLD_COPY, Operation, OperationId, Place, Replace, Replaced, Reply, Settings, Sight, Stage, Todo, audit, left_on,
-    no_library, plan_leads, plan_with_reasons, with_libraries,
+    Followers, Held, Joiner, Keyspace, LeadMove, Left, Libraries, Load, Map, Meta, Mode, Move, NODE_GONE_AFTER, Node,
+    NodeState, OLD_COPY, Operation, OperationId, Place, Replace, Replaced, Reply, Settings, Sight, Stage, Todo, audit,
+    left_on, no_library, plan_leads, plan_with_reasons, with_libraries,
 };
 use shardine_model::{ErrorCode, Refusal, ReplicaId, ShardId, Timestamp, limits};
 pub use work::{Work, work_of};
