@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use shardine_model::{Conflict, WriteMode};
+use shardine_model::{Conflict, Deletes, WriteMode};
 use shardine_proto::v1;
 use shardine_service::text;
 
@@ -41,6 +41,10 @@ pub struct SqlArgs {
     /// The column of a field, if it has another name; repeat for more
     #[arg(long, value_name = "FIELD=COLUMN", requires = "map")]
     map_field: Vec<String>,
+    /// What becomes of a deleted row: row (it is deleted, and of others only what changed is written), or tombstone (it stays with
+    /// a version below zero, for users of the table who know of versions)
+    #[arg(long, value_name = "HOW", default_value = "row", requires = "map")]
+    map_deletes: String,
 }
 
 impl SqlArgs {
@@ -69,6 +73,10 @@ impl SqlArgs {
     fn mapping(&self, fields: &[v1::FieldDefinition]) -> Result<Option<v1::Mapping>, Complaint> {
         let (Some(table), Some(key)) = (&self.map, &self.map_key) else { return Ok(None) };
         let (key, kind) = key.split_once(':').unwrap_or((key, "string"));
+        let deletes = match text::parse_deletes(&self.map_deletes).map_err(Complaint::from_usage)? {
+            Deletes::Row => v1::Deletes::Row,
+            Deletes::Tombstone => v1::Deletes::Tombstone,
+        };
         let mut columns: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
         for typed in &self.map_field {
             let place = typed.split_once('=').and_then(|(field, column)| {
@@ -86,6 +94,7 @@ impl SqlArgs {
             key_type: value::field_type_out(text::parse_type(kind).map_err(Complaint::from_usage)?),
             version: self.map_version.clone().unwrap_or_default(),
             columns,
+            deletes: deletes.into(),
         }))
     }
 }
@@ -106,6 +115,13 @@ fn conflict(sql: &v1::SqlOptions) -> &'static str {
     }
 }
 
+fn deletes(mapping: &v1::Mapping) -> &'static str {
+    match mapping.deletes() {
+        v1::Deletes::Row => Deletes::Row.name(),
+        v1::Deletes::Tombstone => Deletes::Tombstone.name(),
+    }
+}
+
 pub fn text_of(sql: &v1::SqlOptions) -> String {
     let (mode, conflict) = (mode(sql), conflict(sql));
     let mut head = format!("writes {mode}, delay {} ms, batch {}, on conflict {conflict}", sql.delay_ms(), sql.batch);
@@ -117,7 +133,10 @@ pub fn text_of(sql: &v1::SqlOptions) -> String {
         Some(mapping) if mapping.version.is_empty() => {
             format!("mapped to {} by {}, which has no version column: read only", mapping.table, mapping.key)
         }
-        Some(mapping) => format!("{head}\nmapped to {} by {}, version {}", mapping.table, mapping.key, mapping.version),
+        Some(mapping) => {
+            let (table, key, version) = (&mapping.table, &mapping.key, &mapping.version);
+            format!("{head}\nmapped to {table} by {key}, version {version}, deleted rows: {}", deletes(mapping))
+        }
     }
 }
 
@@ -125,7 +144,7 @@ pub fn json_of(sql: &v1::SqlOptions) -> Json {
     let mapping = sql.mapping.as_ref().map(|mapping| {
         json!({
             "table": mapping.table, "key": mapping.key, "key_type": value::field_type(mapping.key_type).name(),
-            "version": mapping.version, "columns": mapping.columns,
+            "version": mapping.version, "columns": mapping.columns, "deletes": deletes(mapping),
         })
     });
     json!({

@@ -72,6 +72,37 @@ fn a_mapped_table_is_read_written_and_left_when_it_is_dropped() {
     }
 }
 
+/// Another program writes to the same rows, and knows nothing of Shardine; a deleted row is gone.
+#[test]
+fn beside_another_program_only_what_changed_is_written_and_a_delete_deletes() {
+    for kind in [Kind::Postgres, Kind::MariaDb] {
+        let shared = customers(kind);
+        let server = start(&shared.database);
+        shared.database.sql("INSERT INTO customers (id, full_name) VALUES (1, NULL), (2, 'Bob')").unwrap();
+        let made = run(&server, &format!("{MAP} --map-version rev"));
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let mut client = server.client().unwrap();
+        assert_eq!(call(&mut client, "HGET clients:2 name"), Reply::bulk("Bob"));
+        shared.database.sql("UPDATE customers SET full_name = 'Robert' WHERE id = 2").unwrap();
+
+        assert_eq!(call(&mut client, "HSET clients:1 age 5"), Reply::Int(0));
+        assert_eq!(call(&mut client, "HSET clients:2 age 6"), Reply::Int(0));
+        assert_eq!(call(&mut client, "REC.FLUSH clients"), Reply::ok());
+        let look = "SELECT id, rev, full_name, years FROM customers WHERE id < 10 ORDER BY id";
+        assert_eq!(shared.database.sql(look).unwrap().replace("NULL", ""), "1\t2\t\t5\n2\t2\tRobert\t6\n");
+
+        assert_eq!(call(&mut client, "DEL clients:42"), Reply::Int(1));
+        wait_for("the row to go", PATIENCE, || {
+            let gone = shared.database.sql("SELECT count(*) FROM customers WHERE id = 42")? == "0\n";
+            Ok(gone.then_some(()))
+        })
+        .unwrap();
+        assert_eq!(call(&mut client, "HSET clients:42 name Lily"), Reply::Int(1));
+        assert_eq!(call(&mut client, "REC.FLUSH clients"), Reply::ok());
+        assert_eq!(shared.database.sql("SELECT rev, full_name FROM customers WHERE id = 42").unwrap(), "3\tLily\n");
+    }
+}
+
 #[test]
 fn a_table_without_a_version_column_is_only_read_and_says_so() {
     let shared = customers(Kind::Postgres);

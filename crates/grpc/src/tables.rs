@@ -1,6 +1,8 @@
 //! The service `Tables`.
 
-use shardine_model::{Backing, Conflict, ErrorCode, Mapping, Refusal, SqlOptions, Table, Value, WriteMode, limits};
+use shardine_model::{
+    Backing, Conflict, Deletes, ErrorCode, Mapping, Refusal, SqlOptions, Table, Value, WriteMode, limits,
+};
 use shardine_proto::v1;
 use shardine_router::{FieldSpec, TableSpec};
 use shardine_service::{Failure, RecordService, Warm};
@@ -118,7 +120,12 @@ fn sql_options(given: v1::SqlOptions) -> Result<SqlOptions, Refusal> {
 }
 
 fn mapping(given: v1::Mapping) -> Result<Mapping, Refusal> {
+    let unknown = |_| Refusal::new(ErrorCode::BadRequest, "deletes is of no known kind");
     Ok(Mapping {
+        deletes: match v1::Deletes::try_from(given.deletes).map_err(unknown)? {
+            v1::Deletes::Row => Deletes::Row,
+            v1::Deletes::Tombstone => Deletes::Tombstone,
+        },
         table: given.table,
         key: given.key,
         key_type: convert::plain_kind(given.key_type)?,
@@ -144,6 +151,11 @@ fn sql_options_out(sql: &SqlOptions) -> v1::SqlOptions {
         key_type: convert::kind_out(mapping.key_type).into(),
         version: mapping.version.clone().unwrap_or_default(),
         columns: mapping.columns.clone(),
+        deletes: match mapping.deletes {
+            Deletes::Row => v1::Deletes::Row,
+            Deletes::Tombstone => v1::Deletes::Tombstone,
+        }
+        .into(),
     });
     v1::SqlOptions {
         mode: mode.into(),

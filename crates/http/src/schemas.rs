@@ -155,6 +155,7 @@ pub(crate) struct MappingView {
     #[schema(required)]
     version: Option<String>,
     columns: Vec<String>,
+    deletes: String,
 }
 
 #[derive(Serialize, ToSchema)]

@@ -80,6 +80,9 @@ pub(crate) struct MappingBody {
     version: Option<String>,
     /// One column per field, in the order of the fields; absent means of the same names.
     columns: Option<Vec<String>>,
+    /// row (the default) or tombstone
+    #[schema(pattern = "^(row|tombstone)$")]
+    deletes: Option<String>,
 }
 
 #[utoipa::path(get, path = "/v1/tables", tag = "tables",
@@ -155,6 +158,7 @@ fn sql_options(body: SqlBody, names: Vec<String>) -> Result<SqlOptions, Refusal>
             key_type: text::parse_type(mapping.key_type.as_deref().unwrap_or("string"))?,
             version: mapping.version,
             columns: mapping.columns.unwrap_or(names),
+            deletes: mapping.deletes.as_deref().map(text::parse_deletes).transpose()?.unwrap_or_default(),
         })
     });
     Ok(SqlOptions {
@@ -205,7 +209,7 @@ fn sql_out(sql: &SqlOptions) -> Json {
     let mapping = sql.mapping.as_ref().map(|mapping| {
         json!({
             "table": mapping.table, "key": mapping.key, "key_type": mapping.key_type.name(),
-            "version": mapping.version, "columns": mapping.columns,
+            "version": mapping.version, "columns": mapping.columns, "deletes": mapping.deletes.name(),
         })
     });
     json!({

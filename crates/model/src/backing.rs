@@ -100,6 +100,18 @@ pub struct Mapping {
     pub version: Option<String>,
     /// One column per field, in the order of the definition.
     pub columns: Vec<String>,
+    pub deletes: Deletes,
+}
+
+/// What becomes of a deleted row in an SQL table that was there before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Deletes {
+    /// It is deleted, and of others only what changed is written: others who use the table need to know nothing of Shardine.
+    #[default]
+    Row,
+    /// It stays, with its version below zero, and rows are written whole: for a table whose other users know of versions.
+    /// What mappings meant before there was anything else.
+    Tombstone,
 }
 
 /// A week: longer than a deleted key is likely to be asked for or made again by a client that still knows its version.
@@ -124,6 +136,13 @@ impl SqlOptions {
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.mapping.as_ref().is_some_and(|mapping| mapping.version.is_none())
+    }
+
+    /// Whether the SQL table is shared with others who need not know of Shardine: only what changed is written there, and a
+    /// deleted row is deleted.
+    #[must_use]
+    pub fn is_guest(&self) -> bool {
+        self.mapping.as_ref().is_some_and(|mapping| mapping.deletes == Deletes::Row && mapping.version.is_some())
     }
 
     /// `has_order`: whether the form of the definition knows of tables that come before this one.
@@ -153,7 +172,14 @@ impl SqlOptions {
         let tombstone_keep_ms = reader.varint("tombstone age")?;
         let mapping = match reader.u8("mapping form")? {
             0 => None,
-            form @ (1 | 2) => Some(Mapping::decode(reader, form == 2)?),
+            form @ (1 | 2) => Some(Mapping::decode(reader, form == 2, Deletes::Tombstone)?),
+            GUEST_MAPPING => {
+                let has_version = match reader.u8("mapping flags")? {
+                    flags @ (0 | 1) => flags == 1,
+                    flags => return Err(DecodeError::Unknown { what: "mapping flags", value: u64::from(flags) }),
+                };
+                Some(Mapping::decode(reader, has_version, Deletes::Row)?)
+            }
             form => return Err(DecodeError::Unknown { what: "mapping form", value: u64::from(form) }),
         };
         let mut after = Vec::new();
@@ -165,9 +191,17 @@ impl SqlOptions {
     }
 }
 
+/// The form of a mapping whose deleted rows are deleted: flags follow (1 it has a version column), and then what follows in
+/// the first two.
+const GUEST_MAPPING: u8 = 3;
+
 impl Mapping {
     fn encode(&self, out: &mut Vec<u8>) {
-        out.push(1 + u8::from(self.version.is_some()));
+        let has_version = u8::from(self.version.is_some());
+        match self.deletes {
+            Deletes::Tombstone => out.push(1 + has_version),
+            Deletes::Row => out.extend([GUEST_MAPPING, has_version]),
+        }
         put_bytes(out, self.table.as_bytes());
         put_bytes(out, self.key.as_bytes());
         out.push(self.key_type.tag());
@@ -176,7 +210,7 @@ impl Mapping {
         self.columns.iter().for_each(|column| put_bytes(out, column.as_bytes()));
     }
 
-    fn decode(reader: &mut Reader<'_>, has_version: bool) -> Result<Self, DecodeError> {
+    fn decode(reader: &mut Reader<'_>, has_version: bool, deletes: Deletes) -> Result<Self, DecodeError> {
         let table = reader.text("mapped table")?.to_owned();
         let key = reader.text("mapped key")?.to_owned();
         let key_type = FieldType::from_tag(reader.u8("mapped key type")?)?;
@@ -185,7 +219,7 @@ impl Mapping {
         for _ in 0..reader.count("mapped column count")? {
             columns.push(reader.text("mapped column")?.to_owned());
         }
-        Ok(Self { table, key, key_type, version, columns })
+        Ok(Self { table, key, key_type, version, columns, deletes })
     }
 }
 
@@ -212,6 +246,18 @@ impl WriteMode {
     fn from_tag(tag: u8) -> Result<Self, DecodeError> {
         let unknown = DecodeError::Unknown { what: "write mode", value: u64::from(tag) };
         Self::ALL.into_iter().find(|mode| mode.tag() == tag).ok_or(unknown)
+    }
+}
+
+impl Deletes {
+    pub const ALL: [Self; 2] = [Self::Row, Self::Tombstone];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Row => "row",
+            Self::Tombstone => "tombstone",
+        }
     }
 }
 

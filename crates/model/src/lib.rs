@@ -38,7 +38,7 @@ pub mod codec;
 
 pub mod limits;
 
-pub use backing::{Ack, AckAfter, Backing, Conflict, Mapping, SqlOptions, WriteMode};
+pub use backing::{Ack, AckAfter, Backing, Conflict, Deletes, Mapping, SqlOptions, WriteMode};
 pub use bound::{Bound, Bounds};
 pub use cluster_map::{BadMap, ClusterMap, DoorAddresses, NodeEntry, NodeMode};
 pub use command::{Action, Command, Request};
@@ -49,7 +49,7 @@ pub use error::{ErrorCode, Refusal};
 pub use ids::{ClientId, FieldId, GroupKind, LogIndex, NodeId, ReplicaId, ShardId, TableId, Timestamp};
 pub use key::{Position, RowKey, RowKeyBuf};
 pub use reply::{Answer, Outcome, Reply};
-pub use row::{FieldRef, FieldValue, FieldsView, RowImage, RowView};
+pub use row::{ChangedFields, FieldRef, FieldValue, FieldsView, RowImage, RowView};
 pub use slot::Slot;
 pub use split::{Split, SplitMember};
 pub use sql_value::{Decimal, SqlValue};

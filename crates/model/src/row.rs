@@ -190,11 +190,90 @@ impl RowImage {
     }
 }
 
+/// Which fields of a row changed since the version that SQL holds, where somebody keeps count of it: tables that SQL shares
+/// with others, of which only what changed is written. Has room for the ids up to 128; a row in which one beyond that
+/// changed counts as changed in all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ChangedFields([u64; 2]);
+
+impl ChangedFields {
+    /// Nobody has kept count, or all have changed.
+    pub const ALL: Self = Self([u64::MAX; 2]);
+    pub const NONE: Self = Self([0; 2]);
+    const BITS: u16 = 128;
+
+    #[must_use]
+    pub fn is_all(self) -> bool {
+        self == Self::ALL
+    }
+
+    #[must_use]
+    pub fn holds(self, field: FieldId) -> bool {
+        match Self::place(field) {
+            Some((word, bit)) => self.0[word] & bit != 0,
+            None => self.is_all(),
+        }
+    }
+
+    /// The same, and this field.
+    #[must_use]
+    pub fn with(self, field: FieldId) -> Self {
+        let Some((word, bit)) = Self::place(field) else { return Self::ALL };
+        let mut changed = self;
+        changed.0[word] |= bit;
+        changed
+    }
+
+    fn place(field: FieldId) -> Option<(usize, u64)> {
+        let bit = field.0.checked_sub(1).filter(|bit| *bit < Self::BITS)?;
+        Some((usize::from(bit / 64), 1 << (bit % 64)))
+    }
+
+    /// The lowest ids first, without the bytes behind the last one that is not 0 (`docs/encoding.md`).
+    pub fn encode(self, out: &mut Vec<u8>) {
+        let bytes: Vec<u8> = self.0.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        put_bytes(out, &bytes[..end]);
+    }
+
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let bytes = reader.bytes("changed fields")?;
+        let mut words = [0; 16];
+        let unknown = DecodeError::Unknown { what: "changed fields", value: bytes.len() as u64 };
+        if bytes.len() > words.len() || bytes.last() == Some(&0) {
+            return Err(unknown);
+        }
+        words[..bytes.len()].copy_from_slice(bytes);
+        let (low, high) = words.split_at(8);
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("half of sixteen bytes"));
+        let changed = Self([word(low), word(high)]);
+        // A row in which all have changed is told without.
+        if changed.is_all() { Err(unknown) } else { Ok(changed) }
+    }
+}
+
+impl Default for ChangedFields {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
+
+impl std::fmt::Debug for ChangedFields {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.is_all() {
+            return formatter.write_str("all fields");
+        }
+        formatter.debug_set().entries((1..=Self::BITS).map(FieldId).filter(|field| self.holds(*field))).finish()
+    }
+}
+
 /// A resident, live record as a read sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct RowView<'a> {
     pub version: Version,
     pub sql_version: Version,
     pub expires_at: Option<Timestamp>,
+    /// Since `sql_version`, where somebody keeps count.
+    pub changed: ChangedFields,
     pub fields: FieldsView<'a>,
 }

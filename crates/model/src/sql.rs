@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::key::RowKeyBuf;
-use crate::row::RowImage;
+use crate::row::{ChangedFields, RowImage};
 use crate::version::Version;
 
 /// The newest state of a row, to be written to SQL.
@@ -14,13 +14,17 @@ pub struct FlushRow {
     pub version: Version,
     /// The whole row; a field that is missing has its default. Not looked at under a tombstone's version.
     pub fields: RowImage,
+    /// What changed since SQL has a version of the row, where somebody keeps count: a table that SQL shares with others. All,
+    /// where SQL has none.
+    pub changed: ChangedFields,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlushResult {
     /// SQL holds exactly this version, written now or before.
     Written,
-    /// SQL holds another version that the fence protects: changed behind our back, or by a later leader (write-back 117).
+    /// SQL holds another version that the fence protects: changed behind our back, or by a later leader (write-back 117). Never:
+    /// somebody has deleted the row of which a change was to be written.
     Newer(Version),
     /// SQL will not take this row, in SQL's words (write-back 113).
     Refused(String),

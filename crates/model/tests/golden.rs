@@ -10,10 +10,10 @@ use shardine_model::entry::{Entry, LoadedRow, RaisedRow, RefusedRow, SettledRow}
 use shardine_model::reply::{Answer, Outcome, Reply};
 use shardine_model::table::SortPart;
 use shardine_model::{
-    Backing, Bound, CatalogueVersion, ClientId, ConfVersion, Conflict, Epoch, ErrorCode, Field, FieldId, FieldRef,
-    FieldType, FieldValue, Generation, Mapping, NodeId, Position, RangeVersion, ReplicaId, RequestEpoch, RowImage,
-    RowKey, ShardId, Split, SplitMember, SqlOptions, Table, TableId, Timestamp, Value, ValueRef, Version, WriteMode,
-    sort,
+    Backing, Bound, CatalogueVersion, ClientId, ConfVersion, Conflict, Deletes, Epoch, ErrorCode, Field, FieldId,
+    FieldRef, FieldType, FieldValue, Generation, Mapping, NodeId, Position, RangeVersion, ReplicaId, RequestEpoch,
+    RowImage, RowKey, ShardId, Split, SplitMember, SqlOptions, Table, TableId, Timestamp, Value, ValueRef, Version,
+    WriteMode, sort,
 };
 
 const LILI: RowKey<'static> = RowKey { table: TableId(2), key: b"lili", sort: b"" };
@@ -305,7 +305,10 @@ fn golden_bytes_of_sql_options() {
         key_type: FieldType::Int64,
         version: Some("rev".into()),
         columns: vec!["nom".into()],
+        deletes: Deletes::Tombstone,
     };
+    let guest = Mapping { deletes: Deletes::Row, ..mapping.clone() };
+    let guest = SqlOptions { mapping: Some(guest), ..SqlOptions::default() };
     let unversioned = Mapping { version: None, columns: Vec::new(), ..mapping.clone() };
     let options = SqlOptions {
         mode: WriteMode::Through,
@@ -318,10 +321,12 @@ fn golden_bytes_of_sql_options() {
     };
     let read_only = SqlOptions { mapping: Some(unversioned), ..SqlOptions::default() };
     assert!(read_only.is_read_only() && !options.is_read_only());
+    assert!(guest.is_guest() && !options.is_guest() && !read_only.is_guest());
 
     let ordered = SqlOptions { after: vec!["users".into(), "b".into()], ..SqlOptions::default() };
     for (form, sql, golden) in [
         (2, options, "01fa014002e807020363726d026964010372657601036e6f6d"),
+        (2, guest, "0000e807008088b2a002 03010363726d026964010372657601036e6f6d"),
         (2, read_only, "0000e807008088b2a002010363726d0269640100"),
         (3, ordered, "0000e807008088b2a0020002057573657273 0162"),
     ] {

@@ -4,8 +4,8 @@ use shardine_model::codec::{DecodeError, Reader};
 use shardine_model::command::{Batch, BatchItem, BatchMode, Body};
 use shardine_model::entry::LoadedRow;
 use shardine_model::{
-    Answer, CatalogueVersion, Entry, ErrorCode, Outcome, Position, Reply, Request, RowKey, RowKeyBuf, Table, TableId,
-    Version, limits,
+    Answer, CatalogueVersion, ChangedFields, Entry, ErrorCode, Outcome, Position, Reply, Request, RowKey, RowKeyBuf,
+    Table, TableId, Version, limits,
 };
 use smallvec::SmallVec;
 use thiserror::Error;
@@ -312,7 +312,7 @@ impl Records {
         if is_resident {
             return;
         }
-        let versions = Versions { version: loaded.version, sql_version: loaded.version, expires_at: None };
+        let versions = Versions { version: loaded.version, sql_version: loaded.version, ..Versions::default() };
         let mut bytes = Vec::new();
         open_packed(&mut bytes, loaded.row, &versions);
         if loaded.version.is_live() {
@@ -353,7 +353,13 @@ impl Records {
         let measured = place.and_then(|place| self.index.at(place)?.measure(row.sort));
         let (Some(place), Some((before, bytes))) = (place, measured) else { return };
         if version.magnitude() > before.sql_version.magnitude() {
-            self.renumber(place, position, row, (before, bytes), Versions { sql_version: version, ..before });
+            // What changed since is among what had changed before, which is enough to know.
+            let changed = if version == before.version { ChangedFields::ALL } else { before.changed };
+            if version.0 < 0 && self.is_guest(row.table) {
+                // SQL has no row any more that could remember it: a record made anew begins above.
+                self.raise_floor(row.table, version.magnitude());
+            }
+            self.renumber(place, position, row, (before, bytes), Versions { sql_version: version, changed, ..before });
         }
     }
 
@@ -378,6 +384,11 @@ impl Records {
             }
             self.forget_purged(row);
         }
+    }
+
+    /// Whether the table's rows are shared in SQL with others who know nothing of versions.
+    fn is_guest(&self, table: TableId) -> bool {
+        self.catalogue.get(table).is_some_and(|table| table.sql.is_guest())
     }
 
     pub(crate) fn is_at(&self, row: RowKey<'_>, version: Version) -> bool {

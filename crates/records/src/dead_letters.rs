@@ -6,7 +6,7 @@
 use itertools::Itertools;
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
 use shardine_model::entry::{RaisedRow, RefusedRow, SettledRow};
-use shardine_model::{RowKey, RowKeyBuf, TableId, Timestamp, Version, limits};
+use shardine_model::{ChangedFields, RowKey, RowKeyBuf, TableId, Timestamp, Version, limits};
 
 use crate::apply::Sink;
 use crate::command::content_of;
@@ -91,10 +91,12 @@ impl Records {
     pub(crate) fn apply_settle(&mut self, settled: &SettledRow<'_>, sink: &mut impl Sink) {
         let SettledRow { row, expected, version, sql_version, fields } = *settled;
         let grows = version.magnitude() > expected.magnitude();
-        if !grows || !self.is_sql(row.table) || !self.is_at(row, expected) || !self.owns(row) {
-            return;
-        }
-        let versions = Versions { version, sql_version, expires_at: None };
+        let known = self.versions(row.position(), row).filter(|known| known.version == expected);
+        let Some(known) = known.filter(|_| grows && self.is_sql(row.table) && self.owns(row)) else { return };
+        // What had changed here is all that may differ from what SQL has.
+        let is_told = version.is_live() && sql_version.is_live() && version != sql_version;
+        let changed = if is_told { known.changed } else { ChangedFields::ALL };
+        let versions = Versions { version, sql_version, expires_at: None, changed };
         let fields = if version.is_live() { fields } else { &[] };
         self.put_row(row.position(), row, Some(content_of(row, versions, fields, false)));
         self.remove_letter(row);

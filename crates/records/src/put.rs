@@ -2,8 +2,8 @@
 
 use shardine_model::command::{Command, Give};
 use shardine_model::{
-    Backing, ErrorCode, FieldRef, FieldValue, FieldsView, Outcome, Position, Reply, RowImage, RowKey, RowView, Table,
-    ValueRef, limits,
+    Backing, ChangedFields, ErrorCode, FieldRef, FieldValue, FieldsView, Outcome, Position, Reply, RowImage, RowKey,
+    RowView, Table, ValueRef, limits,
 };
 
 use crate::apply::Sink;
@@ -174,7 +174,21 @@ impl Put<'_, '_> {
     fn versions(&self, records: &Records) -> Versions {
         let version = records.base(self.row().table, self.before).next_live();
         let expires_at = self.command.ttl.resolve(self.before.expires_at, records.clock);
-        Versions { version, sql_version: self.before.sql_version, expires_at }
+        Versions { version, sql_version: self.before.sql_version, expires_at, changed: self.changed() }
+    }
+
+    /// What will have changed since SQL's version. Counted where SQL has the row and shares it with others; a record that is made
+    /// anew, or from nothing, is written whole.
+    fn changed(&self) -> ChangedFields {
+        let Versions { version, sql_version, changed, .. } = self.before;
+        if !self.table.sql.is_guest() || self.clear || !version.is_live() || !sql_version.is_live() {
+            return ChangedFields::ALL;
+        }
+        let before = if version == sql_version { ChangedFields::NONE } else { changed };
+        self.changes.iter().fold(before, |changed, (field, _)| match field {
+            FieldRef::Id(id) => changed.with(*id),
+            FieldRef::Name(_) => ChangedFields::ALL,
+        })
     }
 
     fn touches_nothing(&self, merged: Merged, versions: Versions) -> bool {

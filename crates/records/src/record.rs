@@ -1,6 +1,6 @@
 //! One record in memory: a single allocation that holds its address, versions, expiry and packed fields.
 //!
-//! Layout of a packed record: `flags, table, key, version, sql_version, [expiry], fields`, integers as varints. Rows of
+//! Layout of a packed record: `flags, table, key, version, sql_version, [expiry], [changed], fields`, integers as varints. Rows of
 //! a table with a sort key leave out table and key, which their partition holds once for all. Records with very many
 //! fields are trees instead, because packed fields are searched from the front.
 
@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 
 use shardine_model::codec::{DecodeError, Reader, put_bytes, put_signed, put_varint};
 use shardine_model::row::{WideFields, check_packed};
-use shardine_model::{FieldsView, Outcome, Reply, RowKey, RowView, TableId, Timestamp, Version};
+use shardine_model::{ChangedFields, FieldsView, Outcome, Reply, RowKey, RowView, TableId, Timestamp, Version};
 
 const FLAG_EXPIRES: u8 = 1 << 0;
 const FLAG_ADDRESSED: u8 = 1 << 1;
-// 1 << 2 is kept for a mask of the fields that changed since `sql_version` (docs/encoding.md).
+/// Which fields changed since `sql_version` follows (`docs/encoding.md`); without it, all have.
+const FLAG_CHANGED: u8 = 1 << 2;
 
 /// What a `(table, key)` leads to. As small as a boxed slice: most records are packed.
 #[derive(Clone, Debug)]
@@ -51,6 +52,8 @@ pub(crate) struct Versions {
     pub version: Version,
     pub sql_version: Version,
     pub expires_at: Option<Timestamp>,
+    /// Since `sql_version`. All, unless the table is one that SQL shares with others, and where there is nothing to write.
+    pub changed: ChangedFields,
 }
 
 impl Slot {
@@ -132,25 +135,26 @@ impl Versions {
     }
 
     pub fn of(view: &RowView<'_>) -> Self {
-        Self { version: view.version, sql_version: view.sql_version, expires_at: view.expires_at }
+        let RowView { version, sql_version, expires_at, changed, .. } = *view;
+        Self { version, sql_version, expires_at, changed }
     }
 
     pub fn with<'a>(&self, fields: FieldsView<'a>) -> RowView<'a> {
-        let Self { version, sql_version, expires_at } = *self;
-        RowView { version, sql_version, expires_at, fields }
+        let Self { version, sql_version, expires_at, changed } = *self;
+        RowView { version, sql_version, expires_at, changed, fields }
     }
 
     /// The reply of a command after which the record has these numbers.
     #[inline]
     pub fn reply(self, outcome: Outcome) -> Reply {
-        let Self { version, sql_version, expires_at } = self;
+        let Self { version, sql_version, expires_at, .. } = self;
         Reply { version, sql_version, expires_at, outcome }
     }
 
     /// The numbers of the record once it is deleted: a tombstone has no end of its own.
     #[inline]
     pub fn buried(self, version: Version) -> Self {
-        Self { version, expires_at: None, ..self }
+        Self { version, expires_at: None, changed: ChangedFields::ALL, ..self }
     }
 }
 
@@ -159,7 +163,8 @@ impl Versions {
 pub(crate) fn open_packed(out: &mut Vec<u8>, row: RowKey<'_>, versions: &Versions) {
     let addressed = row.sort.is_empty();
     let expires = if versions.expires_at.is_some() { FLAG_EXPIRES } else { 0 };
-    out.push(if addressed { expires | FLAG_ADDRESSED } else { expires });
+    let changed = if versions.changed.is_all() { 0 } else { FLAG_CHANGED };
+    out.push(expires | changed | if addressed { FLAG_ADDRESSED } else { 0 });
     if addressed {
         put_varint(out, u64::from(row.table.0));
         put_bytes(out, row.key);
@@ -168,6 +173,9 @@ pub(crate) fn open_packed(out: &mut Vec<u8>, row: RowKey<'_>, versions: &Version
     put_signed(out, versions.sql_version.0);
     if let Some(at) = versions.expires_at {
         put_varint(out, at.0);
+    }
+    if !versions.changed.is_all() {
+        versions.changed.encode(out);
     }
 }
 
@@ -194,7 +202,11 @@ pub(crate) fn view(bytes: &[u8]) -> RowView<'_> {
         0 => None,
         _ => Some(Timestamp(reader.varint("expiry").expect(WRITTEN_HERE))),
     };
-    RowView { version, sql_version, expires_at, fields: FieldsView::Packed(reader.rest()) }
+    let changed = match flags & FLAG_CHANGED {
+        0 => ChangedFields::ALL,
+        _ => ChangedFields::decode(&mut reader).expect(WRITTEN_HERE),
+    };
+    RowView { version, sql_version, expires_at, changed, fields: FieldsView::Packed(reader.rest()) }
 }
 
 /// Reads a packed record from outside, from a snapshot, and checks all of it, so that `view` may trust it later. With its
@@ -203,7 +215,7 @@ pub(crate) fn view(bytes: &[u8]) -> RowView<'_> {
 pub(crate) fn read(bytes: &[u8]) -> Result<(Option<(TableId, &[u8])>, RowView<'_>), DecodeError> {
     let mut reader = Reader::new(bytes);
     let flags = reader.u8("flags of a row")?;
-    if flags & !(FLAG_EXPIRES | FLAG_ADDRESSED) != 0 {
+    if flags & !(FLAG_EXPIRES | FLAG_ADDRESSED | FLAG_CHANGED) != 0 {
         return Err(DecodeError::Unknown { what: "flags of a row", value: u64::from(flags) });
     }
     let address = match flags & FLAG_ADDRESSED {
@@ -216,12 +228,18 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Option<(TableId, &[u8])>, RowView<'_
         0 => None,
         _ => Some(Timestamp(reader.varint("expiry")?)),
     };
+    let changed = match flags & FLAG_CHANGED {
+        0 => ChangedFields::ALL,
+        _ => ChangedFields::decode(&mut reader)?,
+    };
     check_packed(reader.rest())?;
-    Ok((address, RowView { version, sql_version, expires_at, fields: FieldsView::Packed(reader.rest()) }))
+    Ok((address, RowView { version, sql_version, expires_at, changed, fields: FieldsView::Packed(reader.rest()) }))
 }
 
 #[cfg(test)]
 mod tests {
+    use shardine_model::FieldId;
+
     use super::*;
 
     #[test]
@@ -232,7 +250,9 @@ mod tests {
     #[test]
     fn golden_bytes_of_a_packed_record() {
         let row = RowKey { table: TableId(2), key: b"lili", sort: b"" };
-        let versions = Versions { version: Version(3), sql_version: Version(-1), expires_at: Some(Timestamp(300)) };
+        let expires_at = Some(Timestamp(300));
+        let versions =
+            Versions { version: Version(3), sql_version: Version(-1), expires_at, changed: ChangedFields::ALL };
         let mut bytes = Vec::new();
 
         open_packed(&mut bytes, row, &versions);
@@ -244,10 +264,34 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_of_changed_fields_is_refused_until_it_is_known() {
-        let bytes = [0b111, 2, 4, b'l', b'i', b'l', b'i', 6, 1, 0xac, 2, 1, 1, 1, 1, 20];
+    fn golden_bytes_of_a_record_with_a_mask_of_changed_fields() {
+        let row = RowKey { table: TableId(2), key: b"lili", sort: b"" };
+        let changed = ChangedFields::NONE.with(FieldId(1)).with(FieldId(10));
+        let expires_at = Some(Timestamp(300));
+        let versions = Versions { version: Version(3), sql_version: Version(1), expires_at, changed };
+        let mut bytes = Vec::new();
 
-        assert_eq!(read(&bytes).unwrap_err(), DecodeError::Unknown { what: "flags of a row", value: 7 });
+        open_packed(&mut bytes, row, &versions);
+        bytes.extend_from_slice(&[1, 1, 20]);
+
+        assert_eq!(bytes, [0b111, 2, 4, b'l', b'i', b'l', b'i', 6, 2, 0xac, 2, 2, 0b1, 0b10, 1, 1, 20]);
+        assert_eq!(Versions::of(&view(&bytes)), versions);
+        let (address, seen) = read(&bytes).unwrap();
+        assert_eq!((address, Versions::of(&seen)), (Some((TableId(2), &b"lili"[..])), versions));
+    }
+
+    #[test]
+    fn a_mask_has_one_form_and_room_for_128_fields() {
+        let row = |mask: &[u8]| [&[0b111, 2, 4, b'l', b'i', b'l', b'i', 6, 2, 0xac, 2][..], mask].concat();
+
+        for wrong in
+            [&[1, 0][..], &[17, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], &[&[16][..], &[255; 16]].concat()]
+        {
+            assert!(matches!(read(&row(wrong)), Err(DecodeError::Unknown { what: "changed fields", .. })), "{wrong:?}");
+        }
+        assert_eq!(read(&row(&[0])).unwrap().1.changed, ChangedFields::NONE);
+        assert_eq!(ChangedFields::NONE.with(FieldId(129)), ChangedFields::ALL);
+        assert!(!ChangedFields::NONE.with(FieldId(128)).is_all());
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl Records {
         let (versions, fields) = match found {
             Lookup::Live(view) => (Versions::of(&view), view.fields),
             Lookup::Absent { version, sql_version } => {
-                (Versions { version, sql_version, expires_at: None }, FieldsView::EMPTY)
+                (Versions { version, sql_version, ..Versions::default() }, FieldsView::EMPTY)
             }
             Lookup::NotResident | Lookup::UnknownTable => return,
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardine_model::{ErrorCode, FieldsView, Outcome, Position, Reply, RowView, Table};
+use shardine_model::{ChangedFields, ErrorCode, FieldsView, Outcome, Position, Reply, RowView, Table};
 use shardine_router::{LocalEngine, Response, Ticket};
 
 use crate::address::ResolvedKey;
@@ -124,7 +124,8 @@ pub(crate) fn found_in_reply(reply: &Reply) -> Result<Found<'_>, Failure> {
     match &reply.outcome {
         Outcome::Done { row, .. } => {
             let fields = row.as_ref().map_or(FieldsView::EMPTY, |row| row.view());
-            Ok(Found::Live(RowView { version, sql_version, expires_at: reply.expires_at, fields }))
+            let (expires_at, changed) = (reply.expires_at, ChangedFields::ALL);
+            Ok(Found::Live(RowView { version, sql_version, expires_at, changed, fields }))
         }
         Outcome::Refused { code: ErrorCode::NotFound, .. } => Ok(Found::Absent { version, sql_version }),
         Outcome::Refused { code, .. } => Err(Failure::from(*code)),

@@ -1,7 +1,7 @@
 //! Values as people write and read them.
 
 pub use shardine_model::text::{print, rule};
-use shardine_model::{Conflict, ErrorCode, FieldType, Refusal, Value, WriteMode, text as model_text};
+use shardine_model::{Conflict, Deletes, ErrorCode, FieldType, Refusal, Value, WriteMode, text as model_text};
 
 /// Reads a value of a known type. A blob is the bytes of the text itself.
 pub fn parse(kind: FieldType, text: &str) -> Result<Value, Refusal> {
@@ -58,7 +58,17 @@ pub fn parse_conflict(text: &str) -> Result<Conflict, Refusal> {
     named(Conflict::ALL, Conflict::name, "a policy for conflicts", text)
 }
 
-fn named<T: Copy>(all: [T; 3], name: fn(T) -> &'static str, what: &str, text: &str) -> Result<T, Refusal> {
+/// `row` or `tombstone`.
+pub fn parse_deletes(text: &str) -> Result<Deletes, Refusal> {
+    named(Deletes::ALL, Deletes::name, "what becomes of a deleted row", text)
+}
+
+fn named<T: Copy, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+    what: &str,
+    text: &str,
+) -> Result<T, Refusal> {
     let found = all.into_iter().find(|one| name(*one) == text);
     found.ok_or_else(|| {
         let known = all.map(name).join(", ");

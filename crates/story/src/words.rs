@@ -8,9 +8,9 @@ use shardine_model::command::{
 };
 use shardine_model::table::STRING_FIELD;
 use shardine_model::{
-    Action, Backing, Catalogue, ClientId, Command, Conflict, Field, FieldId, FieldRef, FieldType, FieldValue, Request,
-    RowKey, SqlOptions, SqlValue, Table, TableId, Timestamp, Value, ValueRef, Version, WriteMode, sort,
-    table::SortPart,
+    Action, Backing, Catalogue, ClientId, Command, Conflict, Deletes, Field, FieldId, FieldRef, FieldType, FieldValue,
+    Mapping, Request, RowKey, SqlOptions, SqlValue, Table, TableId, Timestamp, Value, ValueRef, Version, WriteMode,
+    sort, table::SortPart,
 };
 
 fn leak(text: &str) -> &'static str {
@@ -72,7 +72,7 @@ fn sql_value(kind: FieldType, text: &str) -> Value {
     Value::Sql(SqlValue::parse(kind, text).unwrap_or_else(|| panic!("{text:?} is not a {}", kind.name())))
 }
 
-/// `table users age:int64 name:string=anon sort=at:int64,tag:string version=2 sql|none dropped`
+/// `table users age:int64 name:string=anon sort=at:int64,tag:string version=2 sql|none|guest dropped`
 pub fn table(catalogue: &Catalogue, words: &[&str]) -> Table {
     let name = words[0];
     let known = catalogue.named(name);
@@ -102,12 +102,20 @@ pub fn table(catalogue: &Catalogue, words: &[&str]) -> Table {
             match *word {
                 "sql" => made.backing = Backing::Sql,
                 "none" => made.backing = Backing::None,
+                "guest" => (made.backing, made.sql.mapping) = (Backing::Sql, Some(guest())),
                 "dropped" => made.dropped = true,
                 other => panic!("{other:?} says nothing about a table"),
             }
         }
     }
     made
+}
+
+/// A table that was there before, of which stories know no more than that others use it too.
+fn guest() -> Mapping {
+    let [table, key, version] = ["theirs", "id", "rev"].map(str::to_owned);
+    let (key_type, version, columns) = (FieldType::String, Some(version), Vec::new());
+    Mapping { table, key, key_type, version, columns, deletes: Deletes::Row }
 }
 
 const SQL_OPTIONS: [&str; 6] = ["mode", "delay", "batch", "conflict", "keep", "after"];

@@ -59,7 +59,7 @@ impl<'a> Batch<'a> {
 
 #[cfg(test)]
 mod tests {
-    use shardine_model::{RowImage, TableId};
+    use shardine_model::{ChangedFields, RowImage, TableId};
 
     use super::*;
 
@@ -68,7 +68,7 @@ mod tests {
     }
 
     fn flush(key: &str) -> FlushRow {
-        FlushRow { row: row(key), version: Version(1), fields: RowImage::default() }
+        FlushRow { row: row(key), version: Version(1), fields: RowImage::default(), changed: ChangedFields::ALL }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A managed table has columns that Shardine named; a mapped one was there before and has names, and a key, of its own.
 
 use shardine_model::table::SortPart;
-use shardine_model::{Field, FieldType, Mapping, Table};
+use shardine_model::{ChangedFields, Field, FieldType, Mapping, Table};
 
 /// The key as bytes, never as text: `Bob`, `bob` and `Bob ` are three records whatever the collation (write-back 103).
 const KEY: &str = "__key__";
@@ -106,6 +106,12 @@ pub(crate) fn fields(table: &Table) -> Vec<Column<'_>> {
             Column { part: Part::Field(field), name: mapped.unwrap_or(&field.name) }
         })
         .collect()
+}
+
+/// The columns of these fields, each with its field's place in the definition.
+pub(crate) fn changed(table: &Table, changed: ChangedFields) -> Vec<(usize, Column<'_>)> {
+    let is_changed = |column: &Column<'_>| matches!(column.part, Part::Field(field) if changed.holds(field.id));
+    fields(table).into_iter().enumerate().filter(|(_, column)| is_changed(column)).collect()
 }
 
 /// What every reading statement selects, in this order: the address, the version if there is one, the fields.

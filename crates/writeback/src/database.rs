@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shardine_model::sql::FlushRow;
-use shardine_model::{FieldId, RowKeyBuf, Table, Version};
+use shardine_model::{ChangedFields, FieldId, RowKeyBuf, Table, Version};
 
 use crate::error::Error;
 use crate::job::{Drift, Found, ScanJob};
@@ -60,6 +60,20 @@ pub(crate) trait Database: Send {
     /// |version| (write-back 93, 94). Gives the version that SQL holds afterwards, row by row.
     /// A mark goes with them, and where it may not follow the one that is there, nothing is written.
     fn write(&mut self, table: &Table, rows: &[FlushRow], mark: Option<&Mark>) -> Result<Vec<Version>, Error>;
+
+    /// Changes these fields, and the version, of rows that SQL has, behind the same fence and in one transaction. Gives the
+    /// version that SQL holds afterwards, and never for a row that it does not have.
+    fn update(
+        &mut self,
+        table: &Table,
+        fields: ChangedFields,
+        rows: &[FlushRow],
+        mark: Option<&Mark>,
+    ) -> Result<Vec<Version>, Error>;
+
+    /// Deletes rows behind the same fence, in one transaction. Gives the version that SQL holds afterwards, which is never
+    /// where there is no row.
+    fn delete(&mut self, table: &Table, rows: &[FlushRow], mark: Option<&Mark>) -> Result<Vec<Version>, Error>;
 
     /// Deletes each row that stands at exactly this version, below 0, all in one transaction (write-back 102).
     fn purge(&mut self, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error>;

@@ -7,6 +7,7 @@ use shardine_model::{RowKeyBuf, Version, limits};
 
 use crate::database::Database;
 use crate::error::Error;
+use crate::guest::{self, Way};
 use crate::job::{FlushJob, PurgeJob};
 use crate::owner::Mark;
 
@@ -20,37 +21,44 @@ pub(crate) fn write_all(database: &mut dyn Database, job: &FlushJob, mark: Optio
     }
     let mut results = Vec::with_capacity(job.rows.len());
     for batch in job.rows.chunks(limits::FLUSH_ROWS_MAX) {
-        write_halving(database, job, batch, mark, &mut results)?;
+        match table.sql.is_guest() {
+            true => guest::write(database, job, batch, mark, &mut results)?,
+            false => write_halving(database, job, Way::Whole, batch, mark, &mut results)?,
+        }
     }
     Ok(results)
 }
 
-fn write_halving(
+pub(crate) fn write_halving(
     database: &mut dyn Database,
     job: &FlushJob,
+    way: Way,
     rows: &[FlushRow],
     mark: Option<&Mark>,
     results: &mut Results,
 ) -> Result<(), Error> {
     check_time(job.begin_by)?;
-    match (database.write(&job.table, rows, mark), rows) {
+    match (way.write(database, &job.table, rows, mark), rows) {
         (Ok(held), rows) => {
             assert_eq!(held.len(), rows.len(), "a write answers for every row");
-            let outcomes = rows.iter().zip(held).map(|(row, held)| (row.row.clone(), result_of(row.version, held)));
+            let outcomes =
+                rows.iter().zip(held).map(|(row, held)| (row.row.clone(), result_of(way, row.version, held)));
             results.extend(outcomes);
             Ok(())
         }
         (Err(error), [row]) if error.is_of_one_row() => {
-            // Where the table has parents, the one that is missing may be on its way (write-back 107).
-            let is_orphan = error.class == Class::ForeignKey && !job.table.sql.after.is_empty();
+            // Where the table has parents, the one that is missing may be on its way (write-back 107); and rows that refer to a
+            // deleted one may be on theirs.
+            let may_pass = !job.table.sql.after.is_empty() || way == Way::Delete;
+            let is_orphan = error.class == Class::ForeignKey && may_pass;
             let result = if is_orphan { FlushResult::Orphan } else { FlushResult::Refused };
             results.push((row.row.clone(), result(error.message)));
             Ok(())
         }
         (Err(error), rows) if error.is_of_one_row() => {
             let (left, right) = rows.split_at(rows.len() / 2);
-            write_halving(database, job, left, mark, results)?;
-            write_halving(database, job, right, mark, results)
+            write_halving(database, job, way, left, mark, results)?;
+            write_halving(database, job, way, right, mark, results)
         }
         (Err(error), _) => Err(error),
     }
@@ -94,8 +102,11 @@ pub(crate) fn check_time(begin_by: Option<Instant>) -> Result<(), Error> {
 }
 
 /// SQL below us is no breach of the fence but somebody else's doing: a trigger that swallowed the row.
-fn result_of(ours: Version, held: Version) -> FlushResult {
-    if held == ours {
+fn result_of(way: Way, ours: Version, held: Version) -> FlushResult {
+    let has_vanished = held == Version::NEVER && matches!(way, Way::Changed(_));
+    if has_vanished {
+        FlushResult::Newer(held)
+    } else if held == ours {
         FlushResult::Written
     } else if held.magnitude() >= ours.magnitude() {
         FlushResult::Newer(held)

@@ -37,13 +37,14 @@ pub(crate) fn unfit(table: &Table) -> String {
 
 #[cfg(test)]
 mod tests {
-    use shardine_model::Mapping;
+    use shardine_model::{Deletes, Mapping};
 
     use super::*;
 
     fn mapped(key_type: FieldType) -> Table {
-        let mapping =
-            Mapping { table: "t".into(), key: "k".into(), key_type, version: Some("v".into()), columns: Vec::new() };
+        let (version, deletes) = (Some("v".into()), Deletes::Row);
+        let (table, key, columns) = ("t".into(), "k".into(), Vec::new());
+        let mapping = Mapping { table, key, key_type, version, columns, deletes };
         let mut table = Table::kv();
         table.sql.mapping = Some(mapping);
         table

@@ -16,6 +16,7 @@ mod queue;
 mod owner;
 mod database;
 mod flush;
+mod guest;
 mod batch;
 
 mod dialect;

@@ -7,6 +7,7 @@ mod connection;
 mod text;
 mod schema;
 mod write;
+mod guest;
 mod read;
 mod owner;
 mod fault;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use mysql_async::Opts;
 use shardine_model::sql::FlushRow;
-use shardine_model::{FieldId, RowKeyBuf, Table, Version};
+use shardine_model::{ChangedFields, FieldId, RowKeyBuf, Table, Version};
 
 use self::connection::Connection;
 use crate::database::{Connector, Database, Role};
@@ -59,6 +60,20 @@ impl Database for Connection {
 
     fn write(&mut self, table: &Table, rows: &[FlushRow], mark: Option<&Mark>) -> Result<Vec<Version>, Error> {
         write::write(self, table, rows, mark)
+    }
+
+    fn update(
+        &mut self,
+        table: &Table,
+        fields: ChangedFields,
+        rows: &[FlushRow],
+        mark: Option<&Mark>,
+    ) -> Result<Vec<Version>, Error> {
+        guest::update(self, table, fields, rows, mark)
+    }
+
+    fn delete(&mut self, table: &Table, rows: &[FlushRow], mark: Option<&Mark>) -> Result<Vec<Version>, Error> {
+        guest::delete(self, table, rows, mark)
     }
 
     fn purge(&mut self, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error> {

@@ -8,6 +8,7 @@ mod secure;
 mod text;
 mod schema;
 mod write;
+mod guest;
 mod read;
 mod owner;
 mod fault;
@@ -15,7 +16,7 @@ mod fault;
 use std::time::Duration;
 
 use shardine_model::sql::FlushRow;
-use shardine_model::{FieldId, RowKeyBuf, Table, Version};
+use shardine_model::{ChangedFields, FieldId, RowKeyBuf, Table, Version};
 use tokio_postgres::Config;
 
 use self::connection::Connection;
@@ -53,6 +54,20 @@ impl Database for Connection {
 
     fn write(&mut self, table: &Table, rows: &[FlushRow], mark: Option<&Mark>) -> Result<Vec<Version>, Error> {
         write::write(self, table, rows, mark)
+    }
+
+    fn update(
+        &mut self,
+        table: &Table,
+        fields: ChangedFields,
+        rows: &[FlushRow],
+        mark: Option<&Mark>,
+    ) -> Result<Vec<Version>, Error> {
+        guest::update(self, table, fields, rows, mark)
+    }
+
+    fn delete(&mut self, table: &Table, rows: &[FlushRow], mark: Option<&Mark>) -> Result<Vec<Version>, Error> {
+        guest::delete(self, table, rows, mark)
     }
 
     fn purge(&mut self, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error> {

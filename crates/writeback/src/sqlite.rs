@@ -6,6 +6,7 @@
 mod text;
 mod schema;
 mod write;
+mod guest;
 mod read;
 mod scan;
 mod identity;
@@ -21,7 +22,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use shardine_model::sql::FlushRow;
-use shardine_model::{FieldId, RowKeyBuf, Table, Version};
+use shardine_model::{ChangedFields, FieldId, RowKeyBuf, Table, Version};
 
 use self::fault::classify;
 use self::identity::Identity;
@@ -112,6 +113,20 @@ impl Database for File {
 
     fn write(&mut self, table: &Table, rows: &[FlushRow], mark: Option<&Mark>) -> Result<Vec<Version>, Error> {
         write::write(&mut self.connection, table, rows, mark)
+    }
+
+    fn update(
+        &mut self,
+        table: &Table,
+        fields: ChangedFields,
+        rows: &[FlushRow],
+        mark: Option<&Mark>,
+    ) -> Result<Vec<Version>, Error> {
+        guest::update(&mut self.connection, table, fields, rows, mark)
+    }
+
+    fn delete(&mut self, table: &Table, rows: &[FlushRow], mark: Option<&Mark>) -> Result<Vec<Version>, Error> {
+        guest::delete(&mut self.connection, table, rows, mark)
     }
 
     fn purge(&mut self, table: &Table, rows: &[(RowKeyBuf, Version)]) -> Result<(), Error> {

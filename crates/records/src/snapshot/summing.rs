@@ -119,6 +119,9 @@ impl Parts {
         put_signed(out, view.version.0);
         put_signed(out, view.sql_version.0);
         put_varint(out, view.expires_at.map_or(0, |at| at.0));
+        if !view.changed.is_all() {
+            view.changed.encode(out);
+        }
         let whole = self.sum.add(&self.scratch);
         match view.fields {
             FieldsView::Packed(packed) => self.add_fields(whole, packed)?,

@@ -13,8 +13,8 @@ use std::sync::mpsc::SyncSender;
 
 use shardine_host::SeatId;
 use shardine_model::{
-    Ack, Answer, Catalogue, ErrorCode, Outcome, Position, Reply, RequestEpoch, RowKey, RowKeyBuf, RowView, TableId,
-    Timestamp, Version,
+    Ack, Answer, Catalogue, ChangedFields, ErrorCode, Outcome, Position, Reply, RequestEpoch, RowKey, RowKeyBuf,
+    RowView, TableId, Timestamp, Version,
 };
 use shardine_records::{Lookup, read_reply};
 use shardine_resp::wire;
@@ -382,7 +382,8 @@ pub(crate) fn lookup(reply: &Reply) -> Option<Lookup<'_>> {
     let (version, sql_version, expires_at) = (*version, *sql_version, *expires_at);
     match outcome {
         Outcome::Done { row: Some(row), .. } => {
-            Some(Lookup::Live(RowView { version, sql_version, expires_at, fields: row.view() }))
+            let changed = ChangedFields::ALL;
+            Some(Lookup::Live(RowView { version, sql_version, expires_at, changed, fields: row.view() }))
         }
         Outcome::Refused { code: ErrorCode::NotFound, .. } => Some(Lookup::Absent { version, sql_version }),
         Outcome::Done { row: None, .. } | Outcome::Refused { .. } => None,

@@ -6,6 +6,7 @@ use shardine_model::sql::Class;
 use shardine_model::{Answer, Conflict, Entry, ErrorCode, RowKey, RowKeyBuf, TableId, Version, limits};
 
 use super::queue::{Sent, Urgency};
+use super::settle::Winner;
 use crate::actions::{Actions, Caller, Trouble};
 use crate::gather::Then;
 use crate::replica::Replica;
@@ -30,19 +31,30 @@ impl Replica {
     pub(super) fn take_up(&mut self, mut rejections: Rejections, actions: &mut Actions) {
         let mut raised = Vec::new();
         for (row, sent, held) in rejections.newer {
-            let policy =
-                self.records.catalogue().get(row.table).map_or(Conflict::default(), |table| table.sql.conflict);
-            let message = format!("SQL holds version {held}, memory {}: somebody else wrote the row", sent.version);
+            let definition = self.records.catalogue().get(row.table);
+            let policy = definition.map_or(Conflict::default(), |table| table.sql.conflict);
+            let is_guest = definition.is_some_and(|table| table.sql.is_guest());
+            let message = match held == Version::NEVER {
+                true => {
+                    format!("SQL has no such row any more, memory version {}: somebody else deleted it", sent.version)
+                }
+                false => format!("SQL holds version {held}, memory {}: somebody else wrote the row", sent.version),
+            };
             let queue = self.writeback.tables.entry(row.table).or_default();
             queue.conflicts += 1;
             queue.last_trouble = Some(Trouble { class: Class::Row, message: message.clone() });
             match policy {
+                // Only what changed here goes over what SQL has, and memory learns the rest.
+                Conflict::CacheWins if held.has_next() && is_guest && sent.version.is_live() => {
+                    self.settle_with_sql(row, sent.version, Winner::Both, actions);
+                }
                 Conflict::CacheWins if held.has_next() => raised.push((row, sent, held)),
-                Conflict::SqlWins => self.settle_with_sql(row, sent.version, None, actions),
+                Conflict::SqlWins => self.settle_with_sql(row, sent.version, Winner::Sql(None), actions),
                 Conflict::CacheWins | Conflict::Stop => rejections.refused.push((row, sent, message)),
             }
         }
-        self.keep_orphans(rejections.orphans);
+        let referred = self.keep_orphans(rejections.orphans);
+        rejections.refused.extend(referred);
         self.raise(raised);
         self.bury_letters(rejections.refused);
     }
@@ -143,6 +155,6 @@ impl Replica {
             return actions.answers.push((caller, Answer::Failed(ErrorCode::NotFound)));
         }
         let current = super::send::dirty_image(&self.records, row).expect("a dead letter's row is dirty");
-        self.settle_with_sql(current.row, current.version, Some(caller), actions);
+        self.settle_with_sql(current.row, current.version, Winner::Sql(Some(caller)), actions);
     }
 }

@@ -18,6 +18,10 @@ use crate::replica::Replica;
 const ORPHAN_FIRST_MS: u64 = 50;
 const ORPHAN_LAST_MS: u64 = 10_000;
 
+/// How long a row that was deleted waits for rows that refer to it to be deleted in SQL as well. Then it is a dead letter: they
+/// may be others', and stay for ever.
+const REFERRED_MS: u64 = 30_000;
+
 impl Replica {
     /// Tables that come after this one. They were made later, so going from child to child ends.
     pub(super) fn children(&self, definition: &Table) -> impl Iterator<Item = &Arc<Table>> {
@@ -37,22 +41,29 @@ impl Replica {
         queues.filter_map(|queue| queue.first_to_come_ms()).chain(self.unseen_parents_since_ms(definition)).min()
     }
 
-    /// Rows whose parent SQL does not have come again later.
-    pub(super) fn keep_orphans(&mut self, orphans: Vec<(RowKeyBuf, Sent, String)>) {
+    /// Rows whose parent SQL does not have come again later, and so do rows that cannot be deleted because others refer to them:
+    /// their own deletion may be on its way. Gives those of which that is no longer to be expected.
+    pub(super) fn keep_orphans(&mut self, orphans: Vec<(RowKeyBuf, Sent, String)>) -> Vec<(RowKeyBuf, Sent, String)> {
         let (now, is_quiet) = (self.time.monotonic_ms, self.is_quiet());
-        let mut unborn = Vec::new();
+        let (mut unborn, mut referred) = (Vec::new(), Vec::new());
         for (row, sent, message) in orphans {
+            let is_guest = self.records.catalogue().get(row.table).is_some_and(|table| table.sql.is_guest());
+            let waited = now.saturating_sub(sent.since_ms);
+            if is_guest && !sent.version.is_live() && waited > REFERRED_MS {
+                referred.push((row, sent, message));
+                continue;
+            }
             let queue = self.writeback.tables.entry(row.table).or_default();
             queue.last_trouble = Some(Trouble { class: Class::Row, message });
-            if !sent.version.is_live() && is_quiet {
+            if !sent.version.is_live() && is_quiet && !is_guest {
                 unborn.push((row, sent.version));
                 continue;
             }
-            let waited = now.saturating_sub(sent.since_ms);
             let until_ms = now + waited.clamp(ORPHAN_FIRST_MS, ORPHAN_LAST_MS);
             queue.file(row, Urgency::PutOff { until_ms }, sent.since_ms);
         }
         self.forget_unborn(&unborn);
+        referred
     }
 
     /// Rows that were deleted before SQL ever had them, and whose tombstone it cannot take: it refers to nothing. SQL is as

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use shardine_model::{Backing, Entry, RowKey, RowKeyBuf, TableId, Version, limits};
+use shardine_model::{Backing, Entry, RowKey, RowKeyBuf, Table, TableId, Version, limits};
 
 use crate::actions::{Actions, SqlPurge};
 use crate::gather::Then;
@@ -51,9 +51,18 @@ impl Replica {
     /// Whether every statement that could bring an old row back is over: those of older leaders, and those of this one
     /// whose outcome is not known.
     pub(super) fn is_quiet(&self) -> bool {
-        let Some(held_since) = self.writeback.lease.held_since_ms() else { return false };
-        let since = held_since.max(self.writeback.purges.unknown_ms);
-        self.time.monotonic_ms >= since + self.options.purge_quiet_ms
+        self.time.monotonic_ms >= self.quiet_from_ms()
+    }
+
+    fn quiet_from_ms(&self) -> u64 {
+        let Some(held_since) = self.writeback.lease.held_since_ms() else { return u64::MAX };
+        held_since.max(self.writeback.purges.unknown_ms) + self.options.purge_quiet_ms
+    }
+
+    /// From when on rows of a table may be deleted in SQL. Where a tombstone stays as a fence, at once; else not before it is
+    /// quiet, for a late statement could bring the row back.
+    pub(super) fn deletes_from_ms(&self, definition: &Table) -> u64 {
+        if definition.sql.is_guest() { self.quiet_from_ms() } else { 0 }
     }
 
     /// Tombstones of a table whose time is over, oldest first.

@@ -1,7 +1,7 @@
 //! Batches on their way to SQL, and what SQL says to them.
 
 use shardine_model::sql::{FlushResult, FlushRow};
-use shardine_model::{Entry, RowKey, RowKeyBuf, Table, TableId, Version, WriteMode, limits};
+use shardine_model::{ChangedFields, Entry, RowKey, RowKeyBuf, Table, TableId, Version, WriteMode, limits};
 use shardine_records::{Lookup, Records};
 
 use super::dead_letters::Rejections;
@@ -65,6 +65,7 @@ impl Replica {
         let late_since = now.checked_sub(u64::from(definition.sql.delay_ms) + PATIENCE_MS);
         let due_until = self.due_until_ms(definition);
         let parents_since = self.parents_since_ms(definition, now);
+        let deletes_from_ms = self.deletes_from_ms(definition);
         let rows_max = self.writeback.health.rows_max().min(definition.sql.batch.max(1) as usize);
         let queue = self.writeback.tables.get_mut(&table).expect("named by the caller");
         if queue.under_way() > 0 || queue.pause.holds(now, definition.version) || definition.sql.is_read_only() {
@@ -82,6 +83,10 @@ impl Replica {
             let Some(flush) = dirty_image(&self.records, row) else { continue };
             // What SQL has refused goes there again when it has changed, or when somebody asks for it.
             if mark.place == Urgency::Patient && self.records.is_dead(&flush.row, flush.version) {
+                continue;
+            }
+            if !flush.version.is_live() && now < deletes_from_ms {
+                queue.file(flush.row, Urgency::PutOff { until_ms: deletes_from_ms }, mark.since_ms);
                 continue;
             }
             bytes += flush.fields.packed.len();
@@ -218,10 +223,11 @@ pub(super) fn dirty_image(records: &Records, row: RowKeyBuf) -> Option<FlushRow>
     }
     match records.get(row.as_ref().position(), row.as_ref()) {
         Lookup::Live(view) if view.version != view.sql_version => {
-            Some(FlushRow { version: view.version, fields: view.fields.to_image(), row })
+            let changed = if view.sql_version.is_live() { view.changed } else { ChangedFields::ALL };
+            Some(FlushRow { version: view.version, fields: view.fields.to_image(), changed, row })
         }
         Lookup::Absent { version, sql_version } if version != sql_version => {
-            Some(FlushRow { version, fields: Default::default(), row })
+            Some(FlushRow { version, fields: Default::default(), changed: ChangedFields::ALL, row })
         }
         Lookup::Live(_) | Lookup::Absent { .. } | Lookup::NotResident | Lookup::UnknownTable => None,
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use shardine_model::sql::{FlushResult, FlushRow};
-use shardine_model::{RowImage, RowKeyBuf, Version};
+use shardine_model::{FieldRef, FieldValue, RowImage, RowKeyBuf, Version};
 use shardine_shard::LoadedRow;
 
 #[derive(Default)]
@@ -65,7 +65,8 @@ impl Database {
         LoadedRow { row: row.clone(), version, fields }
     }
 
-    pub fn write(&mut self, flush: &FlushRow) -> FlushResult {
+    /// Writes a row as the databases do, of a table that others use if it `is_guest`.
+    pub fn write(&mut self, flush: &FlushRow, is_guest: bool) -> FlushResult {
         if self.refused.contains(&flush.row) {
             return FlushResult::Refused("check violated".to_owned());
         }
@@ -77,7 +78,23 @@ impl Database {
         if held.magnitude() > flush.version.magnitude() {
             return FlushResult::Newer(held);
         }
-        self.rows.insert(flush.row.clone(), (flush.version, flush.fields.clone()));
+        if is_guest && !flush.version.is_live() {
+            if self.is_needed(&flush.row) {
+                return FlushResult::Orphan("still referred to".to_owned());
+            }
+            self.rows.remove(&flush.row);
+            return FlushResult::Written;
+        }
+        let held = self.rows.get(&flush.row).filter(|_| !flush.changed.is_all());
+        let fields = held.map_or_else(|| flush.fields.clone(), |(_, held)| changed_over(held, flush));
+        self.rows.insert(flush.row.clone(), (flush.version, fields));
         FlushResult::Written
     }
+}
+
+/// A row as SQL has it, with what changed over it.
+fn changed_over(held: &RowImage, flush: &FlushRow) -> RowImage {
+    let is_changed = |entry: &FieldValue<'_>| matches!(entry.field, FieldRef::Id(id) if flush.changed.holds(id));
+    let kept = held.view().iter().filter(|entry| !is_changed(entry));
+    RowImage::of(&kept.chain(flush.fields.view().iter().filter(is_changed)).collect::<Vec<_>>())
 }

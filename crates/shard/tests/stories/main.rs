@@ -39,6 +39,8 @@ stories! {
     dead_letters
     discarded_letters
     conflicts
+    guest
+    guest_deletes
     dirty_limits
     absent_rows
     eviction

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use shardine_model::entry::RaisedRow;
 use shardine_model::log::{LogEntry, Membership, SnapshotMeta};
-use shardine_model::sql::Class;
+use shardine_model::sql::{Class, FlushRow};
 use shardine_model::{
     Ack, AckAfter, Catalogue, Entry, ReplicaId, Request, RequestEpoch, RowImage, RowKey, RowKeyBuf, ShardId, Timestamp,
     Version,
@@ -229,7 +229,7 @@ impl Stage {
             self.loads.push(load);
         }
         for write in actions.writes {
-            let rows: Vec<String> = write.rows.iter().map(|row| self.versioned(&row.row, row.version)).collect();
+            let rows: Vec<String> = write.rows.iter().map(|row| self.to_write(row)).collect();
             told.push(format!("write sql: {}", rows.join(" ")));
             self.writes.push(write);
         }
@@ -383,7 +383,9 @@ impl Stage {
         }
         told.extend(self.flush_if(is_free));
         for write in std::mem::take(&mut self.writes) {
-            let results: Vec<_> = write.rows.iter().map(|row| (row.row.clone(), self.database.write(row))).collect();
+            let is_guest = self.catalogue().get(write.table).is_some_and(|table| table.sql.is_guest());
+            let write_row = |row: &FlushRow| (row.row.clone(), self.database.write(row, is_guest));
+            let results: Vec<_> = write.rows.iter().map(write_row).collect();
             told.extend(self.perform(|replica, actions| replica.flushed(write.term, &results, actions)));
         }
         for purge in std::mem::take(&mut self.purges) {
@@ -488,6 +490,15 @@ impl Stage {
 
     fn versioned(&self, row: &RowKeyBuf, version: Version) -> String {
         format!("{}@v{version}", show::address(&self.catalogue(), row.as_ref()))
+    }
+
+    /// A row on its way to SQL, with the fields that changed where that is known.
+    fn to_write(&self, flush: &FlushRow) -> String {
+        let row = self.versioned(&flush.row, flush.version);
+        let catalogue = self.catalogue();
+        let Some(table) = catalogue.get(flush.row.table).filter(|_| !flush.changed.is_all()) else { return row };
+        let changed = table.fields.iter().filter(|field| flush.changed.holds(field.id)).map(|field| &*field.name);
+        format!("{row}[{}]", changed.collect::<Vec<_>>().join(","))
     }
 
     fn all_versioned(&self, rows: &[(RowKey<'_>, Version)]) -> String {

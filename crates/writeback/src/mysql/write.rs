@@ -138,7 +138,7 @@ fn write_statement(
 }
 
 /// Asks what SQL holds of these rows.
-fn read_back(
+pub(super) fn read_back(
     connection: &mut Connection,
     table: &Table,
     rows: &[&FlushRow],
@@ -157,7 +157,7 @@ fn note(table: &Table, answers: &[mysql_async::Row], batch: &mut Batch<'_>) -> R
 }
 
 /// A condition on the address of one row.
-fn by_address(table: &Table) -> String {
+pub(super) fn by_address(table: &Table) -> String {
     let conditions: Vec<String> =
         columns::address(table).iter().map(|column| format!("{} = ?", MysqlText.quoted(column.name))).collect();
     conditions.join(" AND ")
@@ -209,22 +209,27 @@ fn push_row(values: &mut Vec<Stored>, table: &Table, flush: &FlushRow) -> Result
         values.push(Stored::Int(row::stored_position(flush.row.as_ref().position())));
     }
     for value in parts.iter().map(|part| part.as_ref()).chain(fields) {
-        values.push(match value {
-            ValueRef::Int(value) => Stored::Int(value),
-            ValueRef::Uint(value) => Stored::UInt(value),
-            ValueRef::Float(value) if !value.is_finite() => {
-                return Err(Error::row(format!("{value} is not a number that SQL keeps")));
-            }
-            ValueRef::Float(value) => Stored::Double(value),
-            ValueRef::Str(value) => Stored::Bytes(value.as_bytes().to_vec()),
-            ValueRef::Blob(value) => Stored::Bytes(value.to_vec()),
-            ValueRef::Null => Stored::NULL,
-            ValueRef::Bool(value) => Stored::Int(i64::from(value)),
-            ValueRef::Json(value) => Stored::Bytes(value.as_bytes().to_vec()),
-            ValueRef::Sql(value) => Stored::Bytes(value.to_sql_text().into_bytes()),
-        });
+        values.push(stored(value)?);
     }
     Ok(())
+}
+
+/// A value on its way into a parameter.
+pub(super) fn stored(value: ValueRef<'_>) -> Result<Stored, Error> {
+    Ok(match value {
+        ValueRef::Int(value) => Stored::Int(value),
+        ValueRef::Uint(value) => Stored::UInt(value),
+        ValueRef::Float(value) if !value.is_finite() => {
+            return Err(Error::row(format!("{value} is not a number that SQL keeps")));
+        }
+        ValueRef::Float(value) => Stored::Double(value),
+        ValueRef::Str(value) => Stored::Bytes(value.as_bytes().to_vec()),
+        ValueRef::Blob(value) => Stored::Bytes(value.to_vec()),
+        ValueRef::Null => Stored::NULL,
+        ValueRef::Bool(value) => Stored::Int(i64::from(value)),
+        ValueRef::Json(value) => Stored::Bytes(value.as_bytes().to_vec()),
+        ValueRef::Sql(value) => Stored::Bytes(value.to_sql_text().into_bytes()),
+    })
 }
 
 #[cfg(test)]

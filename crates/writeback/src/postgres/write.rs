@@ -25,22 +25,43 @@ pub(super) fn write(
 ) -> Result<Vec<Version>, Error> {
     let mut batch = Batch::new(rows);
     let arrays = arrays(table, &batch.by_key())?;
-    let mut parameters: Vec<&(dyn ToSql + Sync)> = arrays.iter().map(|array| &**array as &(dyn ToSql + Sync)).collect();
-    let mark_at = mark.map(|_| parameters.len() + 1);
-    parameters.extend(mark.iter().flat_map(|mark| owner::parameters(mark)));
-    let answers = connection.query(&upsert(table, mark_at), &parameters).map_err(owner::told_apart)?;
+    let answers = execute(connection, &arrays, mark, |mark_at| upsert(table, mark_at))?;
     note(&mut batch, table, &answers)?;
-    let unchanged = batch.unknown();
-    if !unchanged.is_empty() {
-        mark.map_or(Ok(()), |mark| owner::check(connection, mark))?;
-        let select = format!("SELECT {} {}", held_forms(table), held_by_key(table));
-        note(&mut batch, table, &query_by_key(connection, table, &select, &unchanged)?)?;
-    }
+    ask_for_others(connection, table, &mut batch, mark)?;
     Ok(batch.into_versions())
 }
 
+/// Runs a statement over arrays, with a mark if there is one, whose first place is told to whoever makes the text.
+pub(super) fn execute(
+    connection: &mut Connection,
+    arrays: &[Array<'_>],
+    mark: Option<&Mark>,
+    text: impl Fn(Option<usize>) -> String,
+) -> Result<Vec<Row>, Error> {
+    let mut parameters: Vec<&(dyn ToSql + Sync)> = arrays.iter().map(|array| &**array as &(dyn ToSql + Sync)).collect();
+    let mark_at = mark.map(|_| parameters.len() + 1);
+    parameters.extend(mark.iter().flat_map(|mark| owner::parameters(mark)));
+    connection.query(&text(mark_at), &parameters).map_err(owner::told_apart)
+}
+
+/// Asks what SQL holds of the rows of which a statement has said nothing.
+pub(super) fn ask_for_others(
+    connection: &mut Connection,
+    table: &Table,
+    batch: &mut Batch<'_>,
+    mark: Option<&Mark>,
+) -> Result<(), Error> {
+    let unchanged = batch.unknown();
+    if unchanged.is_empty() {
+        return Ok(());
+    }
+    mark.map_or(Ok(()), |mark| owner::check(connection, mark))?;
+    let select = format!("SELECT {} {}", held_forms(table), held_by_key(table));
+    note(batch, table, &query_by_key(connection, table, &select, &unchanged)?)
+}
+
 /// Takes down what SQL says that it holds.
-fn note(batch: &mut Batch<'_>, table: &Table, answers: &[Row]) -> Result<(), Error> {
+pub(super) fn note(batch: &mut Batch<'_>, table: &Table, answers: &[Row]) -> Result<(), Error> {
     let version_at = columns::address(table).len();
     for answer in answers {
         batch.note(&row_key(table, answer)?, Version(answer.try_get(version_at).map_err(classify)?));
@@ -49,7 +70,7 @@ fn note(batch: &mut Batch<'_>, table: &Table, answers: &[Row]) -> Result<(), Err
 }
 
 /// The address and the version of a row that SQL holds.
-fn held_forms(table: &Table) -> String {
+pub(super) fn held_forms(table: &Table) -> String {
     let wanted = columns::address(table).into_iter().chain(columns::version(table));
     let forms: Vec<String> = wanted.map(|column| format!("held.{}", read_form(table, &column))).collect();
     forms.join(", ")
@@ -122,7 +143,7 @@ fn upsert(table: &Table, mark_at: Option<usize>) -> String {
     )
 }
 
-type Array<'a> = Box<dyn ToSql + Sync + 'a>;
+pub(super) type Array<'a> = Box<dyn ToSql + Sync + 'a>;
 
 /// One array per column, in the order of `columns::all`.
 fn arrays<'a>(table: &'a Table, rows: &[&'a FlushRow]) -> Result<Vec<Array<'a>>, Error> {
@@ -173,7 +194,7 @@ fn owned_array<'a>(kind: Option<FieldType>, values: impl Iterator<Item = Value>)
 }
 
 /// Values of one field, whose types were checked against it.
-fn array<'a>(kind: FieldType, values: impl Iterator<Item = ValueRef<'a>>) -> Result<Array<'a>, Error> {
+pub(super) fn array<'a>(kind: FieldType, values: impl Iterator<Item = ValueRef<'a>>) -> Result<Array<'a>, Error> {
     macro_rules! collect {
         ($variant:ident, $turn:expr) => {
             Box::new(

@@ -7,7 +7,9 @@ use rusqlite::types::Value as Parameter;
 use shardine_model::key::Interval;
 use shardine_model::sql::Class;
 use shardine_model::table::SortPart;
-use shardine_model::{Backing, Field, FieldRef, FieldType, FieldValue, RowImage, TableId, Value, ValueRef};
+use shardine_model::{
+    Backing, ChangedFields, Field, FieldRef, FieldType, FieldValue, RowImage, TableId, Value, ValueRef,
+};
 use tempfile::TempDir;
 
 use super::*;
@@ -47,7 +49,7 @@ fn row(key: &str) -> RowKeyBuf {
 fn large(key: &str, version: i64) -> FlushRow {
     let value = ValueRef::Blob(&[7; 10_000]);
     let fields = RowImage::of(&[FieldValue { field: FieldRef::Id(FieldId(1)), value }]);
-    FlushRow { row: row(key), version: Version(version), fields }
+    FlushRow { row: row(key), version: Version(version), fields, changed: ChangedFields::ALL }
 }
 
 /// How SQLite means to answer a query, all steps in one line.

@@ -92,12 +92,12 @@ fn bind_row(
 }
 
 /// A table without one is never written.
-fn version_name(table: &Table) -> String {
+pub(super) fn version_name(table: &Table) -> String {
     columns::version(table).map(|column| SqliteText.quoted(column.name)).unwrap_or_default()
 }
 
 /// A value on its way into a parameter, borrowed.
-struct Bound<'a>(ValueRef<'a>);
+pub(super) struct Bound<'a>(pub(super) ValueRef<'a>);
 
 impl ToSql for Bound<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
@@ -141,7 +141,7 @@ pub(super) fn purge(connection: &mut Connection, table: &Table, rows: &[(RowKeyB
 }
 
 /// What stands in the way of a write that changed nothing.
-fn held_version(transaction: &Transaction<'_>, table: &Table, row: &RowKeyBuf) -> Result<Version, Error> {
+pub(super) fn held_version(transaction: &Transaction<'_>, table: &Table, row: &RowKeyBuf) -> Result<Version, Error> {
     let address = columns::address(table);
     let (names, marks) = (SqliteText.names(&address), SqliteText.marks(1, address.len()));
     let (version, name) = (version_name(table), SqliteText.quoted(columns::table_name(table)));

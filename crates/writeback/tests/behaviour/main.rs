@@ -6,6 +6,7 @@
 mod family;
 mod flush;
 mod load;
+mod guest;
 mod mapped;
 mod order;
 mod overtime;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardine_model::sql::FlushResult;
-use shardine_model::{FieldType, Mapping, RowImage, Table, Value, Version};
+use shardine_model::{Deletes, FieldType, Mapping, RowImage, Table, Value, Version};
 use shardine_testkit::sql_server::Kind;
 use shardine_writeback::{Change, Drift, JobOutcome, Scope};
 
@@ -20,6 +20,7 @@ pub fn mapped(key_type: FieldType, version: Option<&str>) -> Arc<Table> {
         key_type,
         version: version.map(str::to_owned),
         columns: vec!["years".into(), "full name".replace(' ', "_")],
+        deletes: Deletes::Row,
     });
     Arc::new(table)
 }

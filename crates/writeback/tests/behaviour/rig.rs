@@ -10,8 +10,8 @@ use rusqlite::types::Value as Stored;
 use shardine_model::sql::{FlushResult, FlushRow};
 use shardine_model::table::SortPart;
 use shardine_model::{
-    Backing, Field, FieldId, FieldRef, FieldType, FieldValue, NodeId, RowImage, RowKeyBuf, ShardId, Table, TableId,
-    Value, Version, sort,
+    Backing, ChangedFields, Field, FieldId, FieldRef, FieldType, FieldValue, NodeId, RowImage, RowKeyBuf, ShardId,
+    Table, TableId, Value, Version, sort,
 };
 use shardine_testkit::sql_server::{Database, HeldLocks, Kind, Shared, SqlServer};
 use shardine_writeback::{
@@ -318,5 +318,5 @@ pub fn aged(age: i64) -> RowImage {
 }
 
 pub fn at(row: RowKeyBuf, version: i64, fields: RowImage) -> FlushRow {
-    FlushRow { row, version: Version(version), fields }
+    FlushRow { row, version: Version(version), fields, changed: ChangedFields::ALL }
 }

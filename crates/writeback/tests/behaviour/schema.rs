@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardine_model::sql::{Class, FlushResult};
-use shardine_model::{Field, FieldId, FieldType, Mapping, Table, Value};
+use shardine_model::{Deletes, Field, FieldId, FieldType, Mapping, Table, Value};
 use shardine_writeback::{Change, Drift, JobOutcome};
 
 use crate::rig::{Rig, aged, at, image, messages, user, users};
@@ -141,6 +141,7 @@ fn a_lost_version_column_can_be_added_as_told() {
             key_type: FieldType::Int64,
             version: Some("rev".into()),
             columns: ["age".to_owned()].into(),
+            deletes: Deletes::Row,
         };
         let mut table = (*users()).clone();
         table.fields.truncate(1);

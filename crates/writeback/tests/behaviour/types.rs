@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use shardine_model::sql::FlushResult;
-use shardine_model::{Field, FieldId, FieldRef, FieldType, FieldValue, Mapping, RowImage, Table, Value, row, text};
+use shardine_model::{
+    Deletes, Field, FieldId, FieldRef, FieldType, FieldValue, Mapping, RowImage, Table, Value, row, text,
+};
 use shardine_writeback::Drift;
 
 use crate::rig::{Rig, at, image, user, users};
@@ -164,6 +166,7 @@ fn theirs() -> Arc<Table> {
         key_type: FieldType::Int64,
         version: Some("rev".into()),
         columns: ["paid", "total", "made", "note"].map(str::to_owned).to_vec(),
+        deletes: Deletes::Row,
     });
     Arc::new(table)
 }
