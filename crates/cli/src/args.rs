@@ -11,6 +11,7 @@ use crate::coord::CoordArgs;
 use crate::dialogs::DialogsArgs;
 use crate::doctor::DoctorArgs;
 use crate::init::InitArgs;
+use crate::map::MapArgs;
 use crate::node::{NodeArgs, NodesArgs};
 use crate::reads::{GetArgs, ScanArgs};
 use crate::sql::{VerifyArgs, WritebackArgs};
@@ -46,6 +47,8 @@ pub enum Command {
     Init(InitArgs),
     /// Create, list, show, change and drop tables
     Table(TableArgs),
+    /// Plan what of an SQL schema that is there can be cached, and map it
+    Map(MapArgs),
     /// Read a record
     #[command(
         after_help = "Example:\n  shardine get users:lili\n  shardine get users:lili name age\n  shardine get events:lili@1700000000"

@@ -20,6 +20,7 @@ mod coord;
 mod dialogs;
 mod doctor;
 mod init;
+mod map;
 mod node;
 mod nodes;
 mod reads;
@@ -89,6 +90,7 @@ fn run_plain(command: Command, output: Output) -> Result<(), Complaint> {
             Ok(())
         }
         Command::Table(command) => talk(tables::run(command, output)),
+        Command::Map(command) => map::run(command, output),
         Command::Get(get) => talk(reads::get(get, output)),
         Command::Scan(scan) => talk(reads::scan(scan, output)),
         Command::Set(set) => talk(writes::set(set, output)),

@@ -90,17 +90,7 @@ enum Backing {
 pub async fn run(args: TableArgs, output: Output) -> Result<(), Complaint> {
     match args.command {
         TableCommand::Create { name, fields, sort, backing, sql, server } => {
-            let fields: Vec<v1::FieldDefinition> = fields.iter().map(|typed| field(typed)).collect::<Result<_, _>>()?;
-            let request = v1::CreateTableRequest {
-                name,
-                sql: Some(sql.options(&fields)?),
-                fields,
-                sort: sort.iter().map(|typed| sort_part(typed)).collect::<Result<_, _>>()?,
-                backing: match backing {
-                    Backing::Sql => v1::Backing::Sql.into(),
-                    Backing::None => v1::Backing::None.into(),
-                },
-            };
+            let request = creation(name, &fields, &sort, backing, &sql)?;
             let reply = Connection::open(&server).await?.tables.create(request).await;
             print_one(&reply.map_err(|status| Complaint::from_status(&status))?.into_inner(), output);
         }
@@ -132,6 +122,39 @@ pub async fn run(args: TableArgs, output: Output) -> Result<(), Complaint> {
         }
     }
     Ok(())
+}
+
+impl TableArgs {
+    /// What `table create` asks the server for, if this is one.
+    pub fn create_request(self) -> Option<Result<v1::CreateTableRequest, Complaint>> {
+        match self.command {
+            TableCommand::Create { name, fields, sort, backing, sql, .. } => {
+                Some(creation(name, &fields, &sort, backing, &sql))
+            }
+            TableCommand::List { .. } | TableCommand::Show { .. } | TableCommand::AddField { .. } => None,
+            TableCommand::Warm(_) | TableCommand::Drop { .. } => None,
+        }
+    }
+}
+
+fn creation(
+    name: String,
+    fields: &[String],
+    sort: &[String],
+    backing: Backing,
+    sql: &SqlArgs,
+) -> Result<v1::CreateTableRequest, Complaint> {
+    let fields: Vec<v1::FieldDefinition> = fields.iter().map(|typed| field(typed)).collect::<Result<_, _>>()?;
+    Ok(v1::CreateTableRequest {
+        name,
+        sql: Some(sql.options(&fields)?),
+        fields,
+        sort: sort.iter().map(|typed| sort_part(typed)).collect::<Result<_, _>>()?,
+        backing: match backing {
+            Backing::Sql => v1::Backing::Sql.into(),
+            Backing::None => v1::Backing::None.into(),
+        },
+    })
 }
 
 fn field(typed: &str) -> Result<v1::FieldDefinition, Complaint> {

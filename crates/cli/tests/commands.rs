@@ -44,6 +44,34 @@ impl Shell {
     }
 }
 
+/// The text of these four letters is no NULL, said or shown.
+#[test]
+fn null_is_typed_and_shown_so_that_no_text_is_mistaken_for_it() {
+    let shell = Shell::start();
+    shell.json(&[
+        "table",
+        "create",
+        "people",
+        "--field",
+        "nick:string?",
+        "--field",
+        "age:int64?=18",
+        "--field",
+        "name:string",
+    ]);
+    let fields = || shell.json(&["get", "people:zoe"])["fields"].clone();
+
+    shell.json(&["set", "people:zoe", "name=Zoe"]);
+    assert_eq!(fields(), json!({ "nick": null, "age": 18, "name": "Zoe" }));
+    shell.json(&["set", "people:zoe", "nick=NULL", "age:NULL"]);
+    assert_eq!(fields(), json!({ "nick": "NULL", "age": null, "name": "Zoe" }));
+    let shown = shell.text(&["get", "people:zoe"]);
+    assert!(shown.contains("\"NULL\"") && shown.matches("NULL").count() == 2, "{shown}");
+    shell.json(&["cas", "people:zoe", "age", "7", "--old-null"]);
+    assert_eq!(fields()["age"], 7);
+    assert_eq!(shell.failure(&["set", "people:zoe", "name:NULL"]), (1, "wrong_type".into()));
+}
+
 #[test]
 fn a_session_from_table_to_explain() {
     let shell = Shell::start();

@@ -165,6 +165,38 @@ async fn a_record_goes_through_its_life() {
     assert_eq!(code(&records.get(get()).await.unwrap_err()), ("not_found", Code::NotFound));
 }
 
+/// NULL is a kind of its own beside the types, and a field that may not hold it says so.
+#[tokio::test]
+async fn null_is_a_value_of_its_own() {
+    let Door { mut records, mut tables, .. } = open(GateOptions::default()).await;
+    let field = |name: &str, nullable| v1::FieldDefinition {
+        name: name.into(),
+        r#type: v1::FieldType::Int64.into(),
+        nullable,
+        ..Default::default()
+    };
+    let fields = vec![field("age", true), field("coins", false)];
+    tables.create(v1::CreateTableRequest { name: "users".into(), fields, ..Default::default() }).await.unwrap();
+    let set = |field: &str, kind: Kind| {
+        let fields = vec![v1::Field { name: field.into(), value: value(kind), raw_name: vec![] }];
+        v1::SetRequest { row: row("zoe"), fields, ..Default::default() }
+    };
+    let null = || Kind::Null(v1::Null {});
+
+    records.set(set("coins", Kind::Int64(3))).await.unwrap();
+    let get = v1::GetRequest { row: row("zoe"), fields: vec!["age".into()], ..Default::default() };
+    let made = records.get(get.clone()).await.unwrap().into_inner().record.unwrap();
+    records.set(set("age", Kind::Int64(0))).await.unwrap();
+    let zero = records.get(get.clone()).await.unwrap().into_inner().record.unwrap();
+    records.set(set("age", null())).await.unwrap();
+    let again = records.get(get).await.unwrap().into_inner().record.unwrap();
+    let refused = records.set(set("coins", null())).await.unwrap_err();
+
+    let told = |record: &v1::Record| record.fields[0].value.clone().unwrap().kind.unwrap();
+    assert_eq!([told(&made), told(&zero), told(&again)], [null(), Kind::Int64(0), null()]);
+    assert_eq!(code(&refused).0, "wrong_type");
+}
+
 #[tokio::test]
 async fn updates_apply_every_operation() {
     let Door { mut records, .. } = with_users().await;

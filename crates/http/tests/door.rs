@@ -109,6 +109,30 @@ async fn a_record_goes_through_its_life() {
     assert_eq!(gone.json()["version"], -4, "records 10: a condition for the next creation");
 }
 
+/// NULL is JSON's own, and no text is mistaken for it.
+#[tokio::test]
+async fn null_is_said_and_shown_as_jsons_own() {
+    const ZOE: &str = "/v1/tables/people/records/zoe";
+    let door = open(Options::default()).await;
+    let people = json!({ "name": "people", "fields": [
+        { "name": "name", "type": "string" }, { "name": "nick", "type": "string?" },
+        { "name": "age", "type": "int64?", "default": 18 },
+    ]});
+    assert_eq!(door.send("POST /v1/tables", people).await.status, 201);
+    let fields = async || door.get(ZOE).await.json()["fields"].clone();
+
+    door.send(&format!("POST {ZOE}"), json!({ "name": "Zoe" })).await;
+    assert_eq!(fields().await, json!({ "name": "Zoe", "nick": null, "age": 18 }));
+    door.send(&format!("PATCH {ZOE}"), json!({ "nick": "NULL", "age": null })).await;
+    assert_eq!(fields().await, json!({ "name": "Zoe", "nick": "NULL", "age": null }));
+    let cas = json!({ "cas": { "field": "age", "old": null, "new": 7 } });
+    assert_eq!(door.send(&format!("POST {ZOE}"), cas.clone()).await.status, 200);
+    assert_eq!(door.send(&format!("POST {ZOE}"), cas).await.code().1, "cas_mismatch");
+    let refused = door.send(&format!("PATCH {ZOE}"), json!({ "name": null })).await;
+    assert_eq!(refused.code().1, "wrong_type");
+    assert_eq!(fields().await, json!({ "name": "Zoe", "nick": "NULL", "age": 7 }));
+}
+
 #[tokio::test]
 async fn posts_update_cas_and_incr() {
     let door = with_tables().await;

@@ -162,6 +162,12 @@ impl Table {
         !self.sort.is_empty()
     }
 
+    /// Whether a table, a field or a column may be called so.
+    #[must_use]
+    pub fn is_name(name: &str) -> bool {
+        check_name("", name).is_ok()
+    }
+
     /// Checks everything that a definition must keep to before it is proposed.
     pub fn check(&self) -> Result<(), Refusal> {
         let bad = |message: String| Err(Refusal::new(ErrorCode::BadRequest, message));

@@ -306,6 +306,12 @@ impl SchemaManager {
         table.sql.after.iter().filter_map(known).collect()
     }
 
+    /// What SQL calls the tables of others that are mapped here.
+    fn mapped(&self) -> Vec<String> {
+        let tables = self.catalogue.tables();
+        tables.filter_map(|table| Some(table.sql.mapping.as_ref()?.table.clone())).collect()
+    }
+
     fn change_sql(&mut self, table: &Table, change: Change) -> Result<(), Refusal> {
         if table.backing == Backing::None {
             return Ok(());
@@ -324,7 +330,8 @@ impl SchemaManager {
         let sql = self.exchange.sql.clone().ok_or_else(|| unavailable("this node runs without SQL".into()))?;
         self.jobs += 1;
         let ticket = JobId(SCHEMA_LANE << 48 | self.jobs);
-        let job = Job::Table(TableJob { ticket, table: Arc::new(table.clone()), parents: self.parents(table), change });
+        let (parents, mapped) = (self.parents(table), self.mapped());
+        let job = Job::Table(TableJob { ticket, table: Arc::new(table.clone()), parents, mapped, change });
         sql.submit(job).map_err(|rejected| match rejected.why {
             Why::Full => Refusal::new(ErrorCode::Busy, "too many jobs wait for SQL"),
             Why::Stopped => unavailable("the node is stopping".into()),

@@ -11,6 +11,7 @@ mod wait;
 pub mod resp;
 mod redis_server;
 pub mod sql_server;
+pub mod apps;
 pub mod python;
 mod disk;
 mod network;

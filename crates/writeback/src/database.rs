@@ -5,9 +5,11 @@ use std::time::Duration;
 use shardine_model::sql::FlushRow;
 use shardine_model::{ChangedFields, FieldId, RowKeyBuf, Table, Version};
 
+use crate::drift::Family;
 use crate::error::Error;
 use crate::job::{Drift, Found, ScanJob};
 use crate::owner::{Line, Mark};
+use crate::survey::TableFacts;
 
 /// A connection to a server that was not used for so long is asked whether it is still there before a job rests on it.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(1);
@@ -81,9 +83,13 @@ pub(crate) trait Database: Send {
     /// A page, and the last row looked at if there may be more behind it.
     fn scan(&mut self, job: &ScanJob) -> Result<(Found, Option<RowKeyBuf>), Error>;
 
-    /// `parents` are the SQL tables to which its foreign keys may lead.
-    fn check(&mut self, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error>;
+    /// The family are the SQL tables to which its foreign keys may lead.
+    fn check(&mut self, table: &Table, family: Family<'_>) -> Result<Vec<Drift>, Error>;
     fn create(&mut self, table: &Table) -> Result<(), Error>;
+
+    /// What there is, of whoever's.
+    fn survey(&mut self) -> Result<Vec<TableFacts>, Error>;
+
     fn add_field(&mut self, table: &Table, field: FieldId) -> Result<(), Error>;
     fn drop_table(&mut self, table: &Table) -> Result<(), Error>;
 

@@ -34,7 +34,9 @@ pub(crate) fn compare(dialect: &dyn Dialect, table: &Table, existing: &[Existing
     }
     drift.extend(compare_key(table, existing));
     let is_known = |found: &Existing| wanted.iter().any(|column| found.name.eq_ignore_ascii_case(column.name));
-    for found in existing.iter().filter(|found| found.not_null && !found.has_default && !is_known(found)) {
+    // Where no row is ever made, nobody has to fill it.
+    let must_fill = |found: &&Existing| found.not_null && !found.has_default && !table.sql.is_read_only();
+    for found in existing.iter().filter(must_fill).filter(|found| !is_known(found)) {
         drift.push(Drift::Unfilled { table: table.name.clone(), column: found.name.clone() });
     }
     Ok(drift)
@@ -49,7 +51,27 @@ pub(crate) struct ForeignKey {
     pub(crate) only_refuses: bool,
 }
 
+/// What SQL calls other tables of this cluster.
+#[derive(Clone, Copy)]
+pub(crate) struct Family<'a> {
+    /// Those that the table comes after.
+    pub(crate) parents: &'a [String],
+    /// All that are mapped.
+    pub(crate) mapped: &'a [String],
+}
+
+impl Family<'_> {
+    pub(crate) const NONE: Self = Self { parents: &[], mapped: &[] };
+}
+
 impl ForeignKey {
+    fn unordered(self, table: &str, family: Family<'_>) -> Option<Drift> {
+        let Self { name, parent, .. } = self;
+        let is_ours = family.mapped.contains(&parent) && parent != table;
+        let table = table.to_owned();
+        (is_ours && !family.parents.contains(&parent)).then_some(Drift::ForeignKey { table, name, parent })
+    }
+
     fn drift(self, table: &str, parents: &[String]) -> Option<Drift> {
         let Self { name, parent, only_refuses } = self;
         match () {
@@ -63,12 +85,18 @@ impl ForeignKey {
 /// What makes a table of others unfit to be written, besides its columns (write-back 103, 107).
 pub(crate) fn unfit(
     table: &Table,
-    parents: &[String],
+    family: Family<'_>,
     foreign_keys: Vec<ForeignKey>,
     collation: Option<String>,
 ) -> Vec<Drift> {
     let name = columns::table_name(table);
-    let mut drift: Vec<Drift> = foreign_keys.into_iter().filter_map(|key| key.drift(name, parents)).collect();
+    let mut drift: Vec<Drift> = match () {
+        () if table.sql.is_read_only() => Vec::new(),
+        // What SQL does to rows by itself is what others do to them; and of parents that nobody has mapped, nobody here has
+        // rows to write.
+        () if table.sql.is_guest() => foreign_keys.into_iter().filter_map(|key| key.unordered(name, family)).collect(),
+        () => foreign_keys.into_iter().filter_map(|key| key.drift(name, family.parents)).collect(),
+    };
     let is_exact = |collation: &str| collation.ends_with("_bin") || ["BINARY", "C", "binary"].contains(&collation);
     if let Some(collation) = collation.filter(|found| columns::key_type(table) == FieldType::String && !is_exact(found))
     {
@@ -141,7 +169,11 @@ fn compare_mapped(dialect: &dyn Dialect, table: &Table, column: &Column<'_>, fou
         Part::Version => FieldType::Int64,
         _ => column.readable_type()?,
     };
-    (!dialect.holds(kind, &found.declared_type)).then(|| Drift::OtherType {
+    // Half of the numbers of an unsigned key is more than anybody counts.
+    let is_counted = matches!(column.part, Part::Key)
+        && kind == FieldType::Int64
+        && dialect.holds(FieldType::Uint64, &found.declared_type);
+    (!dialect.holds(kind, &found.declared_type) && !is_counted).then(|| Drift::OtherType {
         table: columns::table_name(table).to_owned(),
         column: found.name.clone(),
         expected: format!("a type for {}", kind.name()),
@@ -154,6 +186,10 @@ fn compare_key(table: &Table, existing: &[Existing]) -> Option<Drift> {
     found.sort_by_key(|column| column.key_place);
     let found: Vec<String> = found.iter().map(|column| column.name.clone()).collect();
     let expected: Vec<&str> = columns::address(table).iter().map(|column| column.name).collect();
+    if found.is_empty() && table.sql.is_read_only() {
+        // A view has none: whoever maps one says what names its rows.
+        return None;
+    }
     (found != expected).then(|| Drift::OtherPrimaryKey {
         table: table.name.clone(),
         expected: expected.join(", "),

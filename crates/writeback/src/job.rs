@@ -88,6 +88,8 @@ pub struct TableJob {
     pub table: Arc<Table>,
     /// What SQL calls the tables that this one comes after: its foreign keys may lead there (write-back 107).
     pub parents: Vec<String>,
+    /// What SQL calls the tables of others that are mapped here.
+    pub mapped: Vec<String>,
     pub change: Change,
 }
 

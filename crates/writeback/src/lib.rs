@@ -26,6 +26,9 @@ mod row;
 mod pages;
 mod drift;
 
+mod survey;
+mod plan;
+
 mod sqlite;
 mod postgres;
 mod mysql;
@@ -41,7 +44,9 @@ pub use job::{
     TableJob,
 };
 pub use owner::{LogProgress, OnClaim, Owner, Trace};
+pub use plan::{Plan, PlanOptions, Proposal, TablePlan, plan};
 pub use row::stored_position;
 pub use service::{Backend, Handle, Options, Rejected, Why};
 pub use status::Status;
+pub use survey::{ColumnFacts, ForeignKeyFacts, Made, Survey, TableFacts, TableKind, Words};
 pub use url::{Server, Url, UrlError};

@@ -6,6 +6,7 @@
 mod connection;
 mod text;
 mod schema;
+mod survey;
 mod write;
 mod guest;
 mod read;
@@ -19,10 +20,14 @@ use shardine_model::sql::FlushRow;
 use shardine_model::{ChangedFields, FieldId, RowKeyBuf, Table, Version};
 
 use self::connection::Connection;
+#[cfg(test)]
+pub(crate) use self::text::MysqlText;
 use crate::database::{Connector, Database, Role};
+use crate::drift::Family;
 use crate::error::Error;
 use crate::job::{Drift, Found, ScanJob};
 use crate::owner::{Line, Mark};
+use crate::survey::TableFacts;
 use crate::tls::Tls;
 
 pub(crate) struct Mysql {
@@ -84,12 +89,16 @@ impl Database for Connection {
         read::scan(self, job)
     }
 
-    fn check(&mut self, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
-        schema::check(self, table, parents)
+    fn check(&mut self, table: &Table, family: Family<'_>) -> Result<Vec<Drift>, Error> {
+        schema::check(self, table, family)
     }
 
     fn create(&mut self, table: &Table) -> Result<(), Error> {
         schema::create(self, table)
+    }
+
+    fn survey(&mut self) -> Result<Vec<TableFacts>, Error> {
+        survey::survey(self)
     }
 
     fn add_field(&mut self, table: &Table, field: FieldId) -> Result<(), Error> {

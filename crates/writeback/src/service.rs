@@ -152,7 +152,7 @@ impl Handle {
     }
 }
 
-fn connector(options: &Options) -> Arc<dyn Connector> {
+pub(crate) fn connector(options: &Options) -> Arc<dyn Connector> {
     match &options.url {
         Url::None => Arc::new(Nothing),
         Url::Postgres(server) => {

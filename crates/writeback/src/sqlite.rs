@@ -5,6 +5,7 @@
 
 mod text;
 mod schema;
+mod survey;
 mod write;
 mod guest;
 mod read;
@@ -26,10 +27,15 @@ use shardine_model::{ChangedFields, FieldId, RowKeyBuf, Table, Version};
 
 use self::fault::classify;
 use self::identity::Identity;
+pub(crate) use self::survey::survey;
+#[cfg(test)]
+pub(crate) use self::text::SqliteText;
 use crate::database::{Connector, Database, Role};
+use crate::drift::Family;
 use crate::error::Error;
 use crate::job::{Drift, Found, ScanJob};
 use crate::owner::{Line, Mark};
+use crate::survey::TableFacts;
 
 /// Statements kept ready per connection. A table in steady use has one upsert and up to nine sizes of read.
 const STATEMENTS_MAX: usize = 256;
@@ -137,12 +143,16 @@ impl Database for File {
         scan::scan(&self.connection, job)
     }
 
-    fn check(&mut self, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
-        schema::check(&self.connection, table, parents)
+    fn check(&mut self, table: &Table, family: Family<'_>) -> Result<Vec<Drift>, Error> {
+        schema::check(&self.connection, table, family)
     }
 
     fn create(&mut self, table: &Table) -> Result<(), Error> {
         schema::create(&mut self.connection, table)
+    }
+
+    fn survey(&mut self) -> Result<Vec<TableFacts>, Error> {
+        survey::survey(&self.path)
     }
 
     fn add_field(&mut self, table: &Table, field: FieldId) -> Result<(), Error> {

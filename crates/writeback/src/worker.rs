@@ -11,6 +11,7 @@ use tracing::{info, warn};
 
 use crate::columns;
 use crate::database::{Connector, Database, Role};
+use crate::drift::Family;
 use crate::error::Error;
 use crate::flush;
 use crate::job::{Change, Drift, Found, Job, JobId, JobOutcome, LoadJob, TableJob};
@@ -162,7 +163,7 @@ impl Worker {
         else {
             return error;
         };
-        let drift = connection.check(job.table(), &[]).unwrap_or_default();
+        let drift = connection.check(job.table(), Family::NONE).unwrap_or_default();
         // Nobody has said here which foreign keys it may have.
         let is_known = |drift: &&Drift| !matches!(drift, Drift::ForeignKey { .. } | Drift::Cascade { .. });
         let told: Vec<String> = drift.iter().filter(is_known).map(Drift::to_string).collect();
@@ -217,7 +218,10 @@ fn load_in_order(database: &mut dyn Database, table: &Table, rows: &[RowKeyBuf])
 fn change(database: &mut dyn Database, job: &TableJob) -> Result<JobOutcome, Error> {
     let (ticket, table) = (job.ticket, &job.table);
     Ok(match job.change {
-        Change::Check => JobOutcome::Checked { ticket, drift: database.check(table, &job.parents)? },
+        Change::Check => {
+            let family = Family { parents: &job.parents, mapped: &job.mapped };
+            JobOutcome::Checked { ticket, drift: database.check(table, family)? }
+        }
         Change::Create => {
             database.create(table)?;
             JobOutcome::Created { ticket }

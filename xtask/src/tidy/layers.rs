@@ -35,7 +35,8 @@ const ROOMS: [(&str, &[&str]); 32] = [
     ("dialogs", &["client", "accept", "service"]),
     ("http", &["model", "router", "service", "accept"]),
     ("server", EVERYTHING_SERVED),
-    ("cli", &["server", "client", "dialogs", "model", "proto", "service"]),
+    // `map plan` looks at a schema from where it is typed, whether or not a node runs.
+    ("cli", &["server", "client", "dialogs", "model", "proto", "service", "writeback"]),
     ("sim", &["model", "records", "coord", "meta", "consensus", "shard", "host", "router", "transport", "store"]),
     ("story", &["model", "records"]),
     ("fake", &["model", "records", "router", "script"]),

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use shardine_kit::{ClientMetrics, HostMetrics, How, Mode, Options};
+use shardine_kit::{ClientMetrics, HostMetrics, Mode, Options};
 use tonic::Code;
 
 use crate::world::{Mood, Stage, at, how, values};

@@ -75,6 +75,9 @@ pub(super) fn row_key(table: &Table, answer: &Row) -> Result<RowKeyBuf, Error> {
         Some(Stored::Int(number)) if columns::key_type(table) == FieldType::Int64 => {
             Ok(number.to_string().into_bytes().into())
         }
+        Some(Stored::UInt(number)) if columns::key_type(table) == FieldType::Int64 => {
+            Ok(number.to_string().into_bytes().into())
+        }
         _ => Err(Error::definition(format!("the key of table {} is of another type in SQL", table.name))),
     };
     let sort = if table.has_sort() { bytes(1)? } else { Box::default() };

@@ -8,7 +8,7 @@ use super::connection::Connection;
 use super::text::MysqlText;
 use crate::columns::{self, Column, POSITION, Part};
 use crate::dialect::Dialect;
-use crate::drift::{self, Existing, ForeignKey, agree};
+use crate::drift::{self, Existing, Family, ForeignKey, agree};
 use crate::error::Error;
 use crate::job::Drift;
 
@@ -22,7 +22,7 @@ pub(super) fn create(connection: &mut Connection, table: &Table) -> Result<(), E
     let options = "ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin";
     connection.run(&format!("{with_index}, {}) {options}", index(table)))?;
     // The table may have been there before, made by somebody else for something else.
-    agree(check(connection, table, &[])?)
+    agree(check(connection, table, Family::NONE)?)
 }
 
 fn index(table: &Table) -> String {
@@ -33,19 +33,19 @@ fn index(table: &Table) -> String {
     format!("INDEX {} ({POSITION}, {address})", MysqlText.quoted(&index))
 }
 
-pub(super) fn check(connection: &mut Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+pub(super) fn check(connection: &mut Connection, table: &Table, family: Family<'_>) -> Result<Vec<Drift>, Error> {
     let existing = existing_columns(connection, table)?;
     if existing.is_empty() {
         return Ok(vec![drift::no_table(table)]);
     }
     let mut drift = drift::compare(&MysqlText, table, &existing)?;
     if columns::is_mapped(table) {
-        drift.extend(unfit(connection, table, parents)?);
+        drift.extend(unfit(connection, table, family)?);
     }
     Ok(drift)
 }
 
-fn unfit(connection: &mut Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+fn unfit(connection: &mut Connection, table: &Table, family: Family<'_>) -> Result<Vec<Drift>, Error> {
     const FOREIGN_KEYS: &str = "\
         SELECT constraint_name, referenced_table_name, \
                delete_rule IN ('NO ACTION', 'RESTRICT') AND update_rule IN ('NO ACTION', 'RESTRICT') \
@@ -59,7 +59,7 @@ fn unfit(connection: &mut Connection, table: &Table, parents: &[String]) -> Resu
     let keys = keys.into_iter().map(foreign_key).collect::<Result<_, _>>()?;
     let collation = connection.query(COLLATION, vec![text(name), text(key)])?;
     let collation = collation.first().and_then(|answer| answer.get::<Option<String>, _>(0)).flatten();
-    Ok(drift::unfit(table, parents, keys, collation))
+    Ok(drift::unfit(table, family, keys, collation))
 }
 
 fn foreign_key(answer: mysql_async::Row) -> Result<ForeignKey, Error> {

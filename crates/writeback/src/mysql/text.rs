@@ -7,7 +7,7 @@ use shardine_model::{FieldType, Value};
 use crate::columns::{Column, Part};
 use crate::dialect::{Dialect, hex, holds_decimal, parameters, quoted_text};
 
-pub(super) struct MysqlText;
+pub(crate) struct MysqlText;
 
 impl Dialect for MysqlText {
     fn quoted(&self, name: &str) -> String {

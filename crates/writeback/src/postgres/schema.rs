@@ -8,14 +8,14 @@ use super::fault::classify;
 use super::text::PostgresText;
 use crate::columns::{self, Column, POSITION, Part};
 use crate::dialect::Dialect;
-use crate::drift::{self, Existing, ForeignKey, agree};
+use crate::drift::{self, Existing, Family, ForeignKey, agree};
 use crate::error::Error;
 use crate::job::Drift;
 
 pub(super) fn create(connection: &mut Connection, table: &Table) -> Result<(), Error> {
     connection.run(&drift::create_table(&PostgresText, table)?)?;
     // The table may have been there before, made by somebody else for something else.
-    agree(check(connection, table, &[])?)?;
+    agree(check(connection, table, Family::NONE)?)?;
     connection.run(&create_index(table))
 }
 
@@ -28,13 +28,13 @@ fn create_index(table: &Table) -> String {
     format!("CREATE INDEX IF NOT EXISTS {index} ON {name} ({POSITION}, {address})")
 }
 
-pub(super) fn check(connection: &mut Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+pub(super) fn check(connection: &mut Connection, table: &Table, family: Family<'_>) -> Result<Vec<Drift>, Error> {
     match existing_columns(connection, table)? {
         None => Ok(vec![drift::no_table(table)]),
         Some(existing) => {
             let mut drift = drift::compare(&PostgresText, table, &existing)?;
             if columns::is_mapped(table) {
-                drift.extend(unfit(connection, table, parents)?);
+                drift.extend(unfit(connection, table, family)?);
             }
             Ok(drift)
         }
@@ -42,7 +42,7 @@ pub(super) fn check(connection: &mut Connection, table: &Table, parents: &[Strin
 }
 
 /// Texts are equal here when their bytes are, unless somebody made a collation that says otherwise.
-fn unfit(connection: &mut Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+fn unfit(connection: &mut Connection, table: &Table, family: Family<'_>) -> Result<Vec<Drift>, Error> {
     const FOREIGN_KEYS: &str = "\
         SELECT conname::text, confrelid::regclass::text, confdeltype IN ('a', 'r') AND confupdtype IN ('a', 'r') \
         FROM pg_constraint WHERE conrelid = to_regclass($1) AND contype = 'f' ORDER BY conname";
@@ -55,7 +55,7 @@ fn unfit(connection: &mut Connection, table: &Table, parents: &[String]) -> Resu
     let keys: Result<Vec<ForeignKey>, _> = keys.iter().map(foreign_key).collect();
     let collation = connection.query(COLLATION, &[&name, &key])?;
     let collation = collation.first().map(|answer| answer.try_get(0)).transpose().map_err(classify)?;
-    Ok(drift::unfit(table, parents, keys.map_err(classify)?, collation))
+    Ok(drift::unfit(table, family, keys.map_err(classify)?, collation))
 }
 
 fn foreign_key(answer: &Row) -> Result<ForeignKey, tokio_postgres::Error> {

@@ -8,7 +8,7 @@ use shardine_model::{FieldType, Table, Value};
 use crate::columns::{self, Column, Part};
 use crate::dialect::{Dialect, hex, holds_decimal, parameters, quoted_text};
 
-pub(super) struct PostgresText;
+pub(crate) struct PostgresText;
 
 impl Dialect for PostgresText {
     fn quoted(&self, name: &str) -> String {

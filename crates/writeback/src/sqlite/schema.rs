@@ -7,7 +7,7 @@ use super::fault::classify;
 use super::text::SqliteText;
 use crate::columns::{self, Column, POSITION, Part};
 use crate::dialect::Dialect;
-use crate::drift::{self, Existing, ForeignKey, agree};
+use crate::drift::{self, Existing, Family, ForeignKey, agree};
 use crate::error::Error;
 use crate::job::Drift;
 
@@ -15,7 +15,7 @@ pub(super) fn create(connection: &mut Connection, table: &Table) -> Result<(), E
     let transaction = begin(connection)?;
     transaction.execute_batch(&create_table(table)?).map_err(classify)?;
     // The table may have been there before, made by somebody else for something else.
-    agree(check(&transaction, table, &[])?)?;
+    agree(check(&transaction, table, Family::NONE)?)?;
     transaction.execute_batch(&create_index(table)).map_err(classify)?;
     transaction.commit().map_err(classify)
 }
@@ -33,21 +33,21 @@ fn create_index(table: &Table) -> String {
     format!("CREATE INDEX IF NOT EXISTS {index} ON {name} ({POSITION}, {address})")
 }
 
-pub(super) fn check(connection: &Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+pub(super) fn check(connection: &Connection, table: &Table, family: Family<'_>) -> Result<Vec<Drift>, Error> {
     match stored_name(connection, columns::table_name(table))? {
         None => Ok(vec![drift::no_table(table)]),
         Some(found) if found != columns::table_name(table) => Ok(vec![other_case(table, found)]),
         Some(_) => {
             let mut drift = drift::compare(&SqliteText, table, &existing_columns(connection, table)?)?;
             if columns::is_mapped(table) {
-                drift.extend(unfit(connection, table, parents)?);
+                drift.extend(unfit(connection, table, family)?);
             }
             Ok(drift)
         }
     }
 }
 
-fn unfit(connection: &Connection, table: &Table, parents: &[String]) -> Result<Vec<Drift>, Error> {
+fn unfit(connection: &Connection, table: &Table, family: Family<'_>) -> Result<Vec<Drift>, Error> {
     // A key of several columns has a line for each.
     const FOREIGN_KEYS: &str = "\
         SELECT DISTINCT id, \"table\", on_update IN ('NO ACTION', 'RESTRICT') AND on_delete IN ('NO ACTION', 'RESTRICT') \
@@ -65,7 +65,7 @@ fn unfit(connection: &Connection, table: &Table, parents: &[String]) -> Result<V
         Ok((keys, connection.query_row(COLLATION, [name], |row| row.get(0)).optional()?))
     };
     let (keys, collation) = read().map_err(classify)?;
-    Ok(drift::unfit(table, parents, keys, collation))
+    Ok(drift::unfit(table, family, keys, collation))
 }
 
 /// SQL first, then the definition (records 129): rows that are there already read as the default.

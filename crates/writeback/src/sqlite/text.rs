@@ -7,7 +7,7 @@ use shardine_model::{FieldType, Value};
 use crate::columns::{Column, Part};
 use crate::dialect::{Dialect, hex, quoted_text};
 
-pub(super) struct SqliteText;
+pub(crate) struct SqliteText;
 
 impl Dialect for SqliteText {
     fn quoted(&self, name: &str) -> String {

@@ -17,6 +17,12 @@ fn children(after: &[&str]) -> Arc<Table> {
     Arc::new(table)
 }
 
+fn with_tombstones(table: &Table) -> Arc<Table> {
+    let mut table = table.clone();
+    table.sql.mapping.as_mut().expect("it is mapped").deletes = Deletes::Tombstone;
+    Arc::new(table)
+}
+
 fn make_family(rig: &Rig, action: &str) {
     rig.sql("CREATE TABLE ages (id INTEGER NOT NULL PRIMARY KEY)");
     make(rig, "BIGINT", &format!(", CONSTRAINT of_age FOREIGN KEY (years) REFERENCES ages (id){action}"));
@@ -24,8 +30,10 @@ fn make_family(rig: &Rig, action: &str) {
 
 #[test]
 fn write_back_107_foreign_keys_may_lead_to_tables_that_come_first() {
-    for rig in Rig::each() {
+    for mut rig in Rig::each() {
         make_family(&rig, "");
+        assert_eq!(drift(&rig, &children(&[])), [], "the parents are written by others");
+        rig.mapped = vec!["ages".to_owned()];
 
         let unordered = drift(&rig, &children(&[]));
 
@@ -35,16 +43,18 @@ fn write_back_107_foreign_keys_may_lead_to_tables_that_come_first() {
     }
 }
 
-/// Rows that SQL changes by itself keep their version: nobody would notice.
+/// Rows that SQL changes by itself keep their version: nobody would notice, where tombstones stay and versions count. To a guest
+/// it is one of the others.
 #[test]
 fn write_back_107_a_foreign_key_that_changes_rows_is_refused() {
     for action in [" ON DELETE CASCADE", " ON UPDATE CASCADE"] {
         for rig in Rig::each() {
             make_family(&rig, action);
 
-            let found = drift(&rig, &children(&["ages"]));
+            let found = drift(&rig, &with_tombstones(&children(&["ages"])));
 
             assert!(matches!(&found[..], [Drift::Cascade { .. }]), "{found:?}");
+            assert_eq!(drift(&rig, &children(&["ages"])), []);
         }
     }
 }
@@ -76,9 +86,7 @@ fn write_back_107_a_tombstone_keeps_what_the_row_referred_to() {
     for rig in Rig::each() {
         make_family(&rig, "");
         rig.sql("INSERT INTO ages VALUES (1)");
-        let mut table = (*children(&["ages"])).clone();
-        table.sql.mapping.as_mut().expect("it is mapped").deletes = Deletes::Tombstone;
-        let table = Arc::new(table);
+        let table = with_tombstones(&children(&["ages"]));
         rig.flush(&table, vec![at(user("1"), 1, fields(1, "Lili"))]);
 
         let deleted = rig.flush(&table, vec![at(user("1"), -2, RowImage::default())]);

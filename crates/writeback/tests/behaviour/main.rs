@@ -11,6 +11,7 @@ mod mapped;
 mod order;
 mod overtime;
 mod owner;
+mod plans;
 mod purge;
 mod rig;
 mod scan;

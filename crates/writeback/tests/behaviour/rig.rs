@@ -32,6 +32,8 @@ pub struct Rig {
     done: Receiver<JobOutcome>,
     next_ticket: AtomicU64,
     place: Target,
+    /// What SQL calls tables of others that are mapped besides.
+    pub mapped: Vec<String>,
 }
 
 /// The database itself, to be looked at behind Shardine's back.
@@ -75,7 +77,7 @@ impl Rig {
 
     fn at(url: Url, place: Target, adjust: impl Fn(&mut Options)) -> Rig {
         let (handle, done) = start(&url, adjust);
-        Rig { handle, url, done, next_ticket: AtomicU64::new(1), place }
+        Rig { handle, url, done, next_ticket: AtomicU64::new(1), place, mapped: Vec::new() }
     }
 
     /// On a server that somebody else has.
@@ -160,8 +162,9 @@ impl Rig {
 
     pub fn change(&self, table: &Arc<Table>, change: Change) -> JobOutcome {
         // These stories call a table here as SQL does.
-        let parents = table.sql.after.clone();
-        self.perform(Job::Table(TableJob { ticket: self.ticket(), table: Arc::clone(table), parents, change }))
+        let (parents, mapped) = (table.sql.after.clone(), self.mapped.clone());
+        let (ticket, table) = (self.ticket(), Arc::clone(table));
+        self.perform(Job::Table(TableJob { ticket, table, parents, mapped, change }))
     }
 
     pub fn create(&self, table: &Arc<Table>) {

@@ -1,0 +1,8 @@
+CREATE TABLE customers (id {serial}, rev BIGINT NOT NULL DEFAULT 1, email {name} NOT NULL, full_name {name}, newsletter BOOLEAN NOT NULL DEFAULT {false}, credit {money} NOT NULL DEFAULT {zero}, born DATE, made_at {moment} NOT NULL {now}, UNIQUE (email));
+CREATE TABLE addresses (id {serial}, rev BIGINT NOT NULL DEFAULT 1, customer_id BIGINT NOT NULL, street {name} NOT NULL, city {name} NOT NULL, FOREIGN KEY (customer_id) REFERENCES customers (id) ON DELETE CASCADE);
+CREATE TABLE products (sku {code} NOT NULL PRIMARY KEY, rev BIGINT NOT NULL DEFAULT 1, title {name} NOT NULL DEFAULT 'untitled', price {money} NOT NULL, weight {real}, attributes {json}, on_sale BOOLEAN NOT NULL DEFAULT {true}, CONSTRAINT price_is_right CHECK (price >= 0));
+CREATE TABLE categories (id {serial}, rev BIGINT NOT NULL DEFAULT 1, parent_id BIGINT, title {name} NOT NULL, FOREIGN KEY (parent_id) REFERENCES categories (id));
+CREATE TABLE product_categories (sku {code} NOT NULL, category_id BIGINT NOT NULL, PRIMARY KEY (sku, category_id), FOREIGN KEY (sku) REFERENCES products (sku), FOREIGN KEY (category_id) REFERENCES categories (id));
+CREATE TABLE orders (id {serial}, rev BIGINT NOT NULL DEFAULT 1, customer_id BIGINT NOT NULL, state {name} NOT NULL DEFAULT 'cart', total {money} NOT NULL DEFAULT {zero}, note {text}, placed_at {moment}, FOREIGN KEY (customer_id) REFERENCES customers (id));
+CREATE TABLE order_lines (id {serial}, rev BIGINT NOT NULL DEFAULT 1, order_id BIGINT NOT NULL, sku {code} NOT NULL, quantity INTEGER NOT NULL DEFAULT 1, price {money} NOT NULL, FOREIGN KEY (order_id) REFERENCES orders (id), FOREIGN KEY (sku) REFERENCES products (sku), UNIQUE (order_id, sku));
+CREATE TABLE visits (seen_at {moment}, page {name});
