@@ -10,7 +10,7 @@ use shardine_model::sql::{FlushResult, FlushRow};
 use shardine_model::{RowImage, Version};
 use shardine_writeback::{Backend, FlushJob, Job, JobId, JobOutcome, Options};
 
-use crate::rig::{PROGRESS, Rig, aged, at, user, users};
+use crate::rig::{PATIENCE, PROGRESS, Rig, aged, at, user, users};
 
 const KEYS: [&str; 3] = ["lili", "bob", "eve"];
 
@@ -75,7 +75,12 @@ proptest! {
 #[test]
 fn write_back_93_two_writers_never_take_a_row_backwards() {
     const CHANGES: i64 = 200;
-    for rig in Rig::each() {
+    // However long a disk takes to sync four hundred batches: here nobody repeats one that has waited too long for the other's lock.
+    let patient = |options: &mut Options| {
+        (options.busy_timeout, options.statement_timeout) = (PATIENCE, PATIENCE);
+    };
+    for mut rig in Rig::each() {
+        rig.restart_with(patient);
         rig.create(&users());
         rig.sql("CREATE TABLE seen (was BIGINT, became BIGINT)");
         rig.sql(rig.say(
@@ -89,7 +94,9 @@ fn write_back_93_two_writers_never_take_a_row_backwards() {
              INSERT INTO seen VALUES (old.__version__, new.__version__); END IF",
         ));
         let (sender, outcomes) = channel();
-        let other = Backend::start(&Options::new(rig.url.clone()), move |done| drop(sender.send(done))).unwrap();
+        let mut options = Options::new(rig.url.clone());
+        patient(&mut options);
+        let other = Backend::start(&options, move |done| drop(sender.send(done))).unwrap();
         for magnitude in 1..=CHANGES {
             for handle in [&rig.handle, &other] {
                 let rows = KEYS.iter().map(|key| state(key, magnitude)).collect();

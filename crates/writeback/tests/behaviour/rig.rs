@@ -21,7 +21,7 @@ use shardine_writeback::{
 use tempfile::TempDir;
 
 /// Far above what anything here takes; a wait that ends in time costs nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How far the log has come from which these stories write: nowhere, so that all of them may follow each other.
 pub const PROGRESS: LogProgress = LogProgress { shard: ShardId(1), applied: 0, inherited: 0 };
