@@ -371,6 +371,9 @@ fn shards_text(shards: &[v1::Shard]) -> String {
     for shard in shards.iter().filter(|shard| !shard.stopped.is_empty()) {
         text.push_str(&format!("\n! shard {}: {}", shard.id, shard.stopped));
     }
+    for shard in shards.iter().filter(|shard| !shard.unsplit.is_empty()) {
+        text.push_str(&format!("\nshard {} is too much for one and cannot be split: {}", shard.id, shard.unsplit));
+    }
     text
 }
 
@@ -522,6 +525,7 @@ fn shard_json(shard: &v1::Shard) -> Json {
         "bytes": value::unsigned(shard.bytes),
         "dirty": value::unsigned(shard.dirty),
         "stopped": Some(&shard.stopped).filter(|stopped| !stopped.is_empty()),
+        "unsplit": Some(&shard.unsplit).filter(|unsplit| !unsplit.is_empty()),
         "suspended": shard.suspended,
         "leader_name": Some(&shard.leader_name).filter(|name| !name.is_empty()),
         "replicas": shard.replicas.iter().map(replica_json).collect::<Vec<_>>(),

@@ -47,6 +47,10 @@ pub struct File {
     pub memory_max: Option<Size>,
     pub checksum_every: Option<u64>,
     pub split_size: Option<Size>,
+    pub split_records: Option<u64>,
+    pub split_requests: Option<u64>,
+    pub split_cpu: Option<u64>,
+    pub split_written: Option<Size>,
     pub flush_timeout: Option<u64>,
     pub coord_groups: Option<u32>,
     pub log_format: Option<LogFormat>,
@@ -112,7 +116,7 @@ impl AccessEntry {
     }
 }
 
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 23] = [
     "data",
     "redis",
     "grpc",
@@ -128,6 +132,10 @@ const KEYS: [&str; 19] = [
     "memory_max",
     "checksum_every",
     "split_size",
+    "split_records",
+    "split_requests",
+    "split_cpu",
+    "split_written",
     "flush_timeout",
     "coord_groups",
     "log_format",

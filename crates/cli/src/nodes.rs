@@ -112,6 +112,10 @@ impl NodeChild {
             ("--memory-max", options.memory_max),
             ("--checksum-every", options.checksum_every.as_secs()),
             ("--split-size", options.split.bytes),
+            ("--split-records", options.split.records),
+            ("--split-requests", options.split.load.requests_per_s),
+            ("--split-cpu", options.split.load.cpu_permille / 10),
+            ("--split-written", options.split.load.written_per_s),
             ("--flush-timeout", options.flush_timeout.as_secs()),
             ("--connections-max", options.connections_max as u64),
         ] {

@@ -9,7 +9,7 @@ use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use shardine_model::{ErrorCode, Slot};
-use shardine_server::{Addresses, Flushing, Node, SplitLimits, StartError, Stopped, UpOptions};
+use shardine_server::{Addresses, Flushing, LoadLimits, Node, SplitLimits, StartError, Stopped, UpOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::complaint::{Code, Complaint};
@@ -92,6 +92,18 @@ pub struct NodeArgs {
     /// Records in a shard of a cluster; above, it is split [default: 128MiB; 0 means never]
     #[arg(long, value_name = "SIZE")]
     split_size: Option<Size>,
+    /// The same by their number [default: 1000000; 0 means never]
+    #[arg(long, value_name = "COUNT")]
+    split_records: Option<u64>,
+    /// Requests a second to a shard, for ten seconds; above, it is split [default: 2500; 0 means never]
+    #[arg(long, value_name = "COUNT")]
+    split_requests: Option<u64>,
+    /// The same for what a shard takes of one core, in percent [default: 50; 0 means never]
+    #[arg(long, value_name = "PERCENT")]
+    split_cpu: Option<u64>,
+    /// The same for what is written to a shard in a second [default: 16MiB; 0 means never]
+    #[arg(long, value_name = "SIZE")]
+    split_written: Option<Size>,
     /// How long a clean stop waits for SQL to take what it lacks [default: 10]
     #[arg(long, value_name = "SECONDS")]
     flush_timeout: Option<u64>,
@@ -183,6 +195,7 @@ fn take_leave(stopped: &Stopped, output: Output) {
 /// Flag and environment (which clap has joined), then the file, then the default.
 fn options(args: NodeArgs, file: File) -> Result<UpOptions, Complaint> {
     let default = UpOptions::default();
+    let split = split_limits(&args, &file);
     let shards = args.shards.or(file.shards);
     check_shards(shards)?;
     let access = file.access();
@@ -217,13 +230,25 @@ fn options(args: NodeArgs, file: File) -> Result<UpOptions, Complaint> {
             .unwrap_or(default.snapshot_log_bytes),
         memory_max: bytes(args.memory_max.or(file.memory_max)).unwrap_or(default.memory_max),
         checksum_every: args.checksum_every.or(file.checksum_every).map_or(default.checksum_every, Duration::from_secs),
-        split: SplitLimits {
-            bytes: bytes(args.split_size.or(file.split_size)).unwrap_or(default.split.bytes),
-            ..default.split
-        },
+        split,
         flush_timeout: args.flush_timeout.or(file.flush_timeout).map_or(default.flush_timeout, flush_time),
         cluster: None,
     })
+}
+
+/// Above which a shard is split.
+fn split_limits(args: &NodeArgs, file: &File) -> SplitLimits {
+    let default = SplitLimits::default();
+    let load = LoadLimits {
+        requests_per_s: args.split_requests.or(file.split_requests).unwrap_or(default.load.requests_per_s),
+        cpu_permille: args.split_cpu.or(file.split_cpu).map_or(default.load.cpu_permille, |percent| percent * 10),
+        written_per_s: bytes(args.split_written.or(file.split_written)).unwrap_or(default.load.written_per_s),
+    };
+    SplitLimits {
+        bytes: bytes(args.split_size.or(file.split_size)).unwrap_or(default.bytes),
+        records: args.split_records.or(file.split_records).unwrap_or(default.records),
+        load,
+    }
 }
 
 fn check_shards(shards: Option<u32>) -> Result<(), Complaint> {

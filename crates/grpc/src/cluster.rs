@@ -404,6 +404,7 @@ fn shard_out(shard: ShardStatus) -> v1::Shard {
         generation: shard.epoch.generation.0,
         range_version: shard.epoch.range.0,
         conf_version: shard.epoch.conf.0,
+        unsplit: shard.unsplit.unwrap_or_default(),
     }
 }
 

@@ -11,8 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shardine_model::{ReplicaId, ShardId, Split};
-use shardine_shard::{Infancy, Newborn, Role};
+use shardine_model::{Bounds, Descriptor, Epoch, NodeId, Placement, ReplicaId, ShardId, Split};
+use shardine_shard::{Infancy, Newborn, Replica, Role};
 
 use crate::host::Host;
 use crate::replica::{GroupReplica, SnapshotState};
@@ -25,6 +25,46 @@ pub struct Parted {
     pub split: Split,
     /// Where the other half sits; nowhere if this node's replica of it was removed before.
     pub child: Option<SeatId>,
+}
+
+impl Parted {
+    /// The other half's members, for whoever has to find them before the map tells.
+    pub fn kin(&self) -> impl Iterator<Item = (ShardId, ReplicaId, NodeId)> + '_ {
+        self.split.members.iter().map(|member| (self.split.child, member.child, member.node))
+    }
+
+    /// Both halves as the map will have them, for those who ask for rows before it does: by what was known of the whole, and what the
+    /// replicas of both are here by now. The child comes first.
+    #[must_use]
+    pub fn halves(
+        &self,
+        whole: Option<&Descriptor>,
+        parent: Option<&Replica>,
+        child: Option<&Replica>,
+    ) -> Vec<Descriptor> {
+        let now = |replica: &Replica| -> (Epoch, Bounds) {
+            let (generation, range) = replica.records().epoch().owner();
+            (Epoch { generation, range, ..Epoch::default() }, replica.bounds().clone())
+        };
+        let left = whole.zip(parent).map(|(known, replica)| {
+            let (epoch, bounds) = now(replica);
+            Descriptor { epoch: Epoch { conf: known.epoch.conf, ..epoch }, bounds, ..known.clone() }
+        });
+        let is_learner = |replica: ReplicaId| {
+            whole.is_some_and(|whole| whole.learners.iter().any(|learner| learner.replica == replica))
+        };
+        let born = |learns: bool| {
+            let members = self.split.members.iter().filter(|member| is_learner(member.parent) == learns);
+            members.map(|member| Placement { node: member.node, replica: member.child }).collect()
+        };
+        let right = child.map(|replica| {
+            let (epoch, bounds) = now(replica);
+            let epoch = Epoch { conf: self.split.epochs().1.conf, ..epoch };
+            let (shard, state, voters, learners) = (self.split.child, Default::default(), born(false), born(true));
+            Descriptor { shard, epoch, state, bounds, voters, learners }
+        });
+        right.into_iter().chain(left).collect()
+    }
 }
 
 /// What the disk had when the node started.
@@ -94,7 +134,13 @@ impl<R: GroupReplica> Host<R> {
         let leads = self.seat_of(parent).and_then(|id| self.replica(id)).is_some_and(|it| it.role() == Role::Leader);
         self.births.pins.entry(parent).or_default().insert(shard);
         self.pin(parent, true);
+        let at = newborn.split.at.clone();
         let id = self.add(shard, replica, Ok(R::bear(newborn, found)?));
+        let whole = self.seat_of(parent);
+        let meter = whole.and_then(|whole| Some(self.seat_mut(whole)?.meter.part(&at)));
+        if let (Some(meter), Some(seat)) = (meter, self.seat_mut(id)) {
+            seat.meter = meter;
+        }
         match first_write {
             Some(write) => {
                 self.births.unwritten.insert(id);

@@ -3,12 +3,13 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use shardine_model::log::{LogOp, LogWrite};
-use shardine_model::{ReplicaId, ShardId};
+use shardine_model::{Position, ReplicaId, ShardId};
 use shardine_shard::{Message, REST_PACE, Role, SnapshotPart, Time};
 
 use crate::births::Births;
 use crate::handover::HandOver;
 use crate::heirs::Suspicions;
+use crate::load::Meter;
 use crate::log_queue::{Batch, LogQueue, Receipt};
 use crate::replica::{GroupReplica, Work};
 use crate::seat::{Seat, SeatId, Seats};
@@ -127,6 +128,20 @@ impl<R: GroupReplica> Host<R> {
     #[must_use]
     pub fn seat(&self, id: SeatId) -> Option<&Seat<R>> {
         self.seats.get(id)
+    }
+
+    /// A request is for a replica, for this place.
+    #[inline]
+    pub fn count(&mut self, id: SeatId, position: Position) {
+        if let Some(seat) = self.seats.get_mut(id) {
+            seat.meter.count(position);
+        }
+    }
+
+    /// What a replica was asked for.
+    #[must_use]
+    pub fn meter(&self, id: SeatId) -> Option<&Meter> {
+        self.seats.get(id).map(|seat| &seat.meter)
     }
 
     pub(crate) fn seat_mut(&mut self, id: SeatId) -> Option<&mut Seat<R>> {
@@ -329,6 +344,7 @@ impl<R: GroupReplica> Host<R> {
         let (shard, replica) = (seat.shard, seat.replica_id);
         let Work { persists, messages, snapshot, stop } = R::work(&mut seat.actions);
         for persist in persists.drain(..) {
+            seat.meter.written += persist.write.entries.iter().map(|entry| entry.data.len() as u64).sum::<u64>();
             self.log.push(id, persist);
         }
         self.messages.extend(messages.drain(..).map(|message| (shard, message)));

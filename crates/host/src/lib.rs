@@ -21,6 +21,7 @@ mod heirs;
 mod handover;
 mod members;
 mod splitting;
+mod load;
 mod speakers;
 mod clock;
 
@@ -28,12 +29,13 @@ pub use births::{Cradle, Parted};
 pub use clock::{BelievedClock, Doubt, WALL_STEP_MS_MAX, signed_difference};
 pub use handover::HandOverStatus;
 pub use host::{Host, Part};
+pub use load::{Meter, Parting};
 pub use log_queue::{Batch, Receipt};
 pub use members::Move;
 pub use replica::{GroupReplica, SnapshotState, Work};
 pub use seat::{Seat, SeatId};
 pub use speakers::Speakers;
-pub use splitting::{ShardSize, SplitLimits, Splitting};
+pub use splitting::{LoadLimits, Reading, Reason, ShardLoad, ShardSize, SplitLimits, Splitting};
 
 #[cfg(test)]
 mod tests;

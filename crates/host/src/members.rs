@@ -1,6 +1,6 @@
 //! Replicas of a host come and go with the map, and those of them that lead do what operations of the map ask of their groups.
 
-use shardine_model::{ClusterMap, NodeId, ReplicaId, ShardId};
+use shardine_model::{Bounds, ClusterMap, GroupKind, NodeId, ReplicaId, ShardId};
 use shardine_shard::SplitProgress;
 use shardine_shard::meta::{Command, Map, Node, Work, work_of};
 
@@ -23,17 +23,35 @@ pub struct Move {
 }
 
 impl<R: GroupReplica> Host<R> {
-    /// What has to change here for a map to be so, of these groups.
+    /// What has to change here for a map to be so, of these groups. To be asked again: what cannot come or go yet is left out.
     #[must_use]
     pub fn moves(&self, map: &ClusterMap, own: NodeId, shards: impl IntoIterator<Item = ShardId>) -> Vec<Move> {
         let changes = |shard: ShardId| {
+            let group = map.group(shard);
+            // What the map does not have yet has only just been born here.
+            if group.is_none() && shard.kind() == GroupKind::Records {
+                return None;
+            }
             let wanted = map.replica_on(shard, own);
-            let seat = self.seat_of(shard);
-            let held = seat.and_then(|seat| self.seat(seat)).map(|seat| seat.replica_id);
-            let may_leave = seat.is_none() || !self.is_pinned(shard);
-            (wanted != held && may_leave).then_some(Move { shard, leaves: seat, arrives: wanted })
+            let leaves = self.seat_of(shard);
+            let held = leaves.and_then(|seat| self.seat(seat)).map(|seat| seat.replica_id);
+            let may_leave = leaves.is_none() || !self.is_pinned(shard);
+            let may_come = group.is_none_or(|group| !self.holds_some_of(&group.bounds, leaves));
+            let arrives = wanted.filter(|_| may_come);
+            let is_move = wanted != held && may_leave && (leaves.is_some() || arrives.is_some());
+            is_move.then_some(Move { shard, leaves, arrives })
         };
         shards.into_iter().filter_map(changes).collect()
+    }
+
+    /// Whether a replica here, apart from one that leaves, holds rows of a shard that it is a replica of no more as soon as it has applied
+    /// the split: then this node's replica is born of it, and takes no snapshot (sharding P-3).
+    fn holds_some_of(&self, bounds: &Bounds, leaves: Option<SeatId>) -> bool {
+        let others = self.seat_ids().filter(|seat| Some(*seat) != leaves);
+        others.filter_map(|seat| self.replica(seat)).any(|replica| {
+            let is_newborn = replica.group().membership().voters.is_empty();
+            !is_newborn && replica.bounds().is_some_and(|held| held.overlaps(bounds))
+        })
     }
 
     /// Does at a tick what operations of the map ask of the groups that are led here. Gives what is to be told to meta.

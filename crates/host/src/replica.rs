@@ -1,6 +1,6 @@
 //! A replica as its host sees it, whichever state machine it holds.
 
-use shardine_model::{ReplicaId, ShardId, Split};
+use shardine_model::{Bounds, ReplicaId, ShardId, Split};
 use shardine_shard::{
     ChangeRefused, Checks, Group, Infancy, MembershipChange, Message, Newborn, Persist, Replica, Role, SnapshotPart,
     SplitProgress, Time, TransferRefused, coord, meta,
@@ -13,6 +13,10 @@ pub trait GroupReplica {
 
     fn shard(&self) -> ShardId;
     fn id(&self) -> ReplicaId;
+    /// What it owns of the key space, if it owns any.
+    fn bounds(&self) -> Option<&Bounds> {
+        None
+    }
 
     /// Tells the time without letting timers run.
     fn set_time(&mut self, time: Time);
@@ -261,6 +265,10 @@ impl GroupReplica for Replica {
     type Machine = shardine_shard::Records;
 
     as_the_replica_does!();
+
+    fn bounds(&self) -> Option<&Bounds> {
+        Some(Self::bounds(self))
+    }
 
     #[inline]
     fn set_time(&mut self, time: Time) {

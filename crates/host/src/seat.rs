@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use shardine_model::{ReplicaId, ShardId};
 
 use crate::heirs::Ranking;
+use crate::load::Meter;
 use crate::replica::GroupReplica;
 
 /// Names a seat for ever: what comes late for a replica that has left finds nobody, whoever sits in its place now.
@@ -29,6 +30,8 @@ pub struct Seat<R: GroupReplica> {
     pub(crate) due_ms: Option<u64>,
     /// Who leads next, as the present leader has told it.
     pub(crate) ranking: Ranking,
+    /// What it was asked for.
+    pub(crate) meter: Meter,
 }
 
 /// All seats of a host.
@@ -58,7 +61,9 @@ impl<R: GroupReplica> Seats<R> {
         let actions = R::Actions::default();
         let (is_touched, is_listed_cutting, due_ms) = (false, false, None);
         let ranking = Ranking::default();
-        let seat = Seat { id, shard, replica_id, replica, actions, is_touched, is_listed_cutting, due_ms, ranking };
+        let meter = Meter::default();
+        let seat =
+            Seat { id, shard, replica_id, replica, actions, is_touched, is_listed_cutting, due_ms, ranking, meter };
         self.places[place as usize] = Some(seat);
         id
     }

@@ -108,6 +108,7 @@ fn shard_out(shard: &ShardStatus) -> Json {
         "bytes": json::unsigned(shard.bytes),
         "dirty": json::unsigned(shard.dirty),
         "stopped": shard.stopped,
+        "unsplit": shard.unsplit,
         "suspended": shard.suspended,
         "bytes_max": json::unsigned(shard.bytes_max),
         "leader_name": shard.leader_name,

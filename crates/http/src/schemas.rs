@@ -270,6 +270,9 @@ pub(crate) struct ShardView {
     dirty: Number,
     #[schema(required)]
     stopped: Option<String>,
+    /// Why it is not split although it is large or hot.
+    #[schema(required)]
+    unsplit: Option<String>,
     suspended: bool,
     /// 0 means no limit.
     bytes_max: Number,

@@ -221,6 +221,15 @@ impl<T> Forwards<T> {
         line.entries.iter().find(|entry| entry.attempt == Some(attempt)).map(|entry| &entry.request.what)
     }
 
+    /// Whether an earlier try of a change may have been executed: then a refusal of this one is not certain to have done nothing, because
+    /// whoever refuses says so of this try alone.
+    #[must_use]
+    pub fn doubts(&self, attempt: u64) -> bool {
+        let line = self.attempts.get(&attempt).map(|id| &self.lines[id]);
+        let entry = line.and_then(|line| line.entries.iter().find(|entry| entry.attempt == Some(attempt)));
+        entry.is_some_and(|entry| entry.is_again && entry.request.nature == Nature::Numbered)
+    }
+
     /// How often a request has been tried before this attempt, for those who look.
     #[must_use]
     pub fn retries(&self, attempt: u64) -> u32 {

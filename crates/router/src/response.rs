@@ -215,6 +215,8 @@ pub struct ShardStatus {
     pub suspended: bool,
     /// Set when the shard has stopped; says why and what to do.
     pub stopped: Option<String>,
+    /// Set when it should be split and cannot be; says why.
+    pub unsplit: Option<String>,
 }
 
 #[derive(Clone, Debug, Default)]

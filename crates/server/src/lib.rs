@@ -44,7 +44,7 @@ pub use directory::{Directory, look_at};
 pub use formation::{Found, find_cluster};
 pub use node::{Addresses, Node};
 pub use options::{ClusterOptions, UpOptions};
-pub use shardine_host::SplitLimits;
+pub use shardine_host::{LoadLimits, SplitLimits};
 pub use shardine_transport::PROTOCOL_VERSION;
 pub use shardine_ydb::{Access, Path as CoordPath, Right};
 pub use start_error::StartError;

@@ -91,6 +91,8 @@ pub struct Replica {
     pub(crate) left: Left,
     /// What the snapshot that is being taken has been made into.
     pub(crate) prepared: Option<Records>,
+    /// Nothing that may grow is taken in.
+    pub(crate) is_pushed_back: bool,
 }
 
 /// Records that this replica has asked to leave memory since it began, by the reason.
@@ -151,6 +153,7 @@ impl Replica {
             left: Left::default(),
             handover: None,
             prepared: None,
+            is_pushed_back: false,
         }
     }
 
@@ -375,6 +378,11 @@ impl Replica {
     #[must_use]
     pub fn is_saving(&self) -> bool {
         self.member.is_saving()
+    }
+
+    /// It grows faster than it can be split: whatever may make it larger is told to come again, until that is over (sharding B-25).
+    pub fn push_back(&mut self, is_pushed_back: bool) {
+        self.is_pushed_back = is_pushed_back;
     }
 
     /// Holds back snapshots of it, as long as what was born of it has none on disk.

@@ -151,7 +151,7 @@ impl Replica {
         let options = Options { shard: split.child, replica, seed, ..self.options };
         let parent = self.options.shard;
         // At once: a snapshot that is begun by this very entry would have only one half. The host says when it is over.
-        self.member.pin(true);
+        self.pin(true);
         actions.newborn.push(Newborn { parent, split, options, records, membership, passed });
     }
 

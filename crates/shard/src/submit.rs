@@ -1,8 +1,9 @@
 //! Changes on their way into the log: which are refused on the spot, which wait for their rows, and how the others are
 //! gathered and proposed.
 
+use shardine_model::command::{BatchItem, Body};
 use shardine_model::entry::stamp_commands;
-use shardine_model::{Ack, Answer, Entry, ErrorCode, Position, Request, RequestEpoch, RowKey, limits};
+use shardine_model::{Ack, Action, Answer, Command, Entry, ErrorCode, Position, Request, RequestEpoch, RowKey, limits};
 use shardine_records::EpochFit;
 
 use crate::actions::{Actions, Caller, Returned};
@@ -99,6 +100,9 @@ impl Replica {
         if self.is_above_hard_limit() && self.would_dirty_more(request) {
             return Some(ErrorCode::DirtyLimit);
         }
+        if self.is_pushed_back && may_grow(request) {
+            return Some(ErrorCode::Busy);
+        }
         let mut rows = request.rows();
         let at = |row: RowKey<'_>| position.unwrap_or_else(|| row.position());
         let strays = rows.any(|row| !self.records.bounds().contains(at(row), row));
@@ -170,6 +174,22 @@ impl Replica {
             actions.answers.push((caller, Answer::Failed(ErrorCode::NotLeader)));
         }
         self.drain(actions);
+    }
+}
+
+/// Whether a request may leave more bytes behind than it finds.
+fn may_grow(request: &Request<'_>) -> bool {
+    let grows = |command: &Command<'_>| match command.action {
+        Action::Set(_) | Action::Replace(_) | Action::Update { .. } | Action::Cas { .. } => true,
+        Action::Delete | Action::Touch => false,
+    };
+    match &request.body {
+        Body::One(command) => grows(command),
+        Body::Read(_) => false,
+        Body::Batch(batch) => batch.commands.iter().any(|item| match item {
+            BatchItem::Change(command) => grows(command),
+            BatchItem::Read(_) => false,
+        }),
     }
 }
 

@@ -8,10 +8,12 @@ mod node;
 use std::collections::BTreeMap;
 
 use node::{Died, Disk, Node, PARENT};
+use shardine_host::{Host, Move};
 use shardine_model::{
-    Bound, ConfVersion, Epoch, Generation, NodeId, Position, RangeVersion, ReplicaId, ShardId, Split, SplitMember,
+    Bound, Bounds, ClusterMap, ConfVersion, Descriptor, Epoch, Generation, NodeId, Placement, Position, RangeVersion,
+    ReplicaId, ShardId, Split, SplitMember,
 };
-use shardine_shard::{Options, SplitProgress};
+use shardine_shard::{Options, Replica, SplitProgress};
 
 const CHILD: ShardId = ShardId(2);
 
@@ -159,4 +161,32 @@ fn a_parent_is_free_when_the_child_has_a_snapshot() {
 
     assert!(!node.host.is_pinned(PARENT));
     assert_eq!(node.host.take_parted().len(), 1);
+}
+
+/// sharding P-3: a node that has not applied the split has the right half's rows in the whole, and takes no snapshot of it: what it is to have of
+/// that is born here. One that has nothing of the whole makes room at once.
+#[test]
+fn sharding_p_3_no_room_is_made_for_what_is_to_be_born_here() {
+    let (left, right) = split().halves(&Bounds::default());
+    let group = |shard, bounds| Descriptor {
+        shard,
+        epoch: split().epochs().0,
+        state: Default::default(),
+        bounds,
+        voters: vec![Placement { node: NodeId(1), replica: ReplicaId(1) }],
+        learners: Vec::new(),
+    };
+    let groups = vec![group(PARENT, left), group(CHILD, right)];
+    let map = ClusterMap { cluster: 1, version: 2, nodes: Vec::new(), groups, sql: String::new() };
+    let mut node = Node::start(Disk::default(), usize::MAX, |_| {});
+    node.run().unwrap();
+
+    assert_eq!(node.host.moves(&map, NodeId(1), [PARENT, CHILD]), []);
+
+    let empty: Host<Replica> = Host::default();
+    let arrives = |shard| Move { shard, leaves: None, arrives: Some(ReplicaId(1)) };
+    assert_eq!(empty.moves(&map, NodeId(1), [PARENT, CHILD]), [arrives(PARENT), arrives(CHILD)]);
+    node.advance_split(&split()).unwrap();
+    assert!(node.host.seat_of(CHILD).is_some());
+    assert_eq!(node.host.moves(&map, NodeId(1), [PARENT, CHILD]), [], "it was born");
 }

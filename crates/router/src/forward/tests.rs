@@ -161,6 +161,22 @@ fn a_broken_link_leaves_changes_in_doubt_and_asks_the_others_again() {
     assert!(again.iter().all(|action| matches!(action, Action::Attempt(attempt) if attempt.is_again)));
 }
 
+/// A shard that is suspended, or has no room, refuses a change that was asked for again, and knows nothing of the first try.
+#[test]
+fn a_refusal_of_what_was_asked_again_is_no_certain_failure() {
+    let mut rig = Rig::new(Options::default());
+    for (what, nature) in [(1, Nature::Numbered), (2, Nature::Read)] {
+        rig.submit(what, nature);
+    }
+    assert!(!rig.forwards.doubts(1), "its first try");
+
+    rig.with(|forwards, now_ms, routes, out| forwards.link_down(NodeId(2), now_ms, routes, out));
+    assert_eq!(sent(&rig.leader(2, 3)), [(3, 3, 2), (4, 3, 2)]);
+
+    assert!(rig.forwards.doubts(3));
+    assert!(!rig.forwards.doubts(4), "a read does nothing");
+}
+
 #[test]
 fn what_was_sent_again_is_counted_for_each_request() {
     let mut rig = Rig::new(Options::default());

@@ -169,6 +169,7 @@ record!(ShardStatus {
     dirty,
     suspended,
     stopped,
+    unsplit,
 });
 
 listed!(ScannedRow, Difference, TableWriteback, DeadLetterLine, ShardStatus, ReplicaStatus, CoordStatus);

@@ -46,6 +46,7 @@ impl Core {
         if self.host.replica(seat).is_none() && !matches!(call, RowCall::Explain { .. }) {
             return Some(self.stopped(position));
         }
+        self.host.count(seat, position);
         if self.programs.hold_at(position) && matches!(call, RowCall::Read { .. } | RowCall::Submit { .. }) {
             self.programs.hold(position, caller, call);
             return None;

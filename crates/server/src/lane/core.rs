@@ -509,6 +509,7 @@ impl Core {
                 status.dirty = look.dirty;
                 status.bytes_max = self.nursery.memory_max;
                 status.suspended = look.is_suspended;
+                status.unsplit = self.splitting.why_not(shard).map(str::to_owned);
             }
         }
         status
@@ -588,6 +589,10 @@ impl LocalEngine for Core {
             return Read::Later;
         }
         let Some(seat) = self.seat_of(position) else { return Read::Later };
+        // What is not answered here and now comes again, and is counted then.
+        if self.way.is_some() && self.host.replica(seat).is_some_and(Replica::may_answer_at_once) {
+            self.host.count(seat, position);
+        }
         let Some(replica) = self.host.look(seat) else { return Read::Later };
         match replica.read_now(position, row) {
             ReadNow::Live(view) => {
@@ -626,6 +631,7 @@ impl LocalEngine for Core {
                 let epoch = RequestEpoch { catalogue, ..replica.records().epoch() };
                 replica.submit_at(position, caller, request, epoch, actions);
             };
+            self.host.count(seat, position);
             if self.host.act(seat, act).is_none() {
                 self.respond(ticket, self.stopped(position));
             }

@@ -226,6 +226,10 @@ impl Core {
         if let (Response::Explanation(explanation), Some(way)) = (&mut response, &self.way) {
             explanation.retries = way.forwards.retries(id);
         }
+        let is_doubted = self.way.as_ref().is_some_and(|way| way.forwards.doubts(id));
+        if is_doubted && code_of(&response).is_some() {
+            response = refused(ErrorCode::InDoubt);
+        }
         self.with_forwards(|forwards, routes, now_ms, actions| {
             asked = forwards.answered(id, now_ms, routes, actions);
         });

@@ -80,16 +80,14 @@ impl Core {
         let Some(sheet) = self.sheet.clone() else { return };
         let places: Vec<ShardPlace> = self.own_places().copied().collect();
         let own = NodeId(self.exchange.node);
-        // What the map does not have yet has only just been born here.
-        let known = places.iter().map(|place| place.shard).filter(|shard| sheet.cluster.group(*shard).is_some());
-        let moves = self.host.moves(&sheet.cluster, own, known);
+        let moves = self.host.moves(&sheet.cluster, own, places.iter().map(|place| place.shard));
         let has_moved = !moves.is_empty();
         for Move { shard, leaves, arrives } in moves {
             let Some(place) = places.iter().find(|place| place.shard == shard) else { continue };
             if let Some(seat) = leaves {
                 self.leave(place, seat);
             }
-            if let Some(replica) = arrives.filter(|_| !self.holds_some_of(place)) {
+            if let Some(replica) = arrives {
                 tracing::info!(%shard, %replica, "this node makes room for a replica");
                 let newborn = self.nursery.newborn(place, replica);
                 self.host.add(shard, replica, Ok(newborn));
@@ -99,15 +97,6 @@ impl Core {
         if has_moved {
             self.lay_out();
         }
-    }
-
-    /// Whether a replica here holds rows of a shard that it is a replica of no more as soon as it has applied the split: then this node's
-    /// replica is born of it, and takes no snapshot (sharding P-3).
-    fn holds_some_of(&self, place: &ShardPlace) -> bool {
-        self.host.replicas().any(|replica| {
-            let is_newborn = replica.group().membership().voters.is_empty();
-            !is_newborn && replica.bounds().overlaps(&place.interval.into())
-        })
     }
 
     /// A committed configuration is without the replica: it goes, with what the disk has of it.

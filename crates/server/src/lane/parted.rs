@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use shardine_host::{Parted, SeatId, ShardSize};
-use shardine_model::{Bounds, Descriptor, Epoch, NodeId, Placement, Position, ReplicaId, ShardId};
+use shardine_host::{Parted, Parting, Reading, Reason, SeatId, ShardLoad, ShardSize};
+use shardine_model::{Bounds, Descriptor, Epoch, NodeId, Position, ReplicaId, ShardId};
 use shardine_router::ShardMap;
 use shardine_shard::Replica;
 use shardine_shard::meta::{Command, Operation};
@@ -18,6 +18,7 @@ use crate::lane_message::LaneMessage;
 const SPLITS_MAX: usize = 4;
 
 const ONE_PARTITION: &str = "one partition has all of it";
+const ONE_HOT: &str = "one partition has most of its requests";
 
 /// A member of a group that the map does not have yet.
 pub(crate) type Kin = (ShardId, ReplicaId, NodeId);
@@ -65,25 +66,13 @@ impl Core {
             return;
         }
         let mut descriptors = Vec::new();
-        for Parted { parent, split, child } in &parted {
-            tracing::info!(shard = %parent, child = %split.child, "a shard was split");
-            let kin = split.members.iter().map(|member| (split.child, member.child, member.node));
-            self.kin.extend(kin);
-            let whole = self.descriptor(*parent);
-            let is_learner = |replica: ReplicaId| {
-                whole.as_ref().is_some_and(|whole| whole.learners.iter().any(|learner| learner.replica == replica))
-            };
-            let born = |learns: bool| {
-                let members = split.members.iter().filter(|member| is_learner(member.parent) == learns);
-                members.map(|member| Placement { node: member.node, replica: member.child }).collect()
-            };
-            if let Some(replica) = child.and_then(|seat| self.host.replica(seat)) {
-                let epoch = Epoch { conf: split.epochs().1.conf, ..epoch_of(replica) };
-                let (voters, learners) = (born(false), born(true));
-                let (shard, state, bounds) = (split.child, Default::default(), replica.bounds().clone());
-                descriptors.push(Descriptor { shard, epoch, state, bounds, voters, learners });
-            }
-            descriptors.extend(whole);
+        for one in &parted {
+            tracing::info!(shard = %one.parent, child = %one.split.child, "a shard was split");
+            self.kin.extend(one.kin());
+            let whole = self.way.as_ref().and_then(|way| way.routes.group(one.parent));
+            let parent = self.host.seat_of(one.parent).and_then(|seat| self.host.replica(seat));
+            let child = one.child.and_then(|seat| self.host.replica(seat));
+            descriptors.extend(one.halves(whole, parent, child));
         }
         self.exchange.places.learn(descriptors.clone());
         // Before anybody is sent there.
@@ -99,42 +88,73 @@ impl Core {
         }
     }
 
-    /// Asks meta to have shards parted that are led here and have become too large.
+    /// Asks meta to have shards parted that are led here and have become too large, or are asked for too much.
     pub(super) fn split_large(&mut self, sheet: &Sheet) {
         let (map, now_ms, limits) = (&sheet.full, self.time().monotonic_ms, self.nursery.split);
+        let loads = self.measure_loads(now_ms);
         let splits = map.operations.values().filter(|operation| matches!(operation, Operation::Split(..))).count();
         let mut room = SPLITS_MAX.saturating_sub(splits);
-        for replica in self.host.replicas().filter(|replica| replica.is_serving()) {
-            let (shard, status) = (replica.shard(), replica.status());
-            let of = (shard, replica.records().epoch().range);
+        let led: Vec<SeatId> = self
+            .host
+            .replicas()
+            .filter(|replica| replica.is_serving())
+            .filter_map(|it| self.host.seat_of(it.shard()))
+            .collect();
+        for seat in led {
+            let Some(replica) = self.host.replica(seat) else { continue };
+            let (shard, status, owner) = (replica.shard(), replica.status(), replica.records().epoch().owner());
+            let of = (shard, owner.1);
             let size = ShardSize { bytes: status.bytes, records: status.records };
-            let is_due = self.splitting.is_due(of, size, &limits, now_ms);
-            let known = map.groups.get(&shard).filter(|known| known.epoch.owner() == replica.records().epoch().owner());
-            let Some(known) = known.filter(|_| is_due && room > 0 && map.operation_on(shard).is_none()) else {
-                continue;
-            };
-            match replica.records().middle() {
-                Some(at) => {
+            let load = loads.get(&shard).copied().unwrap_or_default();
+            let reason = self.splitting.due(of, (size, load), &limits, now_ms);
+            let is_busy = map.operation_on(shard).is_some();
+            // One that cannot be split goes on: nobody could say for how long it would wait.
+            let may_part = self.splitting.why_not(shard).is_none();
+            self.push_back(seat, may_part && limits.are_far_exceeded(size) && (is_busy || room == 0));
+            let known = map.groups.get(&shard).filter(|known| known.epoch.owner() == owner);
+            let (Some(known), Some(reason)) = (known.filter(|_| room > 0 && !is_busy), reason) else { continue };
+            match self.parting(seat, reason) {
+                Parting::At(at) => {
                     room -= 1;
                     self.splitting.asked(of, now_ms);
-                    let bytes = size.bytes;
-                    tracing::info!(%shard, bytes, records = size.records, "a shard has become large and is to be split");
+                    tracing::info!(%shard, ?reason, ?size, ?load, "a shard has become too much for one and is to be split");
                     self.exchange.report(Command::Split { shard, epoch: known.epoch, at });
                 }
-                None if self.splitting.mark(of, ONE_PARTITION, now_ms) => {
-                    tracing::warn!(%shard, "a shard is too large and cannot be split: {ONE_PARTITION}");
+                Parting::Unknown => {}
+                Parting::Nowhere => {
+                    let why = if reason == Reason::Size { ONE_PARTITION } else { ONE_HOT };
+                    if self.splitting.mark(of, why, now_ms) {
+                        tracing::warn!(%shard, ?reason, "a shard is too much for one and cannot be split: {why}");
+                    }
                 }
-                None => {}
             }
         }
     }
 
-    /// A shard of this lane as it is now.
-    fn descriptor(&self, shard: ShardId) -> Option<Descriptor> {
-        let replica = self.host.replica(self.host.seat_of(shard)?)?;
-        let known = self.way.as_ref()?.routes.group(shard)?;
-        let epoch = Epoch { conf: known.epoch.conf, ..epoch_of(replica) };
-        Some(Descriptor { epoch, bounds: replica.bounds().clone(), ..known.clone() })
+    /// What the shards of this lane were asked for since this was last called.
+    fn measure_loads(&mut self, now_ms: u64) -> BTreeMap<ShardId, ShardLoad> {
+        let seats = self.host.seats().filter_map(|seat| {
+            let meter = self.host.meter(self.host.seat_of(seat.shard)?)?;
+            Some((seat.shard, Reading { requests: meter.requests, written: meter.written }))
+        });
+        let readings: BTreeMap<ShardId, Reading> = seats.collect();
+        self.splitting.retain(|shard| readings.contains_key(&shard));
+        let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let cpu_us = cpu.tv_sec.unsigned_abs() * 1_000_000 + cpu.tv_nsec.unsigned_abs() / 1_000;
+        self.splitting.measure(readings, cpu_us, now_ms)
+    }
+
+    fn parting(&self, seat: SeatId, reason: Reason) -> Parting {
+        let Some(replica) = self.host.replica(seat) else { return Parting::Unknown };
+        match reason {
+            Reason::Size => replica.records().middle().map_or(Parting::Nowhere, Parting::At),
+            Reason::Load => self.host.meter(seat).map_or(Parting::Unknown, |meter| meter.parting(replica.bounds())),
+        }
+    }
+
+    /// What makes a shard larger waits until it is split.
+    fn push_back(&mut self, seat: SeatId, is_pushed_back: bool) {
+        self.host.act(seat, |replica, _| replica.push_back(is_pushed_back));
     }
 
     /// This node knows of shards that the map does not have yet.

@@ -34,10 +34,12 @@ impl Core {
         let position = call.as_ref().ok().and_then(|call| self.position_of(call, shard));
         let arrival = Arrival { link, stream, generation, position: position.unwrap_or_default() };
         let to = Foreign { id, arrival };
-        let (Ok(call), Some(position)) = (call, position) else {
+        let Ok(call) = call else {
             let response = Response::Refused(Refusal::new(ErrorCode::BadRequest, "the call cannot be read"));
             return self.depart(Departure::Answer { to, response });
         };
+        // A shard of which this node has not heard: it was parted off a moment ago, and is asked for again.
+        let Some(position) = position else { return self.depart(Departure::Refusal { to, why: Refused::StaleRoute }) };
         let lane = if is_of_shard(&call) { self.exchange.places.lane_of(position) } else { self.number };
         let visit = Visit { to, catalogue: forward.epoch.catalogue, call };
         match lane == self.number {
