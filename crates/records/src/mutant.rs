@@ -82,8 +82,6 @@ pub enum Mutant {
     GivenBackLast,
     /// A change whose link broke is sent again. (Planted there too.)
     RetryInDoubt,
-    /// Whoever leads takes the lease, though another one may still trust it.
-    LeaseNotWaitedFor,
     /// What is born of a split begins with nothing, whatever its disk has of its term, its vote and its log.
     ForgottenInfancy,
 }
@@ -91,7 +89,7 @@ pub enum Mutant {
 impl Mutant {
     /// Those that the simulator hunts. The others need what it does not do: scans, and a joint configuration in which one voter alone
     /// could be deceived. Tests of `shard` see them caught.
-    pub const ALL: [Mutant; 33] = [
+    pub const ALL: [Mutant; 32] = [
         Mutant::AnswerBeforeSync,
         Mutant::NoSqlFence,
         Mutant::KickDirty,
@@ -124,7 +122,6 @@ impl Mutant {
         Mutant::ForwardOfForward,
         Mutant::GivenBackLast,
         Mutant::RetryInDoubt,
-        Mutant::LeaseNotWaitedFor,
     ];
 }
 
