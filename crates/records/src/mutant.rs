@@ -82,6 +82,8 @@ pub enum Mutant {
     GivenBackLast,
     /// A change whose link broke is sent again. (Planted there too.)
     RetryInDoubt,
+    /// Whoever leads takes the lease, though another one may still trust it.
+    LeaseNotWaitedFor,
     /// What is born of a split begins with nothing, whatever its disk has of its term, its vote and its log.
     ForgottenInfancy,
 }
@@ -89,7 +91,7 @@ pub enum Mutant {
 impl Mutant {
     /// Those that the simulator hunts. The others need what it does not do: scans, and a joint configuration in which one voter alone
     /// could be deceived. Tests of `shard` see them caught.
-    pub const ALL: [Mutant; 32] = [
+    pub const ALL: [Mutant; 33] = [
         Mutant::AnswerBeforeSync,
         Mutant::NoSqlFence,
         Mutant::KickDirty,
@@ -122,6 +124,7 @@ impl Mutant {
         Mutant::ForwardOfForward,
         Mutant::GivenBackLast,
         Mutant::RetryInDoubt,
+        Mutant::LeaseNotWaitedFor,
     ];
 }
 

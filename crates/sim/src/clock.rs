@@ -120,7 +120,7 @@ impl Clock {
     }
 
     /// What its clocks show.
-    fn time(&self, now_us: u64) -> Time {
+    pub fn time(&self, now_us: u64) -> Time {
         let drifted = now_us as i64 + now_us as i64 / 1_000_000 * self.drift_ppm;
         let astray = self.astray.filter(|(_, until)| now_us < *until).map(|(offset_ms, _)| offset_ms);
         let offset_ms = astray.unwrap_or(self.offset_ms);

@@ -162,6 +162,12 @@ fn a_vote_that_is_forgotten_on_suspicion_is_caught() {
     is_caught_within(Mutant::ForgetsVotes, 300);
 }
 
+/// write-back 77: until the old lease is over, nobody else takes it.
+#[test]
+fn a_lease_that_is_not_waited_for_is_caught() {
+    is_caught_within(Mutant::LeaseNotWaitedFor, 100);
+}
+
 #[test]
 fn a_purge_that_leaves_no_floor_is_caught() {
     is_caught_within(Mutant::PurgeWithoutFloor, 400);

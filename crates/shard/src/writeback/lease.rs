@@ -64,7 +64,17 @@ impl Replica {
         self.upkeep.leasing = self.propose(&entry, Vec::new(), Then::Leased { asked_ms: now });
     }
 
+    /// Whether it may begin statements at this moment of its clock.
+    #[must_use]
+    pub fn trusts_lease(&self, monotonic_ms: u64) -> bool {
+        self.writeback.lease.is_held(monotonic_ms)
+    }
+
     fn lease_is_free(&mut self, now: u64) -> bool {
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(shardine_records::Mutant::LeaseNotWaitedFor) {
+            return true;
+        }
         let Some(lease) = self.records.lease().filter(|lease| lease.holder != self.options.replica) else {
             return true;
         };

@@ -7,6 +7,7 @@ pub mod each_request_once;
 pub mod failed_means_nothing_happened;
 pub mod flush_means_in_sql;
 pub mod linearizable_per_key;
+pub mod one_writer_at_a_time;
 pub mod order_of_connections;
 pub mod sql_equals_memory;
 pub mod sql_never_goes_backwards;

@@ -7,6 +7,7 @@ use shardine_model::sql::FlushRow;
 use shardine_shard::{Question, SqlLoad, SqlPurge, SqlWrite};
 
 use crate::records::Records;
+use crate::records::check::one_writer_at_a_time;
 use crate::records::event::{Event, Input, own};
 use crate::records::sql::Fate;
 use crate::records::universe::content_of;
@@ -57,8 +58,20 @@ impl World<Records> {
         self.schedule.at(told, own(node, life, Input::Loaded { shard, question, rows: found }));
     }
 
+    fn demand_one_writer(&mut self, node: usize, shard: usize) {
+        let trusts = |other: &usize| {
+            let there = &self.nodes[*other];
+            let monotonic_ms = there.clock.time(self.now).monotonic_ms;
+            there.replicas.get(shard).is_some_and(|replica| replica.trusts_lease(monotonic_ms))
+        };
+        let others = (0..self.nodes.len()).filter(|other| *other != node);
+        let verdict = one_writer_at_a_time::check(node, shard, others.filter(trusts));
+        self.demand(verdict);
+    }
+
     /// Sends rows to SQL.
     pub fn tell_sql(&mut self, node: usize, shard: usize, write: SqlWrite) {
+        self.demand_one_writer(node, shard);
         let (life, term, rows) = (self.nodes[node].life, write.term, write.rows);
         let names = || rows.iter().map(|flush| flush.row.clone()).collect();
         let failure = |rows| own(node, life, Input::FlushFailed { shard, term, rows });
@@ -76,6 +89,7 @@ impl World<Records> {
 
     /// Has tombstones deleted.
     pub fn purge_sql(&mut self, node: usize, shard: usize, purge: SqlPurge) {
+        self.demand_one_writer(node, shard);
         let (life, term) = (self.nodes[node].life, purge.term);
         let failure = own(node, life, Input::PurgeFailed { shard, term });
         match self.tenant.sql.purge_fate(node, self.now) {
