@@ -227,14 +227,15 @@ impl Replica {
                 self.finish_kicks(&rows, Vec::new(), actions);
                 self.shed_some();
             }
-            // It is about to be given back.
-            Then::Leased { .. } if self.is_handing_over() => {}
+            // It is about to be given back, or a lead asked for it that is over: another one may hold it by now.
+            Then::Leased { .. } if self.is_handing_over() || !self.is_serving() => {}
             Then::Leased { asked_ms } => {
                 self.writeback.lease.granted(asked_ms);
                 // Whoever waited for the right to write need not wait for the next tick as well.
                 self.write_back(actions);
                 self.try_kicks(actions);
             }
+            Then::Released => self.writeback.lease.let_go(),
             Then::Written(rows) => self.finish_written(&rows, actions),
             Then::Refused(rows) => self.finish_refused(rows, actions),
             Then::Raised(rows) => self.finish_raised(rows, actions),

@@ -165,6 +165,8 @@ pub(crate) enum Then {
     Leased {
         asked_ms: u64,
     },
+    /// The lease was given back, also if it was asked for once more before that and granted only now.
+    Released,
     /// SQL has these rows: look whether somebody's flush is complete.
     Written(Vec<RowKeyBuf>),
     Expired,

@@ -75,7 +75,7 @@ impl Replica {
         let own = self.options.replica;
         if gives_lease_back && self.records.lease().is_some_and(|lease| lease.holder == own && lease.length_ms > 0) {
             let release = Entry::Lease { holder: own, term: self.term(), length_ms: 0 };
-            self.propose(&release, Vec::new(), Then::Answer);
+            self.propose(&release, Vec::new(), Then::Released);
         }
         self.propose_gathered(actions);
         // A change of members may have taken the heir's vote meanwhile.

@@ -27,6 +27,7 @@ impl Upkeep {
             Then::Floored => self.raising_floor = false,
             Then::Split => self.splitting = false,
             Then::Answer
+            | Then::Released
             | Then::Loaded(_)
             | Then::Kicked(_)
             | Then::Written(_)
