@@ -226,6 +226,9 @@ async fn one_name_in_two_data_centres_is_two_servers<R: Rig>() {
     claim(&*last, "a", "h1").await.unwrap();
     let in_a_too = claim(&*next, "a", "h2").await.unwrap();
     assert_eq!((here.renew(&who("a", "h0"), in_a).await.unwrap(), in_a_too.shard), (Some(in_a), 2));
+    // A store may say, too, that it has no such claim.
+    let proven_there = here.renew(&who("a", "h0"), in_b).await;
+    assert_ne!(proven_there.ok().flatten(), Some(in_b), "a proof is of its own data centre");
 
     rig.robs("a", in_a.shard).await;
     assert_eq!(here.renew(&who("a", "h0"), in_a).await.unwrap(), None);
