@@ -82,10 +82,17 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.success());
 }
 
+/// A copy of the directory as it is at one moment: the node stands still meanwhile, for a file that it renames is in nobody's list.
+fn copy_of(server: &mut Shardine, to: &Path) {
+    server.process().pause().unwrap();
+    copy(&server.data(), to);
+    server.process().resume().unwrap();
+}
+
 /// Puts a copy of the directory in its place.
-fn put_back(server: &Shardine, copy_of: &Path) {
+fn put_back(server: &Shardine, kept: &Path) {
     std::fs::remove_dir_all(server.data()).unwrap();
-    copy(copy_of, &server.data());
+    copy(kept, &server.data());
 }
 
 fn json(server: &Shardine, words: &[&str]) -> Json {
@@ -135,7 +142,7 @@ fn write_back_135_an_old_copy_overwrites_nothing_in_sql() {
         flush(&mut client, "users");
         flush(&mut client, "posts");
         let safe = Dir::new().unwrap();
-        copy(&server.data(), &safe.join("copy"));
+        copy_of(&mut server, &safe.join("copy"));
         for age in 2..=5 {
             set(&mut client, "users", age);
         }
@@ -172,7 +179,7 @@ fn write_back_135_an_old_copy_that_was_started_without_sql_overwrites_nothing_wh
     set(&mut client, "users", 1);
     flush(&mut client, "users");
     let safe = Dir::new().unwrap();
-    copy(&server.data(), &safe.join("copy"));
+    copy_of(&mut server, &safe.join("copy"));
     set(&mut client, "users", 5);
     flush(&mut client, "users");
     server.kill9().unwrap();
