@@ -116,6 +116,10 @@ impl Records {
         match Entry::decode(bytes)? {
             Entry::Commands { proposed_at, epoch, requests } => {
                 self.clock = self.clock.max(proposed_at);
+                #[cfg(feature = "mutants")]
+                if self.mutant == Some(crate::Mutant::EpochOnArrivalOnly) {
+                    return self.apply_commands(requests, sink);
+                }
                 return match self.epoch_fits(epoch) {
                     EpochFit::Fits => self.apply_commands(requests, sink),
                     EpochFit::Stale if epoch.owner() != self.epoch().owner() => pass_on_all(requests, sink),

@@ -86,12 +86,24 @@ pub enum Mutant {
     LeaseNotWaitedFor,
     /// What is born of a split begins with nothing, whatever its disk has of its term, its vote and its log.
     ForgottenInfancy,
+    /// It goes on with its log, and has forgotten its term and its vote.
+    InfantVotesAgain,
+    /// Kept results stay with the left half.
+    DedupLeftBehind,
+    /// What is dirty counts as clean in the right half: the mark stays with the left one.
+    DirtyLeftBehind,
+    /// Requests go into the log behind a split, and whether they belong there is checked when they come only.
+    EpochOnArrivalOnly,
+    /// A shard that was parted may cut snapshots, and so lets go of its log, before what was born of it has one.
+    ParentTrimmedEarly,
+    /// The right half begins as soon as the map has its number, before the split is applied. (Planted in the simulated host.)
+    BornBeforeApplied,
 }
 
 impl Mutant {
     /// Those that the simulator hunts. The others need what it does not do: scans, and a joint configuration in which one voter alone
     /// could be deceived. Tests of `shard` see them caught.
-    pub const ALL: [Mutant; 33] = [
+    pub const ALL: [Mutant; 39] = [
         Mutant::AnswerBeforeSync,
         Mutant::NoSqlFence,
         Mutant::KickDirty,
@@ -125,6 +137,12 @@ impl Mutant {
         Mutant::GivenBackLast,
         Mutant::RetryInDoubt,
         Mutant::LeaseNotWaitedFor,
+        Mutant::ForgottenInfancy,
+        Mutant::InfantVotesAgain,
+        Mutant::DedupLeftBehind,
+        Mutant::DirtyLeftBehind,
+        Mutant::EpochOnArrivalOnly,
+        Mutant::BornBeforeApplied,
     ];
 }
 
@@ -141,6 +159,19 @@ impl Records {
         }
         for (row, content) in rows {
             self.put_row(row.as_ref().position(), row.as_ref(), Some(content));
+        }
+    }
+
+    /// What a bug of this run leaves behind in a split.
+    pub(crate) fn leave_behind(&mut self) {
+        match self.mutant {
+            Some(Mutant::DedupLeftBehind) => self.remembered = crate::remembered::Remembered::default(),
+            Some(Mutant::DirtyLeftBehind) => {
+                for dirty in self.dirty_versions(None) {
+                    self.apply_written(dirty.row.as_ref(), dirty.version);
+                }
+            }
+            _ => {}
         }
     }
 

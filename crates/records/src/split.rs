@@ -36,7 +36,8 @@ impl Records {
         self.totals.subtract(&totals);
         self.range_version = RangeVersion(self.range_version.0 + 1);
         let hi = self.bounds.hi.replace(at.clone());
-        let right = Records {
+        #[cfg_attr(not(feature = "mutants"), expect(unused_mut, reason = "only a planted bug changes it"))]
+        let mut right = Records {
             catalogue: self.catalogue.clone(),
             index,
             remembered: self.remembered.split_off(at),
@@ -57,6 +58,8 @@ impl Records {
             #[cfg(feature = "mutants")]
             mutant: self.mutant,
         };
+        #[cfg(feature = "mutants")]
+        right.leave_behind();
         Split { right, rows_touched }
     }
 

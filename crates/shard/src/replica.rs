@@ -387,6 +387,10 @@ impl Replica {
 
     /// Holds back snapshots of it, as long as what was born of it has none on disk.
     pub fn pin(&mut self, pinned: bool) {
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(shardine_records::Mutant::ParentTrimmedEarly) {
+            return;
+        }
         self.member.pin(pinned);
     }
 

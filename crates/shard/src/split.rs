@@ -83,7 +83,7 @@ impl Newborn {
         let Self { options, records, membership, passed, .. } = self;
         let snapshot = SnapshotMeta { index: BIRTH_INDEX, term: BIRTH_TERM, membership, conf_index: 0 };
         #[cfg(feature = "mutants")]
-        let found = found.filter(|_| options.mutant != Some(shardine_records::Mutant::ForgottenInfancy));
+        let found = spoilt(found, options.mutant);
         let Infancy { hard_state, mut entries } = found.unwrap_or_default();
         entries.retain(|entry| entry.index > BIRTH_INDEX);
         let mut replica = Replica::new(options, records, Restored { snapshot, hard_state, entries });
@@ -181,6 +181,19 @@ impl Replica {
             actions.answers.push((caller, Answer::Failed(ErrorCode::StaleRoute)));
         }
         is_stray
+    }
+}
+
+/// What the disk has of a replica, with the bug of this run.
+#[cfg(feature = "mutants")]
+fn spoilt(found: Option<Infancy>, mutant: Option<shardine_records::Mutant>) -> Option<Infancy> {
+    match mutant {
+        Some(shardine_records::Mutant::ForgottenInfancy) => None,
+        Some(shardine_records::Mutant::InfantVotesAgain) => {
+            let hard_state = HardState { term: BIRTH_TERM, commit: BIRTH_INDEX, ..HardState::default() };
+            found.map(|found| Infancy { hard_state, ..found })
+        }
+        _ => found,
     }
 }
 

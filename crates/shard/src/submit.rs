@@ -140,6 +140,10 @@ impl Replica {
         if self.options.mutant == Some(shardine_records::Mutant::ForgottenProposal) {
             return false;
         }
+        #[cfg(feature = "mutants")]
+        if self.options.mutant == Some(shardine_records::Mutant::EpochOnArrivalOnly) {
+            return self.member.is_handing_over();
+        }
         self.member.is_handing_over() || self.is_splitting()
     }
 

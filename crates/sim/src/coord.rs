@@ -98,7 +98,12 @@ impl Tenant for Coordination {
         }
     }
 
-    fn restore(world: &World<Self>, seat: Seat, chunks: &[Vec<u8>], restored: Restored) -> Result<Replica, String> {
+    fn restore(
+        world: &World<Self>,
+        seat: Seat,
+        chunks: &[Vec<u8>],
+        restored: Restored,
+    ) -> Result<(Replica, Vec<shardine_shard::Newborn>), String> {
         let mutant = world.tenant.plan.mutant;
         let mut coord = Coord::new().with_mutant(mutant);
         if !chunks.is_empty() {
@@ -112,7 +117,7 @@ impl Tenant for Coordination {
             mutant,
             ..Options::new(seat.replica, Self::shard(seat.group))
         };
-        Ok(Replica::new(options, coord, restored))
+        Ok((Replica::new(options, coord, restored), Vec::new()))
     }
 
     fn bounds(&self, _group: usize) -> Bounds {

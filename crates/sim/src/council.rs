@@ -3,9 +3,10 @@
 
 use shardine_meta::{Load, Move, plan, plan_with_reasons};
 use shardine_model::{
-    ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, NodeEntry, NodeId, Placement, ReplicaId, ShardId,
+    Bound, ClusterMap, ConfVersion, Descriptor, DoorAddresses, Epoch, NodeEntry, NodeId, Placement, ReplicaId,
+    RequestEpoch, ShardId,
 };
-use shardine_shard::meta::{Command, Feed, Followers, Joiner, Map, Meta, Mode, Replaced, Reply, Sight};
+use shardine_shard::meta::{Command, Feed, Followers, Joiner, Map, Meta, Mode, Operation, Replaced, Reply, Sight};
 
 use crate::chance::Chance;
 use crate::disk::{CLUSTER, Disk};
@@ -39,6 +40,8 @@ pub struct Council {
     at: usize,
     pub away_until: u64,
     starts: u64,
+    /// The last group for which meta has given a number.
+    last_child: Option<usize>,
 }
 
 impl Council {
@@ -64,8 +67,15 @@ impl<T: Tenant> World<T> {
             return;
         }
         let chance = Chance::new(self.ground.seed ^ 0xc0_0c11);
-        let mut council =
-            Council { meta: Meta::new(), chance, followers: Followers::default(), at: 0, away_until: 0, starts: 0 };
+        let mut council = Council {
+            meta: Meta::new(),
+            chance,
+            followers: Followers::default(),
+            at: 0,
+            away_until: 0,
+            starts: 0,
+            last_child: None,
+        };
         let founded = council.execute(&Command::Init { map: self.first_map(), starts: Vec::new() });
         assert!(founded.is_some(), "the first map is one");
         let chart = Chart::new(council.map().clone());
@@ -85,7 +95,8 @@ impl<T: Tenant> World<T> {
             addresses: DoorAddresses::default(),
         };
         let voters = |count: u64| (1..=count).map(|n| Placement { node: NodeId(n), replica: ReplicaId(n) }).collect();
-        let conf = Epoch { conf: ConfVersion(1), ..Epoch::default() };
+        let RequestEpoch { generation, range, .. } = RequestEpoch::FIRST;
+        let conf = Epoch { generation, range, conf: ConfVersion(1) };
         let group = |group: usize| Descriptor {
             shard: T::shard(group),
             epoch: conf,
@@ -94,7 +105,7 @@ impl<T: Tenant> World<T> {
             voters: voters(self.ground.voters),
             learners: Vec::new(),
         };
-        let mut groups: Vec<Descriptor> = (0..self.ground.groups).map(group).collect();
+        let mut groups: Vec<Descriptor> = (0..self.ground.founded).map(group).collect();
         groups.push(Descriptor { shard: ShardId::META, bounds: Default::default(), ..groups[0].clone() });
         groups.sort_by_key(|group| group.shard);
         let nodes = machines.map(entry).collect();
@@ -244,6 +255,7 @@ impl<T: Tenant> World<T> {
         let now = self.now;
         if let Some(council) = self.council.as_mut().filter(|council| now >= council.away_until) {
             let done = council.execute(command).is_some();
+            self.expect_children();
             self.note(&[24, u64::from(done)], || format!("an operator: {command:?}: {done}"));
         }
     }
@@ -267,6 +279,36 @@ impl<T: Tenant> World<T> {
         let members: Vec<ReplicaId> = known.members().map(|member| member.replica).collect();
         let replica = council.chance.pick(&members);
         self.operate_council(&Command::Replace { shard: T::shard(group), replica, node });
+    }
+
+    /// A group is to be parted, if there is room for another one.
+    pub fn split_some(&mut self, group: usize, at: Bound) {
+        let Some(council) = &self.council else { return };
+        let shards = council.map().groups.keys().filter_map(|shard| self.group_of(*shard));
+        let newest = shards.chain(council.last_child).max();
+        if newest.is_none_or(|newest| newest + 1 >= self.ground.groups) {
+            return;
+        }
+        let Some(known) = council.map().groups.get(&T::shard(group)) else { return };
+        let (shard, epoch) = (known.shard, known.epoch);
+        self.operate_council(&Command::Split { shard, epoch, at });
+    }
+
+    /// Numbers that meta has given for what is to be born.
+    fn expect_children(&mut self) {
+        let Some(council) = &self.council else { return };
+        let splits = council.map().operations.values().filter_map(|operation| match operation {
+            Operation::Split(shard, split) => Some((*shard, split.child)),
+            Operation::Replace(_) => None,
+        });
+        let splits: Vec<(ShardId, ShardId)> = splits.collect();
+        for (parent, child) in splits {
+            let (Some(parent), Some(child)) = (self.group_of(parent), self.group_of(child)) else { continue };
+            if let Some(council) = &mut self.council {
+                council.last_child = council.last_child.max(Some(child));
+            }
+            self.expect_child(parent, child);
+        }
     }
 
     pub fn take_back(&mut self) {
@@ -307,7 +349,7 @@ impl<T: Tenant> World<T> {
             return false;
         }
         let id = self.nodes[machine].id;
-        (0..self.ground.groups).all(|group| {
+        self.living().into_iter().all(|group| {
             let shard = T::shard(group);
             let Some(known) = council.map().groups.get(&shard) else { return false };
             let is_whole = known.members().all(|member| self.machine(member.node).is_some());
@@ -354,7 +396,7 @@ impl<T: Tenant> World<T> {
                 return Some(format!("node {} has version {version:?} of the map", number + 1));
             }
         }
-        let groups = 0..self.ground.groups;
+        let groups = self.living().into_iter();
         let differs = |group: &usize| {
             council.map().groups.get(&T::shard(*group)).is_none_or(|known| !self.members_are(*group, known))
         };

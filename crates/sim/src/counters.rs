@@ -49,6 +49,8 @@ counters! {
     moves_for_balance: "of them for the sake of balance",
     replicas_come: "replicas that came with nothing",
     replicas_left: "replicas that were removed",
+    births: "groups born of others",
+    infants: "of their replicas, those that a start found without a snapshot",
     disks_lost: "disks lost for good",
     nodes_joined: "nodes that joined",
     links_dialled: "links dialled",
@@ -63,6 +65,14 @@ counters! {
 
 /// What happens only where nodes have links.
 pub(crate) const OF_LINKS: [&str; 3] = ["links dialled", "links broken", "of them with something on the way"];
+
+/// What happens only where shards are split.
+pub(crate) const OF_SPLITS: [&str; 4] = [
+    "groups born of others",
+    "of their replicas, those that a start found without a snapshot",
+    "shards split",
+    "splits that came too late to be one",
+];
 
 /// What happens only where the members of groups change.
 pub(crate) const OF_MEMBERS: [&str; 8] = [

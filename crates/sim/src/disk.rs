@@ -153,6 +153,17 @@ impl Disk {
         Ok((chunks, Restored { snapshot, hard_state, entries: entries.into() }))
     }
 
+    /// Whose log the disk has of a group, if it has one.
+    pub fn holder(&self, group: usize) -> Result<Option<ReplicaId>, String> {
+        self.storage().replica(self.shards[group]).map_err(|error| error.to_string())
+    }
+
+    /// The groups of which replicas were removed here, with the last one of each.
+    #[must_use]
+    pub fn removed(&self) -> Vec<(ShardId, ReplicaId)> {
+        self.storage().removed()
+    }
+
     /// Lets go of what a crash has left of a replica that was removed, as every start does: the map would not have this one, or none,
     /// otherwise.
     pub fn drop_older(&mut self, group: usize, wanted: ReplicaId) -> Result<(), String> {

@@ -6,6 +6,7 @@ use crate::chance::Chance;
 use crate::clock::Believes;
 use crate::disk::SEGMENT_BYTES;
 use crate::tenant::Own;
+use crate::theme::Theme;
 
 pub const MS: u64 = 1_000;
 pub const SECOND: u64 = 1_000 * MS;
@@ -27,8 +28,9 @@ pub struct Ground<F> {
     pub has_council: bool,
     /// Whether the planner moves replicas for the sake of balance, too.
     pub balances: bool,
-    /// Raft groups on every node.
+    /// Raft groups that there may be. Those that are there from the beginning come first, the others are born of splits.
     pub groups: usize,
+    pub founded: usize,
     /// Length of the phase with faults.
     pub faults_us: u64,
     /// How far the timers of nodes are from ten ticks a second: a leader whose timer is slow notices late that it is alone.
@@ -69,6 +71,8 @@ pub enum Planted {
     QuietLane,
     /// A machine that has lost its disk goes on as the replicas that it was.
     SameNumberAgain,
+    /// What is to be parted off begins as soon as a node's map has its number.
+    BornBeforeApplied,
     /// One of the storage's own.
     Store(shardine_store::Mutant),
 }
@@ -78,7 +82,7 @@ impl Planted {
     pub fn of_store(self) -> Option<shardine_store::Mutant> {
         match self {
             Self::Store(mutant) => Some(mutant),
-            Self::CutsLogEarly | Self::QuietLane | Self::SameNumberAgain => None,
+            Self::CutsLogEarly | Self::QuietLane | Self::SameNumberAgain | Self::BornBeforeApplied => None,
         }
     }
 }
@@ -210,8 +214,9 @@ impl<F: Own> Fault<F> {
 impl<F: Own> Ground<F> {
     /// In some runs nodes have links.
     #[must_use]
-    pub fn with_links(mut self, chance: &mut Chance) -> Self {
-        if self.machines > 1 && chance.percent(35) {
+    pub fn with_links(mut self, theme: Option<Theme>, chance: &mut Chance) -> Self {
+        let is_more = theme == Some(Theme::Splits) && chance.percent(40);
+        if self.machines > 1 && (chance.percent(35) || is_more) {
             self.has_links = true;
             self.outbox_bytes = chance.pick(&[None, None, Some(600), Some(4_000)]);
             if chance.percent(70) {

@@ -2,19 +2,28 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use shardine_host::{Batch, Host, Part, SeatId};
+use shardine_host::{Batch, Cradle, Host, Part, SeatId};
 use shardine_model::ReplicaId;
 use shardine_model::log::LogOp;
-use shardine_shard::SnapshotPart;
+use shardine_shard::{Infancy, Newborn, Restored, SnapshotPart};
 use shardine_transport::Clocks;
 
 use crate::chance::Chance;
 use crate::check::{Violation, acknowledged_is_durable, replicas_agree};
 use crate::event::{Event, Input};
 use crate::ground::{MS, Planted};
+use crate::kinship::Kinship;
 use crate::replicas::Replicas;
 use crate::tenant::{ActionsOf, InputOf, Member, Seat, Tenant};
 use crate::world::{Node, World};
+
+/// What a start finds of a group.
+enum Brought<T: Tenant> {
+    Whole(Box<T::Replica>, Vec<Newborn>),
+    /// It is born again when the log of its parent has come to that.
+    Infant(ReplicaId, Infancy),
+    Nothing,
+}
 
 impl<T: Tenant> World<T> {
     /// Starts a node from what its disk holds.
@@ -28,36 +37,38 @@ impl<T: Tenant> World<T> {
         self.nodes[node].paused_until = 0;
         let life = self.nodes[node].life;
         self.note(&[1, node as u64, life], || format!("node {} starts, life {life}", node + 1));
-        let mut replicas = Vec::new();
+        let (mut replicas, mut cradle, mut newborns) = (Vec::new(), Cradle::default(), Vec::new());
         if let Err(reason) = self.nodes[node].disk.start() {
             return self.cannot_start(node, &reason);
         }
+        cradle.removed = self.nodes[node].disk.removed().into_iter().collect();
         for group in 0..self.ground.groups {
-            let Some(replica) = self.wanted(node, group) else {
-                if let Err(reason) = self.nodes[node].disk.drop_older(group, ReplicaId(0)) {
-                    return self.cannot_start(node, &reason);
+            match self.bring(node, group) {
+                Ok(Brought::Whole(replica, born)) => {
+                    newborns.extend(born.into_iter().map(|newborn| (group, newborn)));
+                    replicas.push(Some(*replica));
                 }
-                replicas.push(None);
-                continue;
-            };
-            let founders = self.founders(replica);
-            let found = self.nodes[node].disk.restore(group, replica, founders);
-            if let Ok((_, restored)) = &found {
-                self.watch_restored(node, group, &restored.entries);
-            }
-            let restored = found.and_then(|(chunks, restored)| {
-                self.counters.restarts_from_snapshot += u64::from(restored.snapshot.index > 0);
-                T::restore(self, Seat { node, group, replica, life }, &chunks, restored)
-            });
-            match restored {
-                Ok(replica) => replicas.push(Some(replica)),
+                Ok(Brought::Infant(replica, infancy)) => {
+                    self.counters.infants += 1;
+                    cradle.infancies.insert(T::shard(group), (replica, infancy));
+                    replicas.push(None);
+                }
+                Ok(Brought::Nothing) => replicas.push(None),
                 Err(reason) => return self.cannot_start(node, &reason),
             }
         }
         let newest = replicas.iter().flatten().map(Member::stamp).max().unwrap_or_default();
         self.nodes[node].clock.begin(self.now, is_alone, newest);
         self.nodes[node].disk.started();
-        self.nodes[node].replicas = Replicas::seated(self.ground.lanes, self.ground.compare_every_ms, replicas);
+        let shards = (0..self.ground.groups).map(T::shard).collect();
+        let Kinship { roots, .. } = self.kinship.clone();
+        let seated = Replicas::seated(self.ground.lanes, self.ground.compare_every_ms, shards, roots, replicas);
+        self.nodes[node].replicas = seated;
+        self.nodes[node].replicas.hosts.iter_mut().for_each(|host| host.set_cradle(cradle.clone()));
+        for (parent, newborn) in newborns {
+            let lane = self.nodes[node].replicas.lane_of(parent);
+            self.nodes[node].replicas.hosts[lane].settle(newborn);
+        }
         self.nodes[node].looked_at.fill(0);
         self.watch.forget_node(node);
         T::started(self, node);
@@ -67,6 +78,38 @@ impl<T: Tenant> World<T> {
         if !is_alone {
             self.later(0, Event::Own { node, life, input: Input::PulseDue });
         }
+    }
+
+    /// What the disk has of a group, as every start of the server finds it.
+    fn bring(&mut self, node: usize, group: usize) -> Result<Brought<T>, String> {
+        let is_later = group >= self.ground.founded;
+        let disk = &mut self.nodes[node].disk;
+        let held = if is_later { disk.holder(group)? } else { None };
+        // What the map does not have may have been parted off since.
+        let wanted = match self.wanted(node, group) {
+            None if is_later && !self.is_mapped(node, group) => held,
+            wanted => wanted,
+        };
+        let Some(replica) = wanted else {
+            self.nodes[node].disk.drop_older(group, ReplicaId(0))?;
+            return Ok(Brought::Nothing);
+        };
+        if is_later && held != Some(replica) {
+            self.nodes[node].disk.drop_older(group, replica)?;
+            return Ok(Brought::Nothing);
+        }
+        let founders = self.founders(group, replica);
+        let (chunks, restored) = self.nodes[node].disk.restore(group, replica, founders)?;
+        self.watch_restored(node, group, &restored.entries);
+        if is_later && chunks.is_empty() && !restored.entries.is_empty() {
+            self.check_base(node, group)?;
+            let Restored { hard_state, entries, .. } = restored;
+            return Ok(Brought::Infant(replica, Infancy { hard_state, entries }));
+        }
+        self.counters.restarts_from_snapshot += u64::from(restored.snapshot.index > 0);
+        let seat = Seat { node, group, replica, life: self.nodes[node].life };
+        let (replica, born) = T::restore(self, seat, &chunks, restored)?;
+        Ok(Brought::Whole(Box::new(replica), born))
     }
 
     fn cannot_start(&mut self, node: usize, reason: &str) {
@@ -226,6 +269,9 @@ impl<T: Tenant> World<T> {
     fn perform(&mut self, node: usize, lane: usize) -> BTreeSet<usize> {
         let mut acted = BTreeSet::new();
         self.host(node, lane).end_turn();
+        for parted in self.host(node, lane).take_parted() {
+            self.note_parted(node, &parted);
+        }
         self.watch_queue(node, lane);
         while let Some((seat, actions)) = self.host(node, lane).next_acted() {
             let mut actions = std::mem::take(actions);
@@ -234,7 +280,7 @@ impl<T: Tenant> World<T> {
             acted.insert(group);
         }
         for (shard, message) in std::mem::take(&mut self.host(node, lane).messages) {
-            let group = (0..self.ground.groups).find(|group| T::shard(*group) == shard).expect("one of these");
+            let group = self.group_of(shard).expect("one of these");
             self.send(node, group, message);
         }
         for Part { seat, part, replica, .. } in std::mem::take(&mut self.host(node, lane).parts) {

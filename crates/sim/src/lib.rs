@@ -18,6 +18,7 @@ mod host;
 mod failover;
 mod council;
 mod moves;
+mod kinship;
 mod links;
 mod nemesis;
 mod pulses;

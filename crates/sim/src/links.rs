@@ -324,7 +324,7 @@ impl<T: Tenant> World<T> {
         let Some(peer) = self.links.end(link, side).and_then(|end| end.peer) else { return };
         match heard {
             Heard::Raft(shard, message) => {
-                if let Some(group) = (0..self.ground.groups).find(|group| T::shard(*group) == shard) {
+                if let Some(group) = self.group_of(shard) {
                     self.take_in(machine, Input::Message { group, sender: peer, message });
                 }
             }

@@ -4,15 +4,19 @@
 use std::rc::Rc;
 
 use shardine_host::{Host, Move};
-use shardine_model::log::Membership;
+use shardine_model::log::{Membership, SnapshotMeta};
 use shardine_model::{ClusterMap, NodeId, ReplicaId, ShardId};
 use shardine_shard::Restored;
-use shardine_shard::meta::{BadDelta, Delta, Map};
+use shardine_shard::meta::{BadDelta, Delta, Map, Operation};
 
 use crate::check::replica_numbers_are_used_once;
 use crate::council::Petition;
+use crate::ground::Planted;
 use crate::tenant::{Seat, Tenant};
 use crate::world::World;
+
+/// Ticks between two looks at replicas that should come or go and could not when the map said so.
+const MOVE_TICKS: u64 = 10;
 
 /// One version of the map, and the part of it that links need.
 #[derive(Debug)]
@@ -42,7 +46,10 @@ impl<T: Tenant> World<T> {
         let (shard, node) = (T::shard(group), &self.nodes[believer]);
         let found = match &node.chart {
             None => node_of(None, shard, replica),
-            Some(chart) => node.speakers.find(&chart.cluster, shard, replica),
+            Some(chart) => {
+                let found = node.speakers.find(&chart.cluster, shard, replica);
+                found.or_else(|| node.kin.get(&(shard, replica)).copied())
+            }
         };
         self.machine(found?)
     }
@@ -63,11 +70,21 @@ impl<T: Tenant> World<T> {
         }
     }
 
+    /// Whether a node's map has a group.
+    #[must_use]
+    pub fn is_mapped(&self, node: usize, group: usize) -> bool {
+        self.nodes[node].chart.as_ref().is_none_or(|chart| chart.cluster.group(T::shard(group)).is_some())
+    }
+
     /// Who founded a group together with a replica, if it did.
     #[must_use]
-    pub fn founders(&self, replica: ReplicaId) -> Membership {
+    pub fn founders(&self, group: usize, replica: ReplicaId) -> Membership {
         let founders = 1..=self.ground.voters;
-        if founders.contains(&replica.0) { Membership::of(founders.map(ReplicaId)) } else { Membership::default() }
+        if group < self.ground.founded && founders.contains(&replica.0) {
+            Membership::of(founders.map(ReplicaId))
+        } else {
+            Membership::default()
+        }
     }
 
     /// A change of the map reaches a node.
@@ -92,13 +109,23 @@ impl<T: Tenant> World<T> {
         });
         self.nodes[node].chart = Some(Rc::clone(&chart));
         self.nodes[node].speakers.turn_to(&chart.cluster);
+        self.make_moves(node);
+        T::map_changed(self, node);
+    }
+
+    /// Replicas come and go, as the newest map has them. One that cannot yet is looked at again at ticks.
+    pub fn make_moves(&mut self, node: usize) {
+        let Some(chart) = self.nodes[node].chart.clone() else { return };
         let own = self.nodes[node].id;
+        if self.ground.planted == Some(Planted::BornBeforeApplied) {
+            self.bear_early(node, &chart);
+        }
         for lane in 0..self.ground.lanes {
-            let groups = (0..self.ground.groups).filter(|group| group % self.ground.lanes == lane);
+            let groups = (0..self.ground.groups).filter(|group| self.nodes[node].replicas.lane_of(*group) == lane);
             let shards: Vec<ShardId> = groups.map(T::shard).collect();
             let moves = self.nodes[node].replicas.hosts[lane].moves(&chart.cluster, own, shards);
             for Move { shard, leaves, arrives } in moves {
-                let group = (0..self.ground.groups).find(|group| T::shard(*group) == shard).expect("one of these");
+                let group = self.group_of(shard).expect("one of these");
                 if leaves.is_some() {
                     self.unseat(node, group);
                 }
@@ -108,7 +135,26 @@ impl<T: Tenant> World<T> {
             }
             self.turn(node, lane, |_| {});
         }
-        T::map_changed(self, node);
+    }
+
+    /// The planted bug: what is to be born sits down with nothing, among the members that it will have.
+    fn bear_early(&mut self, node: usize, chart: &Chart) {
+        let own = self.nodes[node].id;
+        for operation in chart.full.operations.values() {
+            let Operation::Split(_, split) = operation else { continue };
+            let Some(group) = self.group_of(split.child) else { continue };
+            let own = split.members.iter().find(|member| member.node == own).map(|member| member.child);
+            let (Some(replica), None) = (own, self.nodes[node].replicas.get(group)) else { continue };
+            let seat = Seat { node, group, replica, life: self.nodes[node].life };
+            let membership = Membership::of(split.members.iter().map(|member| member.child));
+            let snapshot = SnapshotMeta { membership, ..SnapshotMeta::default() };
+            if let Ok((newborn, _)) = T::restore(self, seat, &[], Restored { snapshot, ..Restored::default() }) {
+                for member in &split.members {
+                    self.nodes[node].kin.insert((split.child, member.child), member.node);
+                }
+                self.nodes[node].replicas.seat(group, newborn);
+            }
+        }
     }
 
     /// A replica goes, and with it what the disk has of it.
@@ -137,7 +183,7 @@ impl<T: Tenant> World<T> {
         self.demand(verdict);
         let seat = Seat { node, group, replica, life: self.nodes[node].life };
         match T::restore(self, seat, &[], Restored::default()) {
-            Ok(newborn) => self.nodes[node].replicas.seat(group, newborn),
+            Ok((newborn, _)) => self.nodes[node].replicas.seat(group, newborn),
             Err(reason) => panic!("{}: {reason}", replica_numbers_are_used_once::NAME),
         }
         self.watch.forget_replica(node, group);
@@ -148,6 +194,9 @@ impl<T: Tenant> World<T> {
     pub fn work_for_map(&mut self, node: usize) {
         let Some(chart) = self.nodes[node].chart.clone() else { return };
         let (own, ticks) = (self.nodes[node].id, self.nodes[node].ticks);
+        if ticks.is_multiple_of(MOVE_TICKS) {
+            self.make_moves(node);
+        }
         for lane in 0..self.ground.lanes {
             let mut reports = Vec::new();
             self.turn(node, lane, |host: &mut Host<T::Replica>| reports = host.work_for_map(&chart.full, own, ticks));

@@ -22,7 +22,8 @@ impl<T: Tenant> World<T> {
 
     /// A leader more often than chance would have it: that is where the promises are made.
     fn draw_victim(&mut self) -> usize {
-        let group = self.chance.index(self.ground.groups);
+        let living = self.living();
+        let group = self.chance.pick(&living);
         if self.chance.percent(self.ground.nemesis.leader_percent)
             && let Some(leader) = self.leader_of(group)
         {
@@ -141,7 +142,8 @@ impl<T: Tenant> World<T> {
             Fault::LoseDisk => self.lose_disk(victim),
             Fault::Drain => self.drain(victim),
             Fault::Move => {
-                let (group, to) = (self.chance.index(self.ground.groups), self.chance.index(self.nodes.len()));
+                let (living, to) = (self.living(), self.nodes.len());
+                let (group, to) = (self.chance.pick(&living), self.chance.index(to));
                 self.move_some(group, to);
             }
             Fault::TakeBack => self.take_back(),

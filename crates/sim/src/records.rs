@@ -29,11 +29,11 @@ mod member;
 
 use std::rc::Rc;
 
-use shardine_model::key::Interval;
+use shardine_host::Parted;
 use shardine_model::log::LogEntry;
 use shardine_model::sql::Class;
 use shardine_model::{Bounds, NodeId, ShardId};
-use shardine_shard::{Actions, Caller, Mutant, Options, Replica, Restored, Trouble};
+use shardine_shard::{Actions, Caller, Mutant, Newborn, Options, Replica, Restored, Returned, Trouble};
 
 use crate::chance::Chance;
 use crate::check::Violation;
@@ -103,10 +103,10 @@ impl Tenant for Records {
         let nodes = ground.machines;
         let sql = Sql::new(plan.sql, plan.mutant, nodes, &universe.rows, draws.surroundings);
         let agreed = universe.intervals.iter().map(|interval| empty(ground.seed, &plan, *interval)).collect();
-        let truth = Truth::new(agreed, &universe.rows);
+        let truth = Truth::new(agreed, ground.groups, &universe.rows);
         let people = &mut draws.people;
         let mut clients: Vec<Client> =
-            (0..plan.clients).map(|number| Client::new(number, &plan, &universe, people)).collect();
+            (0..plan.clients).map(|number| Client::new(number, &plan, &universe, ground.groups, people)).collect();
         if ground.has_links {
             let windows = &mut Chance::new(ground.seed ^ 0x71_9e5);
             clients.iter_mut().for_each(|client| client.window = windows.pick(&[1, 1, 2, 5]));
@@ -126,13 +126,24 @@ impl Tenant for Records {
         }
     }
 
-    fn restore(world: &World<Self>, seat: Seat, chunks: &[Vec<u8>], restored: Restored) -> Result<Replica, String> {
-        let interval = world.tenant.universe.intervals[seat.group];
-        let mut records = empty(world.ground.seed, &world.tenant.plan, interval);
+    fn restore(
+        world: &World<Self>,
+        seat: Seat,
+        chunks: &[Vec<u8>],
+        restored: Restored,
+    ) -> Result<(Replica, Vec<Newborn>), String> {
+        let founded = world.tenant.universe.intervals.get(seat.group).map(|interval| Bounds::from(*interval));
+        let chart = world.nodes[seat.node].chart.as_ref();
+        let known =
+            chart.and_then(|chart| chart.cluster.group(Self::shard(seat.group))).map(|group| group.bounds.clone());
+        // Whoever has the log from its beginning on begins with the first bounds.
+        let is_founder = !world.founders(seat.group, seat.replica).voters.is_empty();
+        let bounds = founded.clone().filter(|_| is_founder).or(known).or(founded).unwrap_or_default();
+        let mut records = empty(world.ground.seed, &world.tenant.plan, bounds);
         if !chunks.is_empty() {
             records = records.restored(chunks).map_err(|error| format!("a snapshot cannot be read: {error}"))?;
         }
-        Replica::new(options(world, seat), records, restored).catch_up().map(|(replica, _)| replica)
+        Replica::new(options(world, seat), records, restored).catch_up()
     }
 
     fn started(world: &mut World<Self>, node: usize) {
@@ -141,9 +152,10 @@ impl Tenant for Records {
     }
 
     fn reseated(world: &mut World<Self>, node: usize, group: usize) {
-        let universe = Rc::clone(&world.tenant.universe);
-        for (number, _) in universe.rows.iter().enumerate().filter(|(_, row)| row.shard == group) {
-            world.tenant.watch.resident[node][number] = None;
+        for row in 0..world.tenant.universe.rows.len() {
+            if world.holder(node, row).is_none_or(|holder| holder == group) {
+                world.tenant.watch.resident[node][row] = None;
+            }
         }
         world.seat_changed(node, group);
     }
@@ -213,6 +225,10 @@ impl Tenant for Records {
             world.answer(node, caller.sequence, answer);
         }
         world.perform_sql(node, group, actions);
+    }
+
+    fn parted(world: &mut World<Self>, node: usize, parted: &Parted) {
+        world.parted(node, parted);
     }
 
     fn ticked(world: &mut World<Self>, node: usize) {
@@ -306,16 +322,11 @@ impl Tenant for Records {
 
 impl World<Records> {
     fn perform_routed(&mut self, node: usize, group: usize, actions: &mut Actions) {
-        self.give_back(
-            node,
-            group,
-            actions
-                .returned
-                .drain(..)
-                .map(|it| (it.caller, it.request))
-                .filter(|(caller, _)| *caller != NOBODY)
-                .collect(),
-        );
+        let mut returned: Vec<Returned> =
+            actions.returned.drain(..).filter(|returned| returned.caller != NOBODY).collect();
+        // A shard that is split gives back what waited for several things.
+        returned.sort_by_key(|returned| returned.caller.sequence);
+        self.give_back(node, group, returned);
         for (caller, answer) in actions.answers.drain(..).filter(|(caller, _)| *caller != NOBODY) {
             self.answer_routed(node, group, caller, answer);
         }
@@ -337,8 +348,8 @@ impl World<Records> {
 }
 
 /// A shard before its first entry.
-fn empty(seed: u64, plan: &Plan, interval: Interval) -> shardine_records::Records {
-    shardine_records::Records::new(seed).owning(interval).with_mutant(plan.mutant)
+fn empty(seed: u64, plan: &Plan, bounds: impl Into<Bounds>) -> shardine_records::Records {
+    shardine_records::Records::new(seed).owning(bounds).with_mutant(plan.mutant)
 }
 
 fn options(world: &World<Records>, seat: Seat) -> Options {

@@ -8,25 +8,32 @@ use shardine_model::{ReplicaId, ShardId};
 /// Bytes of a snapshot that are cut in one go: little, so that changes come between.
 const CUT_BYTES: usize = 64;
 
-/// By group. Groups are dealt out to lanes in turn; a node that is down has no lanes, and one that is up need not hold every
-/// group.
+/// By group. A node that is down has no lanes, and one that is up need not hold every group.
 pub struct Replicas<R: GroupReplica> {
     pub hosts: Vec<Host<R>>,
-    seats: Vec<Option<SeatId>>,
+    shards: Vec<ShardId>,
+    /// By group: the one that it was parted off in the end. Groups are dealt out to lanes in turn, and what is born stays on the lane.
+    pub roots: Vec<usize>,
 }
 
 impl<R: GroupReplica> Replicas<R> {
     /// A process that has not started, or has ended.
     #[must_use]
     pub fn none() -> Self {
-        Self { hosts: Vec::new(), seats: Vec::new() }
+        Self { hosts: Vec::new(), shards: Vec::new(), roots: Vec::new() }
     }
 
     #[must_use]
-    pub fn seated(lanes: usize, compare_every_ms: u64, replicas: Vec<Option<R>>) -> Self {
+    pub fn seated(
+        lanes: usize,
+        compare_every_ms: u64,
+        shards: Vec<ShardId>,
+        roots: Vec<usize>,
+        replicas: Vec<Option<R>>,
+    ) -> Self {
         let host = || Host::default().with_cut_bytes(CUT_BYTES).comparing_every(compare_every_ms);
         let hosts = (0..lanes).map(|_| host()).collect();
-        let mut seated = Self { hosts, seats: vec![None; replicas.len()] };
+        let mut seated = Self { hosts, shards, roots };
         for (group, replica) in replicas.into_iter().enumerate() {
             if let Some(replica) = replica {
                 seated.seat(group, replica);
@@ -38,13 +45,13 @@ impl<R: GroupReplica> Replicas<R> {
     pub fn seat(&mut self, group: usize, replica: R) {
         let (shard, id): (ShardId, ReplicaId) = (replica.shard(), replica.id());
         let lane = self.lane_of(group);
-        self.seats[group] = Some(self.hosts[lane].add(shard, id, Ok(replica)));
+        self.hosts[lane].add(shard, id, Ok(replica));
     }
 
     /// A replica leaves; its last actions come with it.
     pub fn leave(&mut self, group: usize) -> Option<Seat<R>> {
         let lane = self.lane_of(group);
-        let seat = self.seats[group].take()?;
+        let seat = self.seat_of(group)?;
         self.hosts[lane].remove(seat)
     }
 
@@ -56,23 +63,26 @@ impl<R: GroupReplica> Replicas<R> {
 
     #[must_use]
     pub fn lane_of(&self, group: usize) -> usize {
-        group % self.hosts.len()
+        self.roots[group] % self.hosts.len()
     }
 
     #[must_use]
     pub fn seat_of(&self, group: usize) -> Option<SeatId> {
-        self.seats.get(group).copied().flatten()
+        let shard = self.shards.get(group)?;
+        self.hosts[self.lane_of(group)].seat_of(*shard)
     }
 
     /// The group that a seat belongs to. Seats of different lanes may have the same id.
     #[must_use]
     pub fn group_at(&self, lane: usize, seat: SeatId) -> Option<usize> {
-        (0..self.seats.len()).find(|group| self.lane_of(*group) == lane && self.seats[*group] == Some(seat))
+        let shard = self.hosts[lane].seat(seat)?.shard;
+        self.shards.iter().position(|known| *known == shard)
     }
 
     #[must_use]
     pub fn get(&self, group: usize) -> Option<&R> {
-        self.hosts[..].get(group % self.hosts.len().max(1))?.replica(self.seat_of(group)?)
+        let seat = self.seat_of(group)?;
+        self.hosts[self.lane_of(group)].replica(seat)
     }
 
     #[must_use]

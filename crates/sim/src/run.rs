@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::check::{Violation, heals_in_time};
-use crate::counters::{OF_LINKS, OF_MEMBERS};
+use crate::counters::{OF_LINKS, OF_MEMBERS, OF_SPLITS};
 use crate::event::Event;
 use crate::ground::{MS, SECOND};
 use crate::tenant::Tenant;
@@ -67,6 +67,9 @@ pub fn run<T: Tenant>(seed: u64, options: Options<T::Mutant>) -> Outcome {
         counts.retain(|(words, _)| !OF_MEMBERS.contains(words) && !OF_LINKS.contains(words));
     }
     counts.extend(world.tenant.counts());
+    if options.theme != Some(Theme::Splits) {
+        counts.retain(|(words, _)| !OF_SPLITS.contains(words));
+    }
     Outcome {
         seed,
         violation: world.violation,
@@ -118,7 +121,7 @@ impl<T: Tenant> World<T> {
     }
 
     fn compare(&mut self) -> Result<(), Violation> {
-        for group in 0..self.ground.groups {
+        for group in self.living() {
             for node in 0..self.nodes.len() {
                 if self.nodes[node].replicas.get(group).is_some() {
                     self.compare_state(node, group)?;

@@ -3,10 +3,10 @@
 
 use std::fmt::Debug;
 
-use shardine_host::GroupReplica;
+use shardine_host::{GroupReplica, Parted};
 use shardine_model::log::LogEntry;
 use shardine_model::{Bounds, NodeId, ReplicaId, ShardId, Timestamp};
-use shardine_shard::Restored;
+use shardine_shard::{Newborn, Restored};
 
 use crate::chance::Chance;
 use crate::check::Violation;
@@ -69,7 +69,7 @@ pub trait Tenant: Sized {
         seat: Seat,
         chunks: &[Vec<u8>],
         restored: Restored,
-    ) -> Result<Self::Replica, String>;
+    ) -> Result<(Self::Replica, Vec<Newborn>), String>;
     fn started(world: &mut World<Self>, node: usize);
     /// Another replica of the group has come to the node, or none is there any more.
     fn reseated(world: &mut World<Self>, node: usize, group: usize);
@@ -86,6 +86,9 @@ pub trait Tenant: Sized {
     fn entry_applied(world: &mut World<Self>, group: usize, entry: &LogEntry) -> Result<(), Violation>;
     /// A replica has taken a turn, in which it may have applied something.
     fn look(world: &mut World<Self>, node: usize, group: usize, has_applied: bool) -> Result<(), Violation>;
+
+    /// A replica of the node has applied a split. Only records are split.
+    fn parted(_world: &mut World<Self>, _node: usize, _parted: &Parted) {}
 
     /// Time has passed on a node.
     fn ticked(_world: &mut World<Self>, _node: usize) {}

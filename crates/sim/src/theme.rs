@@ -20,6 +20,9 @@ pub enum Theme {
     Deceived,
     /// Members of groups change all the time, by maps that are not everywhere the same, and disks are lost.
     Members,
+    /// Shards are split all the time, while nodes die, fall behind and change. Never drawn, only asked for: what it finds is open
+    /// (`docs/next.md`).
+    Splits,
 }
 
 impl Theme {
@@ -98,6 +101,34 @@ impl<F: Own> Ground<F> {
                 kinds.extend([Fault::LoseDisk, Fault::Move, Fault::OldMap, Fault::HandOver, Fault::Suspect]);
                 kinds.extend([chance.pick(&struck), chance.pick(&struck)]);
                 self.nemesis = NemesisPlan { every: (200 * MS, 1_500 * MS), kinds, leader_percent: 40 };
+            }
+            Some(Theme::Splits) => {
+                (self.has_council, self.machines) = (true, 3 + chance.index(2));
+                self.snapshot_log_bytes = chance.pick(&[1_500, 1_500, 12_000]);
+                // What is born should often wait for its snapshot when something happens.
+                self.disk.snapshot = chance.pick(&[(MS, 20 * MS), (50 * MS, 800 * MS), (50 * MS, 2 * SECOND)]);
+                let struck = [
+                    Fault::Crash,
+                    Fault::CrashAll,
+                    Fault::CrashMidWrite,
+                    Fault::CrashMidCut,
+                    Fault::CrashMidInstall,
+                    Fault::Pause,
+                    Fault::Isolate,
+                    Fault::CutOneLink,
+                    Fault::LongAbsence,
+                    Fault::SlowDisk,
+                    Fault::HandOver,
+                    Fault::Suspect,
+                    Fault::Move,
+                    Fault::Drain,
+                    Fault::LoseDisk,
+                    Fault::TakeBack,
+                    Fault::CouncilAway,
+                    Fault::OldMap,
+                ];
+                let kinds = (0..6).map(|_| chance.pick(&struck)).collect();
+                self.nemesis = NemesisPlan { every: (200 * MS, 1_500 * MS), kinds, leader_percent: 60 };
             }
         }
         self

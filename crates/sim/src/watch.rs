@@ -2,7 +2,8 @@
 
 use shardine_host::GroupReplica;
 use shardine_model::group_entry::GroupEntry;
-use shardine_model::log::{LogEntry, LogOp};
+use shardine_model::log::{LogEntry, LogOp, Membership};
+use shardine_model::{ConfVersion, ReplicaId, Split};
 use shardine_shard::Role;
 
 use crate::chance::mix;
@@ -11,6 +12,7 @@ use crate::check::only_voters_count::Members;
 use crate::check::replica_numbers_are_used_once::Numbers;
 use crate::check::{Violation, nobody_differs, replicas_agree};
 use crate::disk::Ballot;
+use crate::kinship::BIRTH;
 use crate::tenant::{Member, Tenant};
 use crate::world::{Node, World};
 
@@ -62,6 +64,21 @@ impl Watch {
         self.agreed[node].fill(0);
     }
 
+    /// A group is born of another: its log begins behind that, with the members of its parent.
+    pub fn begin_at_birth(&mut self, parent: usize, child: usize, split: &Split) {
+        let born = |list: &[ReplicaId]| list.iter().filter_map(|replica| split.child_of(*replica)).collect();
+        let whole = self.members[parent].newest();
+        let (voters, learners) = (born(&whole.voters), born(&whole.learners));
+        self.members[child] = Members::among(Membership { voters, learners, ..Membership::default() });
+        self.ledgers[child].begin_at_birth(BIRTH);
+    }
+
+    /// The version of a group's configuration, if there is only one.
+    #[must_use]
+    pub fn conf_of(&self, group: usize) -> Option<ConfVersion> {
+        self.members[group].version()
+    }
+
     /// Another replica of a group is on a node now, or none.
     pub fn forget_replica(&mut self, node: usize, group: usize) {
         (self.applied[node][group], self.terms[node][group], self.agreed[node][group]) = (0, 0, 0);
@@ -96,7 +113,7 @@ impl<T: Tenant> World<T> {
 
     pub fn watch_ops(&mut self, node: usize, ops: &[LogOp]) {
         for op in ops {
-            let group = (0..self.ground.groups).find(|group| T::shard(*group) == op.shard()).expect("one of these");
+            let group = self.group_of(op.shard()).expect("one of these");
             self.watch_op(node, group, op);
         }
     }

@@ -1,10 +1,11 @@
 //! The world of one run: nodes, network, disks, their tenant and the one queue of events that moves them. What a node does
 //! with an event is in `host`, who strikes in `nemesis`, who watches in `watch`; clients are the tenant's.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use shardine_host::{SeatId, Speakers};
-use shardine_model::NodeId;
+use shardine_model::{NodeId, ReplicaId, ShardId};
 use shardine_transport::{Clocks, Sightings};
 
 use crate::chance::Chance;
@@ -15,6 +16,7 @@ use crate::counters::Counters;
 use crate::disk::Disk;
 use crate::event::{Event, Schedule};
 use crate::ground::{Ground, MS};
+use crate::kinship::Kinship;
 use crate::links::Links;
 use crate::moves::Chart;
 use crate::net::Net;
@@ -33,6 +35,8 @@ pub struct Node<T: Tenant> {
     pub chart: Option<Rc<Chart>>,
     pub map_deaf_until: u64,
     pub speakers: Speakers,
+    /// Members of groups that were born here and that the map may not have yet.
+    pub kin: BTreeMap<(ShardId, ReplicaId), NodeId>,
     /// Which starts of the others it has seen; on its disk.
     pub sightings: Sightings,
     pub ticks: u64,
@@ -72,6 +76,7 @@ impl<T: Tenant> Node<T> {
             chart: None,
             map_deaf_until: 0,
             speakers: Speakers::default(),
+            kin: BTreeMap::new(),
             sightings: Sightings::default(),
             ticks: 0,
             life: 0,
@@ -135,6 +140,7 @@ pub struct World<T: Tenant> {
     pub council: Option<Council>,
     /// What disks held that are gone.
     pub lost: Vec<Disk>,
+    pub kinship: Kinship,
     pub tenant: T,
 }
 
@@ -165,6 +171,7 @@ impl<T: Tenant> World<T> {
             crash_at_cut: None,
             council: None,
             lost: Vec::new(),
+            kinship: Kinship::of(&ground),
             ground,
         };
         world.found_council();

@@ -187,3 +187,34 @@ fn a_request_given_back_behind_those_who_came_since_is_caught() {
 fn a_change_that_is_retried_in_doubt_is_caught() {
     is_caught_within(Mutant::RetryInDoubt, 200);
 }
+
+/// sharding P-7: what the disk has of a replica's term, vote and log stays as it is when the split that it was born of is applied again.
+#[test]
+fn a_replay_of_a_split_that_begins_the_child_anew_is_caught() {
+    is_caught_about(Some(Theme::Splits), Mutant::ForgottenInfancy, 400);
+}
+
+#[test]
+fn a_replay_of_a_split_that_gives_the_childs_vote_back_is_caught() {
+    is_caught_about(Some(Theme::Splits), Mutant::InfantVotesAgain, 400);
+}
+
+#[test]
+fn results_that_are_left_behind_in_a_split_are_caught() {
+    is_caught_about(Some(Theme::Splits), Mutant::DedupLeftBehind, 400);
+}
+
+#[test]
+fn dirty_marks_that_are_left_behind_in_a_split_are_caught() {
+    is_caught_about(Some(Theme::Splits), Mutant::DirtyLeftBehind, 400);
+}
+
+#[test]
+fn an_epoch_that_is_checked_on_arrival_only_is_caught() {
+    is_caught_about(Some(Theme::Splits), Mutant::EpochOnArrivalOnly, 400);
+}
+
+#[test]
+fn a_right_half_that_is_elected_before_the_split_is_applied_is_caught() {
+    is_caught_about(Some(Theme::Splits), Mutant::BornBeforeApplied, 400);
+}

@@ -29,6 +29,11 @@ impl Ledger {
         Self { written: BTreeMap::new(), logs: vec![BTreeMap::new(); nodes], shown: Vec::new() }
     }
 
+    /// The group was born of another one: its log begins behind what it was born with.
+    pub fn begin_at_birth(&mut self, (index, term): (u64, u64)) {
+        self.shown = vec![term; index as usize];
+    }
+
     /// A node starts with this behind its snapshot.
     pub fn restore(&mut self, node: usize, entries: &[LogEntry]) -> Result<(), Violation> {
         self.logs[node].clear();

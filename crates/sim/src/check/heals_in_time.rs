@@ -10,7 +10,7 @@ use crate::world::World;
 /// What is still missing, if anything.
 #[must_use]
 pub fn missing<T: Tenant>(world: &World<T>) -> Option<String> {
-    for group in 0..world.ground.groups {
+    for group in world.living() {
         let Some(leader) = world.leader_of(group) else { return Some(format!("group {group} has no leader")) };
         let replica = &world.nodes[leader].replicas[group];
         if !replica.is_serving() {

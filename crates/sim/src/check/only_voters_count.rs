@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use shardine_consensus::{MembershipChange, Step};
-use shardine_model::ReplicaId;
 use shardine_model::log::{HardState, LogEntry, LogEntryKind, Membership};
+use shardine_model::{ConfVersion, ReplicaId};
 
 use crate::check::{Violation, acknowledged_is_durable};
 
@@ -25,8 +25,19 @@ pub struct Members {
 impl Members {
     #[must_use]
     pub fn new(founders: u64) -> Self {
-        let founders = Membership::of((1..=founders).map(ReplicaId));
-        Self { configurations: vec![(0, founders)], votes: BTreeMap::new() }
+        Self::among(Membership::of((1..=founders).map(ReplicaId)))
+    }
+
+    #[must_use]
+    pub fn among(first: Membership) -> Self {
+        Self { configurations: vec![(0, first)], votes: BTreeMap::new() }
+    }
+
+    /// The version of the configuration, as the map counts them. None while there are two at once.
+    #[must_use]
+    pub fn version(&self) -> Option<ConfVersion> {
+        let (made_by, newest) = self.configurations.last().expect("the founders'");
+        (!newest.is_joint()).then_some(ConfVersion((*made_by).max(1)))
     }
 
     /// An entry is applied for the first time anywhere.

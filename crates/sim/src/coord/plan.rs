@@ -55,6 +55,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<
         has_council: false,
         balances: false,
         groups: 1,
+        founded: 1,
         faults_us: chance.between((12, 24)) * SECOND,
         tick_skew_percent: chance.pick(&[2, 10, 45]),
         // Small, so that snapshots, truncation and installs happen in every second run.

@@ -67,7 +67,7 @@ struct Running {
 
 impl Client {
     #[must_use]
-    pub fn new(number: usize, plan: &Plan, universe: &Universe, chance: &mut Chance) -> Self {
+    pub fn new(number: usize, plan: &Plan, universe: &Universe, groups: usize, chance: &mut Chance) -> Self {
         let mut chance = chance.fork(number as u64);
         Self {
             only_reads: number % 3 == 2 && chance.percent(60),
@@ -75,7 +75,7 @@ impl Client {
             patience: chance.pick(&[400 * MS, 1_000 * MS, 4_000 * MS]),
             attempts_max: chance.pick(&[2, 6, 20]),
             think: plan.think,
-            leader: vec![0; plan.shards as usize],
+            leader: vec![0; groups],
             next_sequence: 1,
             running: Vec::new(),
             window: 1,
@@ -121,7 +121,7 @@ impl World<Records> {
     }
 
     fn begin(&mut self, number: usize, job: Job) {
-        let shard = self.tenant.universe.rows[job.row()].shard;
+        let shard = self.tenant.watch.truth.owner(job.row());
         let flush_floor = self.flush_floor(&job);
         let client = &mut self.tenant.clients[number];
         // A read or a kick may be repeated as it is; only changes need a number.
@@ -152,10 +152,10 @@ impl World<Records> {
 
     fn flush_floor(&self, job: &Job) -> Vec<(usize, u64)> {
         let Job::Flush { row, whole_shard } = *job else { return Vec::new() };
-        let shard = self.tenant.universe.rows[row].shard;
+        let truth = &self.tenant.watch.truth;
         let covered = |other: &usize| {
-            let there = &self.tenant.universe.rows[*other];
-            there.is_sql() && (*other == row || whole_shard && there.shard == shard)
+            let is_sql = self.tenant.universe.rows[*other].is_sql();
+            is_sql && (*other == row || whole_shard && truth.owner(*other) == truth.owner(row))
         };
         (0..self.tenant.universe.rows.len()).filter(covered).map(|row| (row, self.tenant.acknowledged[row])).collect()
     }
@@ -207,15 +207,15 @@ impl World<Records> {
         self.tenant.history.take(attempt, self.nodes[node].life, self.now);
         let caller = Caller { source: client as u64, sequence: attempt };
         let Operation { job, origin, .. } = self.tenant.history.operation(operation).clone();
-        let shard = self.tenant.universe.rows[job.row()].shard;
         if let Job::Stale { row, max_age_ms } = job {
             return self.take_stale_read(node, attempt, row, max_age_ms);
         }
         let universe = Rc::clone(&self.tenant.universe);
         self.note(&[9, node as u64, attempt], || format!("node {} takes request {attempt}: {job:?}", node + 1));
-        if self.nodes[node].replicas.get(shard).is_none() {
+        let Some(shard) = self.holder(node, job.row()) else {
             return self.answer(node, attempt, Answer::Failed(ErrorCode::NotLeader));
-        }
+        };
+        self.tenant.history.is_for(attempt, shard);
         self.drive(node, shard, |replica, actions| serve(replica, &universe.rows, &job, origin, caller, actions));
         let is_serving = self.nodes[node].replicas.get(shard).is_some_and(Replica::is_serving);
         let is_read = matches!(job, Job::One { ask: Ask::Get, .. });
@@ -231,9 +231,11 @@ impl World<Records> {
         // On no connection: it must not end with one that happens to have the client's number.
         let caller = Caller { source: ALONE | attempt, sequence: attempt };
         let universe = Rc::clone(&self.tenant.universe);
-        let (key, shard) = (universe.rows[row].key.as_ref(), universe.rows[row].shard);
+        let key = universe.rows[row].key.as_ref();
         self.note(&[16, node as u64, attempt], || format!("node {} takes stale read {attempt}", node + 1));
-        let Some(replica) = self.nodes[node].replicas.get(shard).map(Replica::id) else {
+        let found = self.holder(node, row);
+        let found = found.and_then(|shard| Some((shard, self.nodes[node].replicas.get(shard)?.id())));
+        let Some((shard, replica)) = found else {
             return self.answer(node, attempt, Answer::Failed(ErrorCode::NotLeader));
         };
         let mut found = None;
@@ -251,7 +253,7 @@ impl World<Records> {
         let place = ReplicaLife { node, life: self.nodes[node].life, shard, replica };
         let read = Answered { client, place, applied, told, max_age: max_age_ms * MS };
         let Watch { truth, stale, .. } = &mut self.tenant.watch;
-        let known = Known { held: truth.at(row, applied), replaced_at: truth.replaced_at(row, applied) };
+        let known = Known { held: truth.at(row, shard, applied), replaced_at: truth.replaced_at(row, shard, applied) };
         self.tenant.counters.stale_old += u64::from(known.replaced_at.is_some());
         let verdict = stale.check(read, known, self.now);
         self.demand(verdict);
@@ -261,13 +263,19 @@ impl World<Records> {
     /// A node answers; the answer may be lost on its way.
     pub fn answer(&mut self, node: usize, attempt: u64, answer: Answer) {
         self.note(&[10, node as u64, attempt], || format!("node {} answers {attempt}: {answer:?}", node + 1));
-        let verdict = self.tenant.history.answer(attempt, &answer, self.now);
+        let are_parted = self.ground.groups > self.ground.founded;
+        let verdict = self.tenant.history.answer(attempt, &answer, are_parted, self.now);
         self.demand(verdict);
         let &Attempt { client, operation, .. } = self.tenant.history.attempt(attempt);
         if let Some(running) = self.tenant.clients[client].running(operation)
             && !matches!(answer, Answer::Failed(_))
         {
             for (row, magnitude) in running.flush_floor.clone() {
+                // What was parted off meanwhile is not in the shard that was flushed.
+                let asked = self.tenant.history.attempt(attempt).shard;
+                if asked.is_some_and(|shard| !self.tenant.watch.truth.is_of(row, shard)) {
+                    continue;
+                }
                 let key = &self.tenant.universe.rows[row].key;
                 if self.tenant.sql.is_purged(key, magnitude) {
                     continue;
@@ -448,6 +456,11 @@ fn told_content(ask: Ask, saw: &Saw) -> Option<Option<Content>> {
     }
 }
 
+/// By what a lane reads and routes a request for a replica of its own.
+pub fn epoch_of(replica: &Replica) -> RequestEpoch {
+    RequestEpoch { catalogue: RequestEpoch::FIRST.catalogue, ..replica.records().epoch() }
+}
+
 /// Hands a request to the replica, by the way that a door would take.
 fn serve(
     replica: &mut Replica,
@@ -467,7 +480,7 @@ fn serve(
             actions.answers.push((caller, Answer::One(reply)));
         }
         Job::One { .. } | Job::Pair { .. } => {
-            with_request(rows, job, origin, |request| replica.submit(caller, request, RequestEpoch::FIRST, actions));
+            with_request(rows, job, origin, |request| replica.submit(caller, request, epoch_of(replica), actions));
         }
         Job::Stale { .. } => unreachable!("taken before"),
         Job::Kick { nowait, .. } => replica.kick(caller, key, *nowait, actions),

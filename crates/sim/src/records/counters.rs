@@ -29,6 +29,8 @@ counters! {
     expiries: "expiries",
     purges: "purges of tombstones",
     undone_batches: "batches undone",
+    splits: "shards split",
+    splits_overtaken: "splits that came too late to be one",
     suspensions: "shards suspended",
     refused_suspended: "requests refused by a suspended shard",
     stale_reads: "stale reads answered by replicas that did not lead",

@@ -104,7 +104,7 @@ fn draw_row(client: &mut Client, plan: &Plan, universe: &Universe, kind: Kind) -
         }
     };
     let mut rows: Vec<usize> = (0..universe.rows.len()).filter(fits).collect();
-    let is_quiet = |number: &usize| plan.quiet_shard == Some(universe.rows[*number].shard);
+    let is_quiet = |number: &usize| plan.quiet_shard == Some(universe.rows[*number].home);
     if !rows.iter().all(is_quiet) {
         rows.retain(|number| !is_quiet(number));
     }

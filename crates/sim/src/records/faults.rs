@@ -1,6 +1,6 @@
 //! What goes wrong for records only: SQL, and what operators do.
 
-use shardine_model::Entry;
+use shardine_model::{Bound, Entry};
 
 use crate::ground::{MS, SECOND};
 use crate::records::event::Event;
@@ -18,6 +18,8 @@ pub enum Fault {
     Suspend,
     /// An operator gives a dead letter up.
     Discard,
+    /// A shard is to be split: where its data has its middle, or at some row.
+    Split,
 }
 
 impl Own for Fault {
@@ -38,16 +40,28 @@ impl World<Records> {
                 self.tenant.counters.sql_edits += u64::from(self.tenant.sql.edit(&key));
             }
             Fault::Suspend => {
-                let shard = self.chance.index(self.ground.groups);
+                let living = self.living();
+                let shard = self.chance.pick(&living);
                 self.operate(shard, &Entry::Suspend);
                 let length = self.chance.between((50 * MS, 1_500 * MS));
                 self.later(length, Event::ResumeShard { shard }.into());
             }
+            Fault::Split => self.split_shard(),
             Fault::Discard => {
-                let shard = self.chance.index(self.ground.groups);
+                let living = self.living();
+                let shard = self.chance.pick(&living);
                 self.discard_letter(shard);
             }
         }
+    }
+
+    fn split_shard(&mut self) {
+        let row = self.chance.index(self.tenant.universe.rows.len());
+        let shard = self.tenant.watch.truth.owner(row);
+        let middle = self.leader_of(shard).and_then(|leader| self.nodes[leader].replicas[shard].records().middle());
+        let at = middle.filter(|_| self.chance.percent(30));
+        let at = at.unwrap_or_else(|| Bound::at(self.tenant.universe.rows[row].key.as_ref().position()));
+        self.split_some(shard, at);
     }
 
     /// An operator speaks to whoever leads the shard, if anybody does.

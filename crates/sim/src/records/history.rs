@@ -30,6 +30,8 @@ pub struct Attempt {
     pub connection: Option<u64>,
     /// Whether a node has sent it to another one a second time, because a link broke.
     is_asked_again: bool,
+    /// The shard whose replica was asked, if that was one that is asked as a whole.
+    pub shard: Option<usize>,
     /// Whether the connection was closed before it was answered: nobody wants to hear.
     is_dropped: bool,
     /// When the node took it in. Never, if it was lost on its way.
@@ -75,9 +77,9 @@ impl History {
     /// A client sends an operation to a node, for the first time or again.
     pub fn send(&mut self, client: usize, operation: usize, node: usize, connection: Option<u64>) -> u64 {
         let attempt = self.attempts.len();
-        let (is_asked_again, is_dropped, taken, answer) = (false, false, None, None);
+        let (is_asked_again, shard, is_dropped, taken, answer) = (false, None, false, None, None);
         let attempt_at =
-            Attempt { client, operation, node, connection, is_asked_again, is_dropped, taken, life: 0, answer };
+            Attempt { client, operation, node, connection, is_asked_again, shard, is_dropped, taken, life: 0, answer };
         self.attempts.push(attempt_at);
         self.operations[operation].attempts.push(attempt);
         attempt as u64
@@ -103,6 +105,13 @@ impl History {
     pub fn take(&mut self, attempt: u64, life: u64, now: u64) {
         let attempt = &mut self.attempts[attempt as usize];
         (attempt.taken, attempt.life) = (Some(now), life);
+    }
+
+    /// The attempt is about this shard, if it is about a whole one.
+    pub fn is_for(&mut self, attempt: u64, shard: usize) {
+        if matches!(self.job_of(attempt), Job::Flush { whole_shard: true, .. }) {
+            self.attempts[attempt as usize].shard = Some(shard);
+        }
     }
 
     /// A node asks another one again, because the link broke on which it had asked.
@@ -137,15 +146,16 @@ impl History {
         others.any(|other| other.taken.is_some_and(|taken| taken <= answered) && other.may_have_happened())
     }
 
-    /// A node answers a request: once, and by an answer that fits.
-    pub fn answer(&mut self, attempt: u64, answer: &Answer, now: u64) -> Result<(), Violation> {
+    /// A node answers a request: once, and by an answer that fits. Shards may be split, or none is.
+    pub fn answer(&mut self, attempt: u64, answer: &Answer, are_parted: bool, now: u64) -> Result<(), Violation> {
         let job = self.job_of(attempt).clone();
         let known = self.attempts[attempt as usize].answer.replace((now, answer.clone()));
         if let Some((_, known)) = known {
             let detail = format!("attempt {attempt} at {job:?} was answered {known:?} and then {answer:?}");
             return Err(Violation::new(each_request_once::NAME, detail));
         }
-        answers_fit::check(&job, answer)
+        let is_direct = are_parted && self.attempts[attempt as usize].connection.is_none();
+        answers_fit::check(&job, answer, is_direct)
     }
 
     /// A request that a node took in this life of it and has not answered.

@@ -7,16 +7,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use shardine_host::Parted;
 use shardine_model::codec::Reader;
 use shardine_model::command::Origin;
 use shardine_model::{
-    Ack, Answer, CatalogueVersion, ClusterMap, Descriptor, ErrorCode, NodeId, Position, Request, RequestEpoch, ShardId,
+    Ack, Answer, CatalogueVersion, ClusterMap, Descriptor, ErrorCode, NodeId, Position, Request, ShardId,
 };
 use shardine_router::forward::{Action, Answered, Attempt, Destination, Options, Submission};
 use shardine_router::{
     Admission, Arrival, Forwards, Gate, Moved, Refused, RemoteCall, Response, Routes, RowCall, ShardAsk,
 };
-use shardine_shard::{Caller, Replica};
+use shardine_shard::{Caller, Replica, Returned};
 use shardine_transport as transport;
 
 use crate::check::Violation;
@@ -25,6 +26,7 @@ use crate::links::{Heard, LinkId, Told};
 use crate::records::Records;
 use crate::records::ask::{Ask, Job, with_request};
 use crate::records::check::each_request_once;
+use crate::records::clients::epoch_of;
 use crate::records::event::Input;
 use crate::records::history::Operation;
 use crate::tenant::Tenant;
@@ -59,7 +61,9 @@ struct Asked {
 /// What is to be done before the turn ends.
 #[derive(Debug)]
 enum Todo {
-    GiveBack(Vec<(Caller, Vec<u8>)>),
+    GiveBack(Vec<Returned>),
+    /// Shards of a lane were parted. The lane that has them says so first, and tells the others.
+    Parted(Vec<Descriptor>),
     Answered(u64, Response),
     NotSent(u64, Refused),
     NotTaken(u64),
@@ -149,7 +153,7 @@ impl World<Records> {
     pub fn seat_changed(&mut self, node: usize, group: usize) {
         let seated = self.nodes[node].replicas.get(group).is_some();
         for lane in 0..self.tenant.lanes.of[node].len() {
-            let is_here = seated && lane == group % self.ground.lanes;
+            let is_here = seated && lane == self.nodes[node].replicas.lane_of(group);
             self.reroute(node, lane, |routes| {
                 routes.seat(Records::shard(group), is_here.then_some(lane));
                 true
@@ -210,25 +214,33 @@ impl World<Records> {
             self.tenant.history.operation(self.tenant.history.attempt(attempt).operation).clone();
         let universe = Rc::clone(&self.tenant.universe);
         let row = &universe.rows[job.row()];
-        let (group, position) = (row.shard, row.key.as_ref().position());
-        let lane = group % self.ground.lanes;
+        let (lane, position) = (row.home % self.ground.lanes, row.key.as_ref().position());
         let caller = Caller { source: connection, sequence: attempt };
         let is_change = matches!(&job, Job::One { ask, .. } if *ask != Ask::Get) || matches!(job, Job::Pair { .. });
-        let leads = self.nodes[node].replicas.get(group).is_some_and(Replica::is_serving);
+        let here = self.holder_of(node, position);
+        let here = here.filter(|group| self.nodes[node].replicas.get(*group).is_some_and(Replica::is_serving));
         let Some(this) = self.tenant.lanes.get(node, lane) else { return };
-        if is_change && leads && !this.forwards.has_line(connection, position) {
+        if let Some(group) = here
+            && is_change
+            && !this.forwards.has_line(connection, position)
+        {
             self.drive(node, group, |replica, actions| {
                 with_request(&universe.rows, &job, origin, |request| {
-                    replica.submit(caller, request, RequestEpoch::FIRST, actions);
+                    replica.submit(caller, request, epoch_of(replica), actions);
                 });
             });
             return;
         }
-        let call = call_of(&universe.rows, &job, origin);
+        let place = this.routes.find(position).map(|place| (place.shard, place.bounds.lo.position));
+        let (shard, begin) = place.unwrap_or((Records::shard(row.home), universe.intervals[row.home].lo));
+        let call = call_of(&universe.rows, &job, origin, shard);
         let (source, position) = match &call {
-            RemoteCall::Shard { .. } => (self.tenant.lanes.alone(), universe.intervals[group].lo),
+            RemoteCall::Shard { .. } => (self.tenant.lanes.alone(), begin),
             _ => (connection, position),
         };
+        if let Some(group) = self.group_of(shard) {
+            self.tenant.history.is_for(attempt, group);
+        }
         self.forward((node, lane), caller, attempt, source, position, &call);
         self.settle_lanes(node);
     }
@@ -335,7 +347,9 @@ impl World<Records> {
         let Some(this) = self.tenant.lanes.get(node, lane) else { return };
         let number = this.enter(Outside::Held(attempt)).sequence;
         let call = RemoteCall::from_bytes(body).expect("written here");
-        let position = self.position_of(&call);
+        let Some(position) = self.position_of((node, lane), &call) else {
+            return self.todo(node, lane, Todo::Answered(number, failed(ErrorCode::StaleRoute)));
+        };
         let Attempt { stream, generation, .. } = attempt;
         let arrival = Arrival { link: Gate::LOCAL, stream, generation, position };
         let Some(this) = self.tenant.lanes.get(node, lane) else { return };
@@ -347,21 +361,27 @@ impl World<Records> {
         }
     }
 
-    fn position_of(&self, call: &RemoteCall) -> Position {
+    /// Where a call belongs, as far as the lane knows.
+    fn position_of(&self, (node, lane): (usize, usize), call: &RemoteCall) -> Option<Position> {
         match call {
-            RemoteCall::Row(call) => call.position().expect("a call of one partition"),
-            RemoteCall::Shard { shard, .. } => self.tenant.universe.intervals[shard.0 as usize - 1].lo,
+            RemoteCall::Row(call) => Some(call.position().expect("a call of one partition")),
+            RemoteCall::Shard { shard, .. } => {
+                let routes = &self.tenant.lanes.of[node].get(lane)?.routes;
+                routes.group(*shard).map(|group| group.bounds.lo.position)
+            }
             other => unreachable!("nobody asks {other:?}"),
         }
     }
 
     /// Executes what came from another node, or was held for one.
     fn run(&mut self, (node, lane): (usize, usize), call: RemoteCall, position: Position, number: u64) {
-        let intervals = &self.tenant.universe.intervals;
-        let group = intervals.iter().position(|interval| interval.contains(position)).expect("all positions are owned");
-        if self.nodes[node].replicas.get(group).is_none() {
+        let group = match &call {
+            RemoteCall::Shard { shard, .. } => self.group_of(*shard),
+            _ => self.holder_of(node, position),
+        };
+        let Some(group) = group.filter(|group| self.nodes[node].replicas.get(*group).is_some()) else {
             return self.todo(node, lane, Todo::Answered(number, failed(ErrorCode::StaleRoute)));
-        }
+        };
         let caller = Caller { source: OUTSIDE, sequence: number };
         let (host, seat) = match self.nodes[node].place_of(group) {
             Some((lane, seat)) => (&mut self.nodes[node].replicas.hosts[lane], seat),
@@ -372,7 +392,7 @@ impl World<Records> {
             RemoteCall::Row(RowCall::Read { row }) => replica.read(caller, row.as_ref(), actions),
             RemoteCall::Row(RowCall::Submit { request, ack, .. }) => {
                 let request = Request::decode(&mut Reader::new(&request)).expect("a node wrote it");
-                replica.submit_with(caller, &request, RequestEpoch::FIRST, ack, actions);
+                replica.submit_with(caller, &request, epoch_of(replica), ack, actions);
             }
             RemoteCall::Row(RowCall::Kick { row, nowait }) => replica.kick(caller, row.as_ref(), nowait, actions),
             RemoteCall::Row(RowCall::Flush { row }) => replica.flush_rows(caller, Some(row.as_ref()), None, actions),
@@ -393,15 +413,47 @@ impl World<Records> {
     }
 
     /// A replica was given a request that it has not proposed, and leads no more: whoever leads now gets it.
-    pub fn give_back(&mut self, node: usize, group: usize, returned: Vec<(Caller, Vec<u8>)>) {
+    pub fn give_back(&mut self, node: usize, group: usize, returned: Vec<Returned>) {
         if !returned.is_empty() {
-            self.todo(node, group % self.ground.lanes, Todo::GiveBack(returned));
+            let lane = self.lane_of(group);
+            self.todo(node, lane, Todo::GiveBack(returned));
+        }
+    }
+
+    fn lane_of(&self, group: usize) -> usize {
+        self.kinship.roots[group] % self.ground.lanes
+    }
+
+    /// A replica of the node has parted its shard: the lane knows both halves before anybody is sent there.
+    pub fn parted(&mut self, node: usize, parted: &Parted) {
+        let Some(group) = self.group_of(parted.parent).filter(|_| self.ground.has_links) else { return };
+        let (lane, child) = (self.lane_of(group), self.group_of(parted.split.child));
+        let replicas = &self.nodes[node].replicas;
+        let whole = self.tenant.lanes.of[node].get(lane).and_then(|this| this.routes.group(parted.parent));
+        let halves = parted.halves(whole, replicas.get(group), child.and_then(|child| replicas.get(child)));
+        for other in 0..self.tenant.lanes.of[node].len() {
+            self.todo(node, other, Todo::Parted(halves.clone()));
+        }
+    }
+
+    fn hear_parted(&mut self, node: usize, lane: usize, halves: Vec<Descriptor>) {
+        let seated = halves.iter().filter_map(|half| self.group_of(half.shard));
+        let seated: Vec<usize> = seated.filter(|group| self.nodes[node].replicas.get(*group).is_some()).collect();
+        self.reroute(node, lane, |routes| routes.learn(halves));
+        for group in seated {
+            if self.lane_of(group) != lane {
+                continue;
+            }
+            self.reroute(node, lane, |routes| {
+                routes.seat(Records::shard(group), Some(lane));
+                true
+            });
         }
     }
 
     /// A replica of the node has answered.
     pub fn answer_routed(&mut self, node: usize, group: usize, caller: Caller, answer: Answer) {
-        self.respond(node, group % self.ground.lanes, caller, response(answer));
+        self.respond(node, self.lane_of(group), caller, response(answer));
     }
 
     fn respond(&mut self, node: usize, lane: usize, caller: Caller, response: Response) {
@@ -422,6 +474,7 @@ impl World<Records> {
     pub fn settle_lane(&mut self, node: usize, lane: usize) -> bool {
         let Some(todo) = self.tenant.lanes.get(node, lane).and_then(|this| this.todo.pop_front()) else { return false };
         match todo {
+            Todo::Parted(halves) => self.hear_parted(node, lane, halves),
             Todo::GiveBack(returned) => self.forward_returned(node, lane, returned),
             Todo::Answered(number, response) => self.answer_outside((node, lane), number, response),
             Todo::NotSent(id, why) => self.refused(node, lane, id, why),
@@ -433,9 +486,9 @@ impl World<Records> {
         true
     }
 
-    fn forward_returned(&mut self, node: usize, lane: usize, returned: Vec<(Caller, Vec<u8>)>) {
+    fn forward_returned(&mut self, node: usize, lane: usize, returned: Vec<Returned>) {
         let mut own = Vec::new();
-        for (caller, request) in returned {
+        for Returned { caller, request, why, .. } in returned {
             let (catalogue, ack) = (CatalogueVersion::FIRST, Ack::default());
             let call = RowCall::Submit { request: request.into(), catalogue, ack };
             match call.position() {
@@ -445,7 +498,7 @@ impl World<Records> {
                     own.push(submission(caller, caller.sequence, caller.source, position, &call));
                 }
                 // Whoever asked for another node, or holds a line, keeps the request itself.
-                _ => self.respond(node, lane, caller, failed(ErrorCode::NotLeader)),
+                _ => self.respond(node, lane, caller, failed(why)),
             }
         }
         self.with_forwards(node, lane, |forwards, routes, now_ms, actions| {
@@ -456,18 +509,24 @@ impl World<Records> {
     fn answer_outside(&mut self, (node, lane): (usize, usize), number: u64, response: Response) {
         let Some(this) = self.tenant.lanes.get(node, lane) else { return };
         let Some(outside) = this.outside.remove(&number) else { return };
-        let is_misdirected = is_misdirected(&response);
+        let (is_misdirected, is_stale) = (is_misdirected(&response), is_stale(&response));
         match outside {
             Outside::Held(attempt) if is_misdirected => {
                 let Attempt { stream, generation, .. } = attempt;
                 this.gate.refuse(Arrival { link: Gate::LOCAL, stream, generation, position: Position(0) });
-                self.refused(node, lane, attempt.id, Refused::NoLeader);
+                let why = if is_stale { Refused::StaleRoute } else { Refused::NoLeader };
+                self.refused(node, lane, attempt.id, why);
             }
             Outside::Held(attempt) => self.answered(node, lane, attempt.id, response),
-            Outside::Foreign { link, id, arrival } if is_misdirected => match this.gate.refuse(arrival) {
-                true => self.send_refusal(node, link, id, Refused::NoLeader),
-                false => self.close_link(node, link),
-            },
+            Outside::Foreign { link, id, arrival } if is_misdirected => {
+                // Where bounds have changed whoever asked is told who has the rows now (sharding P-2).
+                let moved = || Refused::Moved(this.routes.moved(arrival.position));
+                let why = if is_stale { moved() } else { Refused::NoLeader };
+                match this.gate.refuse(arrival) {
+                    true => self.send_refusal(node, link, id, why),
+                    false => self.close_link(node, link),
+                }
+            }
             Outside::Foreign { link, id, .. } => {
                 let bytes = response.to_bytes().expect("rows and refusals can be told");
                 self.send_answer(node, link, id, transport::Outcome::Done(&bytes));
@@ -475,8 +534,12 @@ impl World<Records> {
         }
     }
 
-    fn answered(&mut self, node: usize, lane: usize, id: u64, response: Response) {
+    fn answered(&mut self, node: usize, lane: usize, id: u64, mut response: Response) {
         let mut asked = None;
+        let is_doubted = self.tenant.lanes.get(node, lane).is_some_and(|this| this.forwards.doubts(id));
+        if is_doubted && matches!(response, Response::Answer(Answer::Failed(_))) {
+            response = failed(ErrorCode::InDoubt);
+        }
         self.with_forwards(node, lane, |forwards, routes, now_ms, actions| {
             asked = forwards.answered(id, now_ms, routes, actions);
         });
@@ -522,9 +585,13 @@ impl World<Records> {
         match heard {
             Heard::Forward { id, stream, generation, body, .. } => {
                 let call = RemoteCall::from_bytes(&body).expect("a node wrote it");
-                let position = self.position_of(&call);
-                let arrival = Arrival { link, stream, generation, position };
-                self.receive(node, arrival, id, call);
+                match self.position_of((node, 0), &call) {
+                    Some(position) => {
+                        let arrival = Arrival { link, stream, generation, position };
+                        self.receive(node, arrival, id, call);
+                    }
+                    None => self.send_refusal(node, link, id, Refused::StaleRoute),
+                }
             }
             Heard::Answer { id, outcome } => {
                 let (id, lane) = (id >> LANE_BITS, (id & ((1 << LANE_BITS) - 1)) as usize);
@@ -548,8 +615,8 @@ impl World<Records> {
 
     fn receive(&mut self, node: usize, arrival: Arrival, id: u64, call: RemoteCall) {
         let intervals = &self.tenant.universe.intervals;
-        let group = intervals.iter().position(|interval| interval.contains(arrival.position));
-        let lane = group.expect("all positions are owned") % self.ground.lanes;
+        let home = intervals.iter().position(|interval| interval.contains(arrival.position));
+        let lane = home.expect("all positions are owned") % self.ground.lanes;
         let attempt = self.attempt_of(node, arrival.link, id);
         let Some(this) = self.tenant.lanes.get(node, lane) else { return };
         match this.gate.admit(arrival, &this.routes) {
@@ -675,6 +742,11 @@ fn is_misdirected(response: &Response) -> bool {
     matches!(code, ErrorCode::NotLeader | ErrorCode::NoLeader | ErrorCode::StaleRoute)
 }
 
+/// Whether it says that the shard has other bounds than it was asked by.
+fn is_stale(response: &Response) -> bool {
+    matches!(response, Response::Answer(Answer::Failed(ErrorCode::StaleRoute)))
+}
+
 /// A request whose first try may have been executed.
 fn again(body: &[u8]) -> Vec<u8> {
     RemoteCall::from_bytes(body).map_or_else(|_| body.to_vec(), |call| call.again().to_bytes())
@@ -692,14 +764,13 @@ fn moved(leader: NodeId, term: u64, mut descriptors: &[u8]) -> Option<Moved> {
     (leader.is_some() || !found.is_empty()).then_some(Moved { leader, term, descriptors: found })
 }
 
-fn call_of(rows: &[crate::records::universe::Row], job: &Job, origin: Option<Origin>) -> RemoteCall {
+fn call_of(rows: &[crate::records::universe::Row], job: &Job, origin: Option<Origin>, shard: ShardId) -> RemoteCall {
     let key = rows[job.row()].key.clone();
     RemoteCall::Row(match job {
         Job::One { ask: Ask::Get, .. } | Job::Stale { .. } => RowCall::Read { row: key },
         Job::Kick { nowait, .. } => RowCall::Kick { row: key, nowait: *nowait },
         Job::Flush { whole_shard: false, .. } => RowCall::Flush { row: key },
-        Job::Flush { whole_shard: true, row } => {
-            let shard = ShardId(rows[*row].shard as u32 + 1);
+        Job::Flush { whole_shard: true, .. } => {
             return RemoteCall::Shard { shard, ask: ShardAsk::Flush { table: None } };
         }
         Job::One { .. } | Job::Pair { .. } => {

@@ -28,7 +28,7 @@ impl World<Records> {
     /// Waits for leaders and makes the tables through the log.
     pub fn make_tables(&mut self) {
         let end = BOOTSTRAP;
-        for shard in 0..self.ground.groups {
+        for shard in 0..self.ground.founded {
             for table in tables(&self.tenant.plan.tables) {
                 let is_there = |world: &Self, node: usize| {
                     world.nodes[node].replicas[shard].records().catalogue().get(table.id).is_some()
@@ -56,7 +56,7 @@ impl World<Records> {
 
     /// An operator's resume may have been lost with the leader that took it.
     pub fn resume_shards(&mut self) {
-        for shard in 0..self.ground.groups {
+        for shard in self.living() {
             let leads = self.leader_of(shard).map(|leader| self.nodes[leader].replicas[shard].status());
             if leads.is_some_and(|status| status.is_serving && status.is_suspended) {
                 self.operate(shard, &Entry::Resume);
@@ -66,7 +66,7 @@ impl World<Records> {
 
     /// SQL takes everything now: an operator has what it refused before tried again, and what waits to be called written.
     pub fn retry_letters(&mut self) {
-        for shard in 0..self.ground.groups {
+        for shard in self.living() {
             let Some(leader) = self.leader_of(shard) else { continue };
             let records = self.nodes[leader].replicas[shard].records();
             let (letters, dirty) = (records.dead_letter_count() > 0, records.dirty_count() > 0);
@@ -96,7 +96,7 @@ impl World<Records> {
 
     /// What is still missing until everything is at rest.
     pub fn not_at_rest(&self) -> Option<String> {
-        for shard in 0..self.ground.groups {
+        for shard in self.living() {
             let Some(leader) = self.leader_of(shard) else { return Some(format!("shard {shard} has no leader")) };
             let status = self.nodes[leader].replicas[shard].status();
             if status.is_suspended {
@@ -115,10 +115,10 @@ impl World<Records> {
     }
 
     pub fn compare_with_sql(&mut self) -> Result<(), Violation> {
-        for row in self.tenant.universe.rows.iter().filter(|row| row.is_sql()) {
-            let key = row.key.as_ref();
+        for (number, row) in self.tenant.universe.rows.iter().enumerate().filter(|(_, row)| row.is_sql()) {
+            let (key, shard) = (row.key.as_ref(), self.tenant.watch.truth.owner(number));
             for node in &self.nodes {
-                let Some(replica) = node.replicas.get(row.shard) else { continue };
+                let Some(replica) = node.replicas.get(shard) else { continue };
                 let memory = replica.records().get(key.position(), key);
                 // Deleted there, and about to be forgotten here.
                 if matches!(memory, Lookup::Absent { version, .. } if self.tenant.sql.is_purged(&row.key, version.magnitude()))
@@ -143,7 +143,8 @@ impl World<Records> {
     fn what_is_left(&self, number: usize) -> Left {
         let row = &self.tenant.universe.rows[number];
         let key = row.key.as_ref();
-        let mut replicas = self.nodes.iter().filter_map(|node| node.replicas.get(row.shard));
+        let shard = self.tenant.watch.truth.owner(number);
+        let mut replicas = self.nodes.iter().filter_map(|node| node.replicas.get(shard));
         let replica = replicas.next().expect("a group at rest has members");
         let version = match replica.records().get(key.position(), key) {
             Lookup::Live(view) => view.version,

@@ -5,8 +5,11 @@ use shardine_shard::{MemoryLimits, Mutant};
 
 use crate::chance::Chance;
 use crate::clock::Believes;
-use crate::ground::{DiskPlan, Ground, LOG_BYTES_SOFT, MS, NemesisPlan, NetPlan, Planted, SECOND, Span};
+use crate::ground::{
+    DiskPlan, Fault as Struck, Ground, LOG_BYTES_SOFT, MS, NemesisPlan, NetPlan, Planted, SECOND, Span,
+};
 use crate::records::faults::Fault;
+use crate::tenant::Own;
 use crate::theme::Theme;
 
 #[derive(Clone, Debug)]
@@ -121,6 +124,7 @@ pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<
         has_council: false,
         balances: false,
         groups: shards as usize,
+        founded: shards as usize,
         faults_us,
         tick_skew_percent,
         snapshot_log_bytes,
@@ -141,7 +145,8 @@ pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<
     }
     .about(theme, chance)
     .with_council(&mut Chance::new(seed ^ 0xc0_0c11))
-    .with_links(&mut Chance::new(seed ^ 0x11_1ce5))
+    .with_splits(theme, &mut Chance::new(seed ^ 0x5b_117))
+    .with_links(theme, &mut Chance::new(seed ^ 0x11_1ce5))
     .balancing(mutant.is_none(), &mut Chance::new(seed ^ 0xba1a));
     let plan = Plan {
         mutant,
@@ -161,11 +166,26 @@ pub fn draw(seed: u64, mutant: Option<Mutant>, theme: Option<Theme>) -> (Ground<
     (ground, plan)
 }
 
+impl Ground<Fault> {
+    /// Shards are split where that is what the run is about.
+    fn with_splits(mut self, theme: Option<Theme>, chance: &mut Chance) -> Self {
+        if theme == Some(Theme::Splits) {
+            self.groups += 1 + chance.index(3);
+            let often = self.nemesis.kinds.len() / 2;
+            self.nemesis.kinds.extend((0..=often).map(|_| Struck::Own(Fault::Split)));
+            if chance.percent(50) {
+                self.nemesis.kinds.extend((0..2).map(|_| Struck::Own(chance.pick(Fault::ALL))));
+            }
+        }
+        self
+    }
+}
+
 /// A disk that is busy with another group, and a lane with nothing to say.
 fn wants_two_shards(theme: Option<Theme>) -> bool {
     match theme {
         Some(Theme::Lagging | Theme::QuietLane) => true,
-        None | Some(Theme::HandingOver | Theme::Deceived | Theme::Astray | Theme::Members) => false,
+        None | Some(Theme::HandingOver | Theme::Deceived | Theme::Astray | Theme::Members | Theme::Splits) => false,
     }
 }
 
@@ -193,6 +213,7 @@ impl Plan {
                 self.operations = Operations { get: 10, set: 2, expire: 8, delete: 0, ..self.operations };
             }
             Some(Theme::Members) => self.think = (5 * MS, 60 * MS),
+            Some(Theme::Splits) => (self.think, self.hot_percent) = ((0, 20 * MS), 0),
             Some(Theme::Deceived) => {
                 (self.think, self.hot_percent, self.stray_percent) = ((0, 10 * MS), 100, 35);
                 self.operations = Operations { get: 10, set: 10, stale: 0, sql_percent: 0, ..self.operations };
@@ -273,6 +294,7 @@ fn planted(mutant: Mutant) -> Option<Planted> {
         Mutant::TruncateBeforeSnapshot => Planted::CutsLogEarly,
         Mutant::QuietLane => Planted::QuietLane,
         Mutant::SameNumberAgain => Planted::SameNumberAgain,
+        Mutant::BornBeforeApplied => Planted::BornBeforeApplied,
         Mutant::ResetBeforeRename => Planted::Store(shardine_store::Mutant::ResetBeforeRename),
         Mutant::InstallBeforeEarlierWrites => Planted::Store(shardine_store::Mutant::InstallBeforeEarlierWrites),
         _ => return None,

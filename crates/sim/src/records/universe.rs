@@ -32,7 +32,8 @@ pub struct Content {
 #[derive(Clone, Debug)]
 pub struct Row {
     pub key: RowKeyBuf,
-    pub shard: usize,
+    /// The shard that it begins in.
+    pub home: usize,
     /// Only such rows get a time to live, so that the checks of the others need not allow for it.
     pub expires: bool,
     /// The other half of a pair that is written by batches only.
@@ -90,7 +91,7 @@ impl Universe {
         let key = RowKeyBuf { table, key: key.into_bytes().into(), sort: sort.into() };
         let position = key.as_ref().position();
         let is_here = |interval: &Interval| interval.contains(position);
-        let shard = self.intervals.iter().position(is_here).expect("the intervals cover every position");
+        let home = self.intervals.iter().position(is_here).expect("the intervals cover every position");
         let stored = (table != KV && chance.percent(50)).then(|| {
             let magnitude = 1 + chance.below(9) as i64;
             let deleted = chance.percent(20);
@@ -98,7 +99,7 @@ impl Universe {
             let content = Content { value: 1 + self.rows.len() as i64, count: magnitude };
             (Version(if deleted { -magnitude } else { magnitude }), content)
         });
-        self.rows.push(Row { key, shard, expires: false, partner: None, stored });
+        self.rows.push(Row { key, home, expires: false, partner: None, stored });
         self.rows.len() - 1
     }
 

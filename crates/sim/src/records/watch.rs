@@ -1,10 +1,12 @@
 //! What the view from above sees of records: rows as they come, change and leave.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-use shardine_model::entry::KIND_COMMANDS;
+use shardine_model::entry::{KIND_COMMANDS, split_of};
 use shardine_model::log::{LogEntry, LogEntryKind};
-use shardine_model::{Entry, RowKey};
+use shardine_model::split::BIRTH_INDEX;
+use shardine_model::{Entry, Position, RowKey, Split};
 
 use crate::check::Violation;
 use crate::records::Records;
@@ -80,17 +82,56 @@ impl World<Records> {
 
     /// Every version that a row ever has is noted, also one that no replica stops at.
     pub fn follow_entry(&mut self, shard: usize, entry: &LogEntry) -> Result<(), Violation> {
-        let Records { watch, universe, .. } = &mut self.tenant;
-        for (row, (version, content)) in watch.truth.apply(shard, entry, self.now, &universe.rows)? {
-            watch.contents.note(row, version, content)?;
+        if let Ok(Some(split)) = split_of(&entry.data) {
+            self.follow_split(shard, entry.index, &split)?;
+        } else {
+            self.follow_change(shard, entry)?;
         }
         let hash = self.watch.is_compared(entry.index).then(|| self.tenant.watch.truth.state_hash(shard));
         hash.map_or(Ok(()), |hash| self.watch.agreed_state(shard, entry.index, hash))
     }
 
+    fn follow_split(&mut self, shard: usize, index: u64, split: &Split) -> Result<(), Violation> {
+        let (conf, child) = (self.watch.conf_of(shard), self.group_of(split.child).expect("it was expected"));
+        let Records { watch, universe, .. } = &mut self.tenant;
+        if !watch.truth.split(shard, child, split, conf, &universe.rows) {
+            self.tenant.counters.splits_overtaken += 1;
+            return Ok(());
+        }
+        self.tenant.counters.splits += 1;
+        self.born(shard, index, split);
+        let hash = self.tenant.watch.truth.state_hash(child);
+        self.watch.agreed_state(child, BIRTH_INDEX, hash)
+    }
+
+    fn follow_change(&mut self, shard: usize, entry: &LogEntry) -> Result<(), Violation> {
+        let Records { watch, universe, .. } = &mut self.tenant;
+        for (row, (version, content)) in watch.truth.apply(shard, entry, self.now, &universe.rows)? {
+            watch.contents.note(row, version, content)?;
+        }
+        Ok(())
+    }
+
+    /// The shard whose replica on a node has a row, if one has: where two do, the one with the newer bounds, as in a lane's layout.
+    #[must_use]
+    pub fn holder(&self, node: usize, row: usize) -> Option<usize> {
+        let key = self.tenant.universe.rows[row].key.as_ref();
+        self.holder_of(node, key.position())
+    }
+
+    #[must_use]
+    pub fn holder_of(&self, node: usize, position: Position) -> Option<usize> {
+        let replicas = (0..self.ground.groups).filter_map(|group| Some((group, self.nodes[node].replicas.get(group)?)));
+        let holding = replicas.filter(|(_, replica)| replica.interval().contains(position));
+        holding.max_by_key(|(group, replica)| (replica.records().epoch().owner(), *group)).map(|(group, _)| group)
+    }
+
     pub fn look_at_rows(&mut self, node: usize, shard: usize) -> Result<(), Violation> {
+        let universe = Rc::clone(&self.tenant.universe);
+        let is_here = |number: &usize| self.holder(node, *number) == Some(shard);
+        let here: Vec<usize> = (0..universe.rows.len()).filter(is_here).collect();
         let records = self.nodes[node].replicas[shard].records();
-        for (number, row) in self.tenant.universe.rows.iter().enumerate().filter(|(_, row)| row.shard == shard) {
+        for (number, row) in here.into_iter().map(|number| (number, &universe.rows[number])) {
             let now = held(records, row);
             let known = &mut self.tenant.watch.resident[node][number];
             let before = std::mem::replace(known, now);

@@ -8,8 +8,12 @@ use crate::records::ask::{Ask, Job};
 
 pub const NAME: &str = "answers_fit";
 
-pub fn check(job: &Job, answer: &Answer) -> Result<(), Violation> {
+/// `is_direct` says that replicas of shards that may be split are asked, and nobody sends on what is another one's by now.
+pub fn check(job: &Job, answer: &Answer, is_direct: bool) -> Result<(), Violation> {
     let fits = match (job, answer) {
+        // What is about a shard as a whole is nobody else's.
+        (Job::Flush { whole_shard: true, .. }, Answer::Failed(ErrorCode::StaleRoute)) => true,
+        (_, Answer::Failed(ErrorCode::StaleRoute)) => is_direct,
         // A replica that is behind may not have the table yet.
         (Job::Stale { .. }, Answer::Failed(ErrorCode::UnknownTable)) => true,
         // SQL does not keep when a record ends, so one that has an end stays in memory.
@@ -74,10 +78,10 @@ mod tests {
     fn an_answer_of_another_kind_is_seen() {
         let get = Job::One { row: 0, ask: Ask::Get };
 
-        assert_eq!(check(&get, &Answer::One(done(1))), Ok(()));
-        assert!(check(&get, &Answer::Many(vec![done(1)])).is_err());
-        assert!(check(&get, &Answer::ConditionFailed).is_err());
-        assert!(check(&Job::Kick { row: 0, nowait: false }, &Answer::One(done(1))).is_err());
+        assert_eq!(check(&get, &Answer::One(done(1)), false), Ok(()));
+        assert!(check(&get, &Answer::Many(vec![done(1)]), false).is_err());
+        assert!(check(&get, &Answer::ConditionFailed, false).is_err());
+        assert!(check(&Job::Kick { row: 0, nowait: false }, &Answer::One(done(1)), false).is_err());
     }
 
     #[test]
@@ -86,18 +90,18 @@ mod tests {
         let refused = reply(1, Outcome::Refused { code: ErrorCode::CasMismatch, row: None });
         let cas = Ask::Cas { old: 1, value: 2 };
 
-        assert!(check(&pair([Ask::Get; 2]), &Answer::Many(vec![done(1)])).is_err());
-        assert_eq!(check(&pair([cas, cas]), &Answer::Many(vec![refused.clone()])), Ok(()), "it was undone");
-        assert!(check(&pair([cas, cas]), &Answer::Many(vec![refused, done(1)])).is_err(), "nothing follows");
+        assert!(check(&pair([Ask::Get; 2]), &Answer::Many(vec![done(1)]), false).is_err());
+        assert_eq!(check(&pair([cas, cas]), &Answer::Many(vec![refused.clone()]), false), Ok(()), "it was undone");
+        assert!(check(&pair([cas, cas]), &Answer::Many(vec![refused, done(1)]), false).is_err(), "nothing follows");
     }
 
     #[test]
     fn a_refusal_without_a_reason_is_seen() {
         let get = Job::One { row: 0, ask: Ask::Get };
 
-        assert_eq!(check(&get, &Answer::Failed(ErrorCode::NotLeader)), Ok(()));
-        assert!(check(&get, &Answer::Failed(ErrorCode::Internal)).is_err());
-        assert!(check(&get, &Answer::Failed(ErrorCode::StaleRoute)).is_err());
+        assert_eq!(check(&get, &Answer::Failed(ErrorCode::NotLeader), false), Ok(()));
+        assert!(check(&get, &Answer::Failed(ErrorCode::Internal), false).is_err());
+        assert!(check(&get, &Answer::Failed(ErrorCode::StaleRoute), false).is_err());
     }
 
     #[test]
@@ -105,8 +109,8 @@ mod tests {
         let get = Job::One { row: 0, ask: Ask::Get };
         let gone = |version| reply(version, Outcome::Refused { code: ErrorCode::NotFound, row: None });
 
-        assert!(check(&get, &Answer::One(done(-1))).is_err());
-        assert!(check(&get, &Answer::One(gone(1))).is_err());
-        assert_eq!(check(&get, &Answer::One(gone(-1))), Ok(()));
+        assert!(check(&get, &Answer::One(done(-1)), false).is_err());
+        assert!(check(&get, &Answer::One(gone(1)), false).is_err());
+        assert_eq!(check(&get, &Answer::One(gone(-1)), false), Ok(()));
     }
 }

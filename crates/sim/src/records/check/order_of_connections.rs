@@ -64,7 +64,7 @@ mod tests {
         let row = Some(RowImage::default());
         let outcome = Outcome::Done { changed: 0, row };
         let reply = Reply { version: Version(version), sql_version: Version::NEVER, expires_at: None, outcome };
-        history.answer(attempt, &Answer::One(reply), now).unwrap();
+        history.answer(attempt, &Answer::One(reply), false, now).unwrap();
     }
 
     #[test]

@@ -18,7 +18,7 @@ const MS: u64 = 1_000;
 
 fn row() -> Row {
     let key = shardine_model::RowKey { table: TableId(1), key: b"a", sort: b"" }.to_owned();
-    Row { key, shard: 0, expires: false, partner: None, stored: None }
+    Row { key, home: 0, expires: false, partner: None, stored: None }
 }
 
 /// An operation as (what, begins, ends, saw); without an end nobody knows what became of it. Times in milliseconds.
